@@ -28,7 +28,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.untrained import build
 from vpintegrator.native import NotCompilable
 from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.automatic import EPOCHS, best_generating_function
+from vpintegrator.training.search.models import EPOCHS, best_generating_function
 from vpintegrator.training.training_data import TrainingData
 
 SYSTEMS = Path(__file__).parent / "systems"

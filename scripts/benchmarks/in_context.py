@@ -32,7 +32,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.plotting.style import PAPER
 from vpintegrator.training import Budget, find_in_context, train
-from vpintegrator.training.sizes import widest
+from vpintegrator.training.search.sizes import widest
 from vpintegrator.training.training_data import TrainingData
 
 WINDOW = 4

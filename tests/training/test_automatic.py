@@ -11,8 +11,11 @@ from click.testing import CliRunner
 import vpintegrator as vp
 from vpintegrator.cli.train import main
 from vpintegrator.errors import InputError
-from vpintegrator.training import Budget, automatic, find_generating_function, find_model
+from vpintegrator.training import Budget, find_generating_function, find_model
 from vpintegrator.training.history import History, NothingLearned
+from vpintegrator.training.search import models, proposals
+from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.training_data import TrainingData
 
 
 @pytest.fixture
@@ -49,8 +52,8 @@ def solved(dataset, most=99):
 def couplings(dataset, error, ended="", exception=None):
     """A stand-in for the search, which ends with couplings of an error."""
 
-    def find_functions(make, data, budget, *, sizes=None, tell=None, **options):
-        find_functions.budget, find_functions.sizes = budget, sizes
+    def find_couplings(make, data, options):
+        find_couplings.budget, find_couplings.sizes = options.budget, options.sizes
         if exception is not None:
             raise exception
         model = vp.models.build(dataset.system, "spff", functions="polynomial", degree=3, depth=1)
@@ -60,7 +63,7 @@ def couplings(dataset, error, ended="", exception=None):
         model.metadata["training"] = "{}"
         return vp.training.Found(model, error, history, ["couplings"], 0.1, 10, ended)
 
-    return find_functions
+    return find_couplings
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ def search(monkeypatch, pendulum):
 
     def run(error=1.0, most=99, budget=None, **options):
         stand_in, lines = couplings(pendulum, error, **options), []
-        monkeypatch.setattr(automatic, "find_functions", stand_in)
+        monkeypatch.setattr(proposals, "find_couplings", stand_in)
         found = find_model(
             solved(pendulum, most),
             Maker(pendulum, "spff"),
@@ -87,7 +90,7 @@ def test_the_generating_function_is_taken_where_couplings_are_worse(search):
     found, lines, stand_in = search(error=1e-9)
     assert found.model.name == "sgf" and found.complete and found.rival is None
     assert found.error < 1e-12
-    assert 0 < stand_in.budget.seconds < 60 and stand_in.budget.epochs == automatic.EPOCHS
+    assert 0 < stand_in.budget.seconds < 60 and stand_in.budget.epochs == proposals.EPOCHS
     assert stand_in.sizes == {"depth": 2}
     assert lines[-1].startswith("the generating function is taken: couplings err by 1.0e-09 beside")
     assert found.tried[-2:] == ["couplings", lines[-1]]
@@ -117,20 +120,20 @@ def test_couplings_are_taken_as_cheaper_within_a_factor_of_ten(search, pendulum,
 def test_no_generating_function(search):
     found, lines, stand_in = search(most=1)
     assert found.model.name == "spff" and not found.complete
-    assert stand_in.budget.seconds == 60
-    assert lines == ["no generating function: too many terms"]
+    assert stand_in.budget.seconds == pytest.approx(60, abs=1)
+    assert lines == ["no polynomials: too many terms"]
 
 
 def test_no_couplings(search):
     found, lines, _ = search(exception=InputError("no couplings of this kind"))
     assert found.model.name == "sgf" and found.complete
-    assert lines[-1] == "the generating function is taken: no couplings of this kind"
+    assert lines[-1] == "no couplings: no couplings of this kind"
 
 
 def test_couplings_get_the_rest_of_the_budget_where_neither_is_good(search):
     found, lines, stand_in = search(error=1e-5, most=2)
     assert found.model.name == "spff" and not found.complete
-    assert found.rival.model.name == "sgf" and found.rival.error > automatic.GOOD
+    assert found.rival.model.name == "sgf" and found.rival.error > proposals.GOOD
     assert 50 < stand_in.budget.seconds < 60 and stand_in.budget.epochs is None
     assert lines[-1].startswith("couplings are trained for the rest of the budget")
 
@@ -138,7 +141,7 @@ def test_couplings_get_the_rest_of_the_budget_where_neither_is_good(search):
 def test_couplings_that_learn_nothing(search):
     nothing = NothingLearned("spff", History("levenberg-marquardt", 0, 0))
     found, _, _ = search(most=2, exception=nothing)
-    assert found.model.name == "sgf" and found.complete and found.error > automatic.GOOD
+    assert found.model.name == "sgf" and found.complete and found.error > proposals.GOOD
 
 
 def test_a_target_that_is_reached_ends_it(search):
@@ -177,26 +180,40 @@ def test_an_interrupt_between_degrees_keeps_the_best_of_them(pendulum):
     assert found.model.arguments["degree"] in (4, 6)
 
 
-def test_an_interrupt_among_further_functions_keeps_the_first_polynomials(search, monkeypatch):
+class Further(proposals.Proposal):
+    """Further functions, which end with an exception."""
+
+    words = "further functions"
+
+    def __init__(self, exception):
+        self.exception, self.calls = exception, 0
+
+    def is_possible(self, task):
+        return True
+
+    def find(self, task, found):
+        self.calls += 1
+        raise self.exception
+
+
+def search_with(further, dataset, **makers):
+    """Search among polynomials, and twice the further functions."""
+    lines = []
+    options = SearchOptions(Budget(seconds=60), tell=lines.append)
+    task = proposals.SearchTask(TrainingData(dataset), options, solved(dataset), **makers)
+    return models.search(task, (proposals.PROPOSALS[0], further, further)), lines
+
+
+def test_an_interrupt_among_further_functions_keeps_the_first_polynomials(pendulum):
     """And a mistake among these leaves the polynomials as they are."""
-    for exception in (KeyboardInterrupt(), InputError("not finite")):
-        calls = []
-
-        def find(make, *arguments, exception=exception, calls=calls, **options):
-            calls.append(make)
-            if len(calls) > 1:
-                raise exception
-            return find_generating_function(make, *arguments, **options)
-
-        attempt = automatic._Attempt("further:", {}, None, 0.0)
-        monkeypatch.setattr(automatic, "_ATTEMPTS", [attempt, attempt])
-        monkeypatch.setattr(automatic, "find_generating_function", find)
-        found, lines, _ = search(error=1e-3)
-        assert found.model.name == "sgf" and found.error < 1e-12
-        interrupted = isinstance(exception, KeyboardInterrupt)
-        assert (found.ended == "interrupt") == interrupted
-        assert len(calls) == (2 if interrupted else 3)
-        assert ("none: not finite" in lines) == (not interrupted)
+    interrupted = Further(KeyboardInterrupt())
+    found, _ = search_with(interrupted, pendulum)
+    assert found.model.name == "sgf" and found.error < 1e-12
+    assert found.ended == "interrupt" and interrupted.calls == 1
+    refused = Further(InputError("not finite"))
+    found, lines = search_with(refused, pendulum)
+    assert not found.ended and refused.calls == 2
+    assert "no further functions: not finite" in lines
 
 
 def test_an_interrupt_before_the_first_splitting_keeps_the_generating_function(
@@ -207,9 +224,8 @@ def test_an_interrupt_before_the_first_splitting_keeps_the_generating_function(
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(automatic, "find_splitting", interrupted)
-    monkeypatch.setattr(automatic, "_EXACT", 0.0)
-    makers = solved(pendulum, 99), Maker(pendulum, "spff")
+    monkeypatch.setattr(proposals, "find_stages", interrupted)
+    makers = solved(pendulum, 6), Maker(pendulum, "spff")
     composed = Maker(pendulum, "split")
     found = find_model(*makers, pendulum, Budget(seconds=60), composed=composed)
     assert (found.model.name, found.ended, found.complete) == ("sgf", "interrupt", True)
@@ -223,7 +239,7 @@ def test_an_interrupt_before_the_first_splitting_keeps_the_generating_function(
 
 
 def test_the_file_is_named_after_the_model_that_is_taken(run, tmp_path, pendulum, monkeypatch):
-    monkeypatch.setattr(automatic, "find_functions", couplings(pendulum, 1e-9))
+    monkeypatch.setattr(proposals, "find_couplings", couplings(pendulum, 1e-9))
     result = run(pendulum.path)
     assert result.exit_code == 0, result.output
     assert [path.name for path in tmp_path.iterdir()] == ["pendulum-sgf.safetensors"]
@@ -252,8 +268,9 @@ def test_the_better_of_two_models_is_written_alone(
         history.add(0.1, error, error)
         return history
 
-    monkeypatch.setattr(automatic, "find_functions", couplings(pendulum, error))
-    monkeypatch.setattr(automatic, "GOOD", 0.0)
+    monkeypatch.setattr(proposals, "find_couplings", couplings(pendulum, error))
+    monkeypatch.setattr(models, "GOOD", 0.0)
+    monkeypatch.setattr(proposals, "GOOD", 0.0)
     monkeypatch.setattr(vp.training, "train", train)
     result = run(pendulum.path)
     assert result.exit_code == 0, result.output
@@ -262,7 +279,7 @@ def test_the_better_of_two_models_is_written_alone(
 
 
 def test_a_name_of_ones_own(run, tmp_path, pendulum, monkeypatch):
-    monkeypatch.setattr(automatic, "find_functions", couplings(pendulum, 1e-9))
+    monkeypatch.setattr(proposals, "find_couplings", couplings(pendulum, 1e-9))
     result = run(pendulum.path, "-o", "own.safetensors")
     assert result.exit_code == 0, result.output
     assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]
@@ -277,11 +294,11 @@ def test_exact_terms_and_maps_in_a_row_where_polynomials_are_poor(pendulum):
             raise InputError("too many terms")
         return vp.models.build(pendulum.system, "sgf", **arguments)
 
-    found = automatic.best_generating_function(make, pendulum, tell=lines.append)
-    assert "with exact terms of the Hamiltonian:" in lines
+    found = models.best_generating_function(make, pendulum, tell=lines.append)
+    assert "exact terms of the Hamiltonian:" in lines
     assert found.error <= 1e-10 and found.model.arguments["repeats"] in (2, 3, 4)
-    assert f"{found.model.arguments['repeats']} such maps in a row:" == lines[-2]
-    last = automatic.best_generating_function(make, pendulum, Budget(target=1e-6))
+    assert f"{found.model.arguments['repeats']} maps of exact terms in a row:" in lines
+    last = models.best_generating_function(make, pendulum, Budget(target=1e-6))
     assert "hamiltonian" in last.model.arguments and "repeats" not in last.model.arguments
 
 
@@ -292,24 +309,22 @@ def test_no_attempt_begins_after_half_of_the_budget(pendulum):
         time.sleep(0.3)
         return vp.models.build(pendulum.system, "sgf", **(arguments | {"degree": 2}))
 
-    found = automatic.best_generating_function(
-        slow, pendulum, Budget(seconds=0.5), tell=lines.append
-    )
+    found = models.best_generating_function(slow, pendulum, Budget(seconds=0.5), tell=lines.append)
     assert not any("exact terms" in line for line in lines)
     assert found.error > 1e-10
 
 
 def test_functions_whose_map_does_not_exist_everywhere_give_way(pendulum, monkeypatch):
     """A model that is NaN on some states errs by infinity; whatever is finite replaces it."""
-    real, calls = automatic.find_generating_function, []
+    real, calls = proposals.find_degree, []
 
-    def first_is_lost(make, data, budget, **options):
-        found = real(make, data, budget, **options)
+    def first_is_lost(make, data, options, most):
+        found = real(make, data, options, most)
         calls.append(found)
         return replace(found, error=math.inf) if len(calls) == 1 else found
 
-    monkeypatch.setattr(automatic, "find_generating_function", first_is_lost)
-    found = automatic.best_generating_function(
+    monkeypatch.setattr(proposals, "find_degree", first_is_lost)
+    found = models.best_generating_function(
         lambda arguments: vp.models.build(pendulum.system, "sgf", **arguments), pendulum
     )
     assert found.error < 1e-10 and "hamiltonian" in found.model.arguments
@@ -330,7 +345,7 @@ def test_exact_terms_are_tried_where_only_low_degrees_have_few_terms(pendulum):
             raise InputError("too many terms")
         return vp.models.build(pendulum.system, "sgf", **arguments)
 
-    found = automatic.best_generating_function(make, pendulum)
+    found = models.best_generating_function(make, pendulum)
     assert "hamiltonian" in found.model.arguments
 
 

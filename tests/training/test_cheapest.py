@@ -12,10 +12,11 @@ import vpintegrator as vp
 from vpintegrator.cli import gen as generate_command
 from vpintegrator.cli.train import main
 from vpintegrator.errors import InputError
-from vpintegrator.training import Budget, automatic, find_model
-from vpintegrator.training.cheapest import KEY, Cheapest
+from vpintegrator.training import Budget, find_model
 from vpintegrator.training.history import History
 from vpintegrator.training.performance import Performance
+from vpintegrator.training.search import cheapest, proposals
+from vpintegrator.training.search.cheapest import KEY, Cheapest
 
 COSTS = st.one_of(st.floats(1e-9, 1e-3), st.just(math.nan))
 ROWS = st.lists(st.builds(Performance, st.just("map"), st.floats(1e-16, math.inf), COSTS))
@@ -63,8 +64,8 @@ def search(monkeypatch, pendulum):
     """Find the fastest model with stand-ins for couplings and for what a step costs."""
 
     def run(limit, error, cost=1e-9, ended="", seconds=60.0):
-        def find_functions(make, data, budget, **options):
-            run.budget = budget
+        def find_couplings(make, data, options):
+            run.budget = options.budget
             model = vp.models.build(pendulum.system, "spff", functions="polynomial", degree=3)
             history = History("levenberg-marquardt", 0, 0)
             return vp.training.Found(model, error, history, ["couplings"], 0.1, 10, ended)
@@ -72,8 +73,8 @@ def search(monkeypatch, pendulum):
         def cost_of_model(model, windows):
             return cost if model.name == "spff" else 1e-7 * model.arguments["degree"]
 
-        monkeypatch.setattr(automatic, "find_functions", find_functions)
-        monkeypatch.setattr(vp.training.cheapest, "cost_of_model", cost_of_model)
+        monkeypatch.setattr(proposals, "find_couplings", find_couplings)
+        monkeypatch.setattr(cheapest, "cost_of_model", cost_of_model)
         return find_model(
             lambda arguments: vp.models.build(pendulum.system, "sgf", **arguments),
             lambda arguments: None,
@@ -175,4 +176,4 @@ def test_mistakes(pendulum, tmp_path, options, words):
 
 def test_splittings_are_told_apart_by_their_stages(pendulum):
     model = vp.models.build(pendulum.system, "split", stages=3)
-    assert vp.training.cheapest._words(model) == "split, 3 stages"
+    assert cheapest._words(model) == "split, 3 stages"

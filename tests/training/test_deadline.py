@@ -13,7 +13,7 @@ from vpintegrator.training import Budget, find_functions, levenberg_marquardt, t
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
-from vpintegrator.training.sizes import count
+from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData
 
 

@@ -17,7 +17,7 @@ from vpintegrator.models import (
     SymplecticGeneratingFunctionMap,
     VolumePreservingGeneratingFunctionMap,
 )
-from vpintegrator.training import degree_selection, linear
+from vpintegrator.training import linear
 from vpintegrator.training.linear import (
     LinearFit,
     enough_pairs,
@@ -26,6 +26,7 @@ from vpintegrator.training.linear import (
     layer_pairs,
 )
 from vpintegrator.training.linear_least_squares import SequentialQR
+from vpintegrator.training.search import degrees
 from vpintegrator.training.training_data import TrainingData
 
 RNG = np.random.default_rng
@@ -295,8 +296,8 @@ def test_the_search_ends_some_degrees_beyond_the_one_that_is_chosen(
     def fit(*_, **__):
         return LinearFit(coefficients, coefficients, 1000, next(errors), 0.0, 0.1, 0.01)
 
-    monkeypatch.setattr(degree_selection, "fit_pairs", fit)
-    monkeypatch.setattr(degree_selection, "_COMPARED", 99)
+    monkeypatch.setattr(degrees, "fit_pairs", fit)
+    monkeypatch.setattr(degrees, "_COMPARED", 99)
     data = dataset(orbits(), tmp_path / "a.h5")
     found = vp.training.find_generating_function(
         lambda arguments: vp.models.build(data.system, "sgf", **arguments), data, refine=False

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from vpintegrator.data import generate
 from vpintegrator.errors import InputError
 from vpintegrator.models.growth import attention
 from vpintegrator.training import Budget, History, find_functions
-from vpintegrator.training import search as searching
-from vpintegrator.training.sizes import count
+from vpintegrator.training.search import couplings as searching
+from vpintegrator.training.search.sizes import count
 
 
 def maker(body):
@@ -170,25 +171,25 @@ def test_a_larger_model_that_gains_nothing_is_not_kept_and_that_is_said(
 
 
 def test_attention_is_tried_once_for_a_model_and_within_the_budget(body, monkeypatch):
-    """By a clock that trainings alone move on."""
-    now, tried = [0.0], []
+    """By trainings that take all of their iterations."""
+    tried, epochs = [], []
 
     def train(model, data, **options):
-        now[0] += options["seconds"]
+        epochs.append(options["budget"].epochs)
         if model.window > 1 and all(p.requires_grad for p in model.parameters()):
-            tried.append((model.arguments["functions"], options["seconds"]))
-        history = History("levenberg-marquardt", 0, 0, stopped_by="seconds")
-        history.add(0.0, 5e-2, 5e-2)
+            tried.append((model.arguments["functions"], epochs[-1]))
+        history = History("levenberg-marquardt", 0, 0, stopped_by="epochs")
+        history.epoch.append(epochs[-1])
+        history.best_validation_error = 5e-2
         return history
 
     def make(arguments):
         return models.build(body.system, "vpmt", window=2, **({"functions": "neurons"} | arguments))
 
     monkeypatch.setattr(searching, "train", train)
-    monkeypatch.setattr(searching.time, "perf_counter", lambda: now[0])
-    find_functions(make, body, Budget(100.0), progress=False)
-    assert [seconds for functions, seconds in tried if functions == "polynomial"] == [20.0]
-    assert now[0] <= 110
+    find_functions(make, body, Budget(epochs=1_000), progress=False)
+    assert [count for functions, count in tried if functions == "polynomial"] == [200]
+    assert sum(epochs) <= 1_100
 
 
 def test_a_degree_that_cannot_be_is_refused(body):
@@ -296,3 +297,23 @@ def test_attention_learns_where_states_are_incomplete(tmp_path):
     assert after == pytest.approx(found.error, rel=0.06)
     assert after < before / 3
     assert not any("neurons" in line for line in found.tried)
+
+
+def test_a_search_within_its_seconds_can_be_repeated_on_a_slower_machine(body, monkeypatch):
+    """Decisions count iterations: the same sizes and the same weights, whatever the time."""
+    options = {"progress": False, "kernel": "none", "sizes": {"depth": 2}}
+    monkeypatch.setattr(searching, "ITERATIONS", 300)
+    budget = Budget(seconds=1e6)
+    first = find_functions(maker(body), body, budget, **options)
+
+    def slow(history):
+        clock[0] += 100.0
+
+    clock, now = [0.0], time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: now() + clock[0])
+    second = find_functions(maker(body), body, budget, **(options | {"progress": slow}))
+    assert clock[0] > 1e4
+    assert first.model.arguments == second.model.arguments
+    assert first.error == second.error and first.epochs == second.epochs
+    for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(one, other)

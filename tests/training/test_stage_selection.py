@@ -6,7 +6,8 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.training import Budget, find_splitting, stage_selection
+from vpintegrator.training import Budget, find_splitting
+from vpintegrator.training.search import stages
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -22,7 +23,7 @@ def maker(data, **options):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(stage_selection, "_EPOCHS", 30)
+    monkeypatch.setattr(stages, "_EPOCHS", 30)
 
 
 def test_more_stages_while_the_error_falls(swings, quick):
@@ -61,16 +62,11 @@ def test_no_worse_than_the_method_it_begins_as(tmp_path, quick):
 
 
 def test_it_ends_when_further_stages_bring_nothing(swings, monkeypatch):
-    """Twice in a row; and before a trial for which there is no time."""
-    monkeypatch.setattr(stage_selection, "_EPOCHS", 1)
-    monkeypatch.setattr(stage_selection, "_GAIN", 1e9)
+    """Twice in a row."""
+    monkeypatch.setattr(stages, "_EPOCHS", 1)
+    monkeypatch.setattr(stages, "_GAIN", 1e9)
     found = find_splitting(maker(swings, commutators=True), swings)
     assert [line.split()[0] for line in found.tried] == ["3", "5", "8"]
-    search = stage_selection._StageSearch(
-        maker(swings), TrainingData(swings), Budget(9), 0, print, None
-    )
-    assert search._too_long(stage_selection._Trial(32), 5, 2.0)
-    assert not search._too_long(stage_selection._Trial(12), 5, 1.0)
 
 
 def test_equations_without_exact_flows(tmp_path):
@@ -84,14 +80,6 @@ def test_equations_without_exact_flows(tmp_path):
 
 def test_a_budget_that_is_used_up_is_no_reason_to_end(swings, quick, monkeypatch):
     """Other models may be tried: ``ended`` is for targets and interrupts alone."""
-    search = stage_selection._StageSearch
-    monkeypatch.setattr(search, "_too_long", lambda *_: False)
-    trained, calls = search._train, []
-
-    def once(self, trial):
-        calls.append(trial)
-        return trained(self, trial) if len(calls) == 1 else "seconds"
-
-    monkeypatch.setattr(search, "_train", once)
+    monkeypatch.setattr(stages.SearchOptions, "is_late", lambda self, share=1.0: True)
     found = find_splitting(maker(swings), swings)
-    assert (len(calls), found.ended) == (2, "")
+    assert (len(found.tried), found.ended) == (1, "")

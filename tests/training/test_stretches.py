@@ -10,7 +10,7 @@ from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.dynamics.partway import partway
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.stretches import by_stretches
+from vpintegrator.training.search.stretches import by_stretches
 from vpintegrator.training.training_data import TrainingData
 
 RING = """

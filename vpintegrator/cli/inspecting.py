@@ -236,7 +236,7 @@ def _inspect_rollout(path: Path) -> None:
 
 def _say_comparisons(metadata: Mapping[str, str], path: Path) -> None:
     """Print the candidates by cost, and the verdict."""
-    from vpintegrator.training.cheapest import Cheapest
+    from vpintegrator.training.search.cheapest import Cheapest
     from vpintegrator.verdicts import Verdict
 
     if "fastest" in metadata:

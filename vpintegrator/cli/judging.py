@@ -13,8 +13,8 @@ from vpintegrator.cli.inferring import tell_inference
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
-    from vpintegrator.training.cheapest import Cheapest
     from vpintegrator.training.performance import Performance
+    from vpintegrator.training.search.cheapest import Cheapest
 
 VERDICT_SECONDS = 10.0  # to measure the cost of classical methods, compiled once for a system
 
@@ -24,7 +24,7 @@ def judge(
 ) -> None:
     """Say what other models or classical methods of the same step would do, in the file, too."""
     from vpintegrator.models import save
-    from vpintegrator.training.cheapest import KEY as CHEAPEST
+    from vpintegrator.training.search.cheapest import KEY as CHEAPEST
     from vpintegrator.verdicts import KEY, Verdict
     from vpintegrator.verdicts import verdict as compared
 

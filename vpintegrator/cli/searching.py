@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training import Budget, Found, History
-    from vpintegrator.training.cheapest import Cheapest
+    from vpintegrator.training.search.cheapest import Cheapest
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
@@ -149,7 +149,7 @@ class Candidate:
     def _choose_width(self, training: dict[str, Any], checkpoint: Path | None) -> None:
         """Choose the greatest width that the budget allows, or take the width of the checkpoint."""
         from vpintegrator.training.history import DEFAULT_SECONDS
-        from vpintegrator.training.sizes import widest
+        from vpintegrator.training.search.sizes import widest
 
         assert self.make is not None
         make, given = self.make, self.arguments
@@ -407,7 +407,7 @@ def chosen_functions(
         return _stored_sizes(checkpoint) | arguments, False
     budget = _budget(training)
     if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
-        from vpintegrator.training.sizes import smallest
+        from vpintegrator.training.search.sizes import smallest
 
         model = smallest(lambda more: make(arguments | more), arguments)
         found = {} if model is None else model.arguments

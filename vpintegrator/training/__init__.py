@@ -2,19 +2,19 @@
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
-from vpintegrator.training.automatic import find_model
 from vpintegrator.training.compilation import Execution
-from vpintegrator.training.degree_selection import find_generating_function
-from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.in_context import find_in_context
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers import Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.search import find_functions
-from vpintegrator.training.stage_selection import find_splitting
+from vpintegrator.training.search.couplings import find_functions
+from vpintegrator.training.search.degrees import find_generating_function
+from vpintegrator.training.search.found import Found
+from vpintegrator.training.search.in_context import find_in_context
+from vpintegrator.training.search.models import find_model
+from vpintegrator.training.search.stages import find_splitting
 from vpintegrator.training.train import train
 
 __all__ = [

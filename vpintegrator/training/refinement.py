@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
 
 
 def best_refined(
-    models: Iterable[Integrator], data: TrainingData, end: float | None = None
+    models: Iterable[Integrator], data: TrainingData, end: float = math.inf
 ) -> Refinement | None:
     """Return the first of refined models of rising degree that the next one does not improve upon.
 
@@ -114,14 +115,14 @@ def best_refined(
     data
         Training data with noise.
     end
-        Value of ``time.perf_counter`` after which no further one is tried; None for no end.
+        Value of ``time.perf_counter`` after which no further one is tried.
     """
     best = None
     for model in models:
-        left = None if end is None else end - time.perf_counter()
-        if left is not None and left <= 0:
+        left = end - time.perf_counter()
+        if left <= 0:
             break
-        found = refine(model, data, left)
+        found = refine(model, data, left if math.isfinite(left) else None)
         if best is not None and found.after > best.after * (1 - best.deviation):
             break
         best = found

@@ -66,6 +66,12 @@ class TrainingData:
         found.tested = bool(self.dataset.shapes.get("test", (0,))[0])
         return found
 
+    def without_test(self) -> TrainingData:
+        """Return training data without a test group, for trainings that are judged later."""
+        found = copy.copy(self)
+        found.tested = False
+        return found
+
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
         dataset, system = self.dataset, self.dataset.system

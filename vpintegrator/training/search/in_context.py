@@ -15,13 +15,13 @@ from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models.in_context import InContextIntegrator
 from vpintegrator.models.untrained import build, suited
-from vpintegrator.training.degree_selection import find_generating_function
-from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.latent import STARTING, JointFit, first_constants, moving_states
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.sizes import count
+from vpintegrator.training.search.degrees import find_generating_function
+from vpintegrator.training.search.found import Found
+from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:

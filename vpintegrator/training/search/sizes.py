@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
@@ -12,7 +11,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import refined, rest_attention
 from vpintegrator.nn.symmetry import symmetry_group
-from vpintegrator.training.making import Make
+from vpintegrator.training.deadline import check_time
+from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.separable import separable_blocks
 from vpintegrator.training.splitting_start import begin_as_splitting
 from vpintegrator.training.training_data import TrainingData
@@ -41,7 +41,7 @@ _ITERATIONS = 900
 
 
 def smallest(
-    make: Make, sizes: dict[str, Any], functions: str = "polynomial", depth: int = DEPTHS[0]
+    make: Make, sizes: Arguments, functions: str = "polynomial", depth: int = DEPTHS[0]
 ) -> Integrator | None:
     """Return polynomials to begin with, of as high a degree as is cheap; None if none are.
 
@@ -75,22 +75,22 @@ def smallest(
 
 def splitting_of(
     make: Make,
-    sizes: dict[str, Any],
+    sizes: Arguments,
     functions: str,
     data: TrainingData,
     kernel: str,
-    over: Callable[[], bool] = lambda: False,
 ) -> Integrator | None:
     """Return a model initialised by a splitting, of the lowest degree that fits the field.
 
     Where a component of the field depends on itself, shears along the coordinates are not enough:
     then those of more bases are tried. None where nothing comes near the field, or all is large.
-    ``over`` says when there is no more time to look.
 
     Raises
     ------
     InputError
         If a method is named and no stack is long enough for it.
+    TimeIsUp
+        If the time of the search is over.
     """
     if kernel == "none":
         return None
@@ -100,8 +100,7 @@ def splitting_of(
     for structure in _structures(make, sizes, data):
         least, stalled = math.inf, 0
         for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
-            if over():
-                break
+            check_time()
             own = {"functions": functions, "degree": degree, **structure}
             model = _of_stages(make, own | sizes)
             if model is None or (model.bodies and degree < _OF_BODIES and "degree" not in sizes):
@@ -133,7 +132,7 @@ def splitting_of(
 
 
 def _richer(
-    make: Make, own: dict[str, Any], data: TrainingData, kernel: str, error: float
+    make: Make, own: Arguments, data: TrainingData, kernel: str, error: float
 ) -> Integrator | None:
     """Return a splitting of more terms than follow the vector field, where they are cheap.
 
@@ -152,7 +151,7 @@ def _richer(
     return None
 
 
-def _of_stages(make: Make, own: dict[str, Any]) -> Integrator | None:
+def _of_stages(make: Make, own: Arguments) -> Integrator | None:
     """Return the model with layers for several steps of a method, or fewer if too large.
 
     None if this is too large as well, or cannot be made.
@@ -170,7 +169,7 @@ def _of_stages(make: Make, own: dict[str, Any]) -> Integrator | None:
     return None
 
 
-def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterator[dict[str, Any]]:
+def _structures(make: Make, sizes: Arguments, data: TrainingData) -> Iterator[Arguments]:
     """Arguments of stacks whose shears may add up to the vector field, the fewest shears first."""
     try:
         plain = make({"functions": "polynomial", "degree": 1} | sizes)
@@ -194,7 +193,7 @@ def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterat
 
 
 def larger_ones(
-    model: Integrator, make: Make, sizes: dict[str, Any]
+    model: Integrator, make: Make, sizes: Arguments
 ) -> Iterator[tuple[str, Integrator]]:
     """Yield larger models with the size that grows; those in ``sizes`` are fixed."""
     degree, depth = (model.arguments[name] for name in ("degree", "depth"))

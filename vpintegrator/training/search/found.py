@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from vpintegrator.models import Integrator
-from vpintegrator.training.cheapest import Cheapest
 from vpintegrator.training.history import Budget, History
+from vpintegrator.training.search.cheapest import Cheapest
 
 
 @dataclass

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-from vpintegrator.arguments import of_kind
+from vpintegrator.arguments import grouped, of_kind
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -28,62 +26,67 @@ from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import awakened
+from vpintegrator.training.compilation import Execution
 from vpintegrator.training.continuation import FAR, continued
-from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
-from vpintegrator.training.found import Found
+from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
-from vpintegrator.training.making import Make, making
-from vpintegrator.training.sizes import (
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers import Method
+from vpintegrator.training.progress import Show
+from vpintegrator.training.search.found import Found
+from vpintegrator.training.search.making import Arguments, Make
+from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.size_search import SizeSearch
+from vpintegrator.training.search.sizes import (
     DEPTHS,
-    MOST,
-    affordable,
     count,
     describe,
     larger_ones,
     smallest,
     splitting_of,
 )
-from vpintegrator.training.stretches import by_stretches
+from vpintegrator.training.search.stretches import by_stretches
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
-SHARE = 0.6  # fraction of the budget for the search; the rest trains the model found
-_SLICE = 0.08  # fraction of the budget, for one size
-# of the budget, for attention: the compiler takes half of less, and an awakened model needs some 50
-# epochs before its orbits are the better for it (unknown moments of inertia, 100 s)
+ITERATIONS = 4_000  # iterations of a search and the training after it, of which parts take shares
+SHARE = 0.6  # fraction of the iterations for the search; the rest trains the model found
+_SLICE = 0.08  # fraction of the iterations, for one size
+# of the iterations, for attention: an awakened model needs some 50 before its orbits are the better
+# for it (unknown moments of inertia)
 _ATTENTION = 0.2
-_TRIAL = 40  # epochs after which sizes are compared,
-_TRIAL_SHARE = 0.03  # or this share of the budget
-_LEAP = 0.2  # fraction of the budget, for a large model
-_NEURONS = 0.1  # fraction of the budget, for neurons
+_TRIAL = 40  # iterations after which sizes are compared
+_NEURONS = 0.1  # fraction of the iterations, for neurons
 _DEPTH = 3  # layers of neurons
 _HANDICAP = 4.0  # relative error up to which neurons are trained further
-_MORE = 0.5  # fraction of the remaining budget, for further training of neurons
-# epochs without progress after which a size has given what it can, or where there is time left
+_MORE = 0.5  # fraction of the remaining iterations, for further training of neurons
+# iterations without progress after which a size has given what it can, and then a little more
 _PATIENCES = (20, 100)
-_STRETCH = 0.03  # fraction of the budget, for one segment of a step
-_SHORTEST = 2.0  # seconds of a segment at least
+_STRETCH = 0.03  # fraction of the iterations, for one segment of a step
 _NEAR = 1e-3  # error at which the training of a segment ends
 _FAR = 1e-3  # initial error beyond which segments of a step are tried
 _BETTER = 0.9  # times the smallest error so far: what a model must reach to be kept instead
 _GAIN = 1.5  # gain of a larger model for which a still larger one is tried
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
-_LARGE = 400  # parameters from which an iteration costs more than its overhead
-_ITERATIONS = 150  # iterations of the last training of a large model
+_LARGE = 400  # parameters from which a comparison of sizes costs more than it is worth
 _AT_REST = "attention is at rest: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 
 
+@grouped(method=Method, objective=Objective, execution=Execution)
 def find_functions(
     make: Make,
     dataset: Dataset,
     budget: Budget,
     *,
-    sizes: dict[str, Any] | None = None,
+    sizes: Arguments | None = None,
+    method: Method,
+    objective: Objective,
+    execution: Execution,
     tell: Callable[[str], None] = lambda line: None,
-    **options: Any,
+    progress: Show | bool | None = None,
 ) -> Found:
     """Return the model that does best on the validation windows, trained as far as the search goes.
 
@@ -94,13 +97,19 @@ def find_functions(
     dataset
         Training dataset.
     budget
-        Budget of the whole search; its ``target`` ends the search.
+        Budget of the whole search; its ``target`` ends the search. Parts of the search take shares
+        of the epochs, or of 4,000 where none are given, so that a search within its seconds can be
+        repeated.
     sizes
         ``degree`` or ``depth`` where they are given; the search leaves them as they are.
     tell
         Called with a line about each model that was tried.
-    options
-        Options of :func:`vpintegrator.training.train`, for every training.
+    optimizer, batch, learning_rate, restarts, seed, kernel
+        Arguments of :func:`vpintegrator.train`, for every training.
+    loss, horizon, noise, device, threads, compiled
+        Arguments of :func:`vpintegrator.train`, for every training.
+    progress
+        Called with the history after each epoch.
 
     Returns
     -------
@@ -126,43 +135,40 @@ def find_functions(
     """
     of_kind("dataset", dataset, Dataset, "a dataset, as vp.open_dataset gives it")
     of_kind("budget", budget, Budget, "a vp.training.Budget")
-    make = making(make)
-    return _Search(make, dataset, budget, sizes or {}, tell, options).run()
+    shown = progress if callable(progress) else None
+    options = SearchOptions(
+        budget, method, objective, execution, sizes or {}, tell=tell, progress=shown
+    )
+    return find_couplings(make, TrainingData(dataset), options)
 
 
-class _Search:
-    def __init__(
-        self,
-        make: Make,
-        dataset: Dataset,
-        budget: Budget,
-        sizes: dict[str, Any],
-        tell: Callable[[str], None],
-        options: dict[str, Any],
-    ) -> None:
-        self.make, self.dataset, self.budget = make, dataset, budget
-        self.data = TrainingData(dataset, tested=False)  # read once for all trainings
-        self.sizes, self.tell = sizes, tell
-        self.kernel = options.get("kernel", "auto")
+def find_couplings(make: Make, data: TrainingData, options: SearchOptions) -> Found:
+    """Return the couplings that do best on the validation windows."""
+    return _CouplingSearch(make, data, options).run()
+
+
+class _CouplingSearch(SizeSearch):
+    def __init__(self, make: Make, data: TrainingData, options: SearchOptions) -> None:
+        super().__init__(make, data.without_test(), options)  # read once for all trainings
+        self.budget, self.sizes = options.budget, options.sizes
+        self.iterations = options.budget.epochs or ITERATIONS
+        self.kernel = options.method.kernel
         # a named one is for the model that begins as it, and not for those beside it
-        self.options = options | {"kernel": "none" if self.kernel == "none" else "auto"}
-        self.start, self.epochs = time.perf_counter(), 0
-        self.found: Found | None = None
-        self.tried: list[str] = []
+        self.method = replace(options.method, kernel="none" if self.kernel == "none" else "auto")
+        self.epochs = 0
+        self.best: Found | None = None
         self.slow: list[Integrator] = []  # models that cannot be compiled
         self.frozen: Integrator | None = None  # whose attention has been tried
         self.ended, self.way, self.patience = "", "", _PATIENCES[0]
-        if callable(progress := options.get("progress")):
-            self.options["progress"] = self._shown(progress)
 
     def run(self) -> Found:
-        limit = math.inf if self.budget.seconds is None else self.start + self.budget.seconds
+        """Train one model after the other until nothing is gained, or the budget is used up."""
         try:
-            with suppress(TimeIsUp), until(limit):
+            with suppress(TimeIsUp), until(self.options.end()):
                 self._search()
         except KeyboardInterrupt:  # between two trainings, which end with their best weights
             self.ended = "interrupt"
-            if self.found is None:
+            if self.best is None:
                 raise
         with held_back() as held:
             found = self._result()
@@ -174,30 +180,28 @@ class _Search:
 
     def _search(self) -> None:
         for functions in ("polynomial", "system"):
-            if functions == "system" and self.found is not None and self.found.model.bodies:
+            if functions == "system" and self.best is not None and self.best.model.bodies:
                 break  # functions of a whole state would be learned for one number of bodies only
             self._begin(functions)
-        if self.found is None or self.found.error > _FAR:
+        if self.best is None or self.best.error > _FAR:
             self._by_stretches()
-        if self.found is not None and self.found.error > FAR:
+        if self.best is not None and self.best.error > FAR:
             self._continue()
-        if self.found is not None:
+        if self.best is not None:
             for self.patience in _PATIENCES:
                 while not self._over() and self._grow():
                     pass
                 if self._awake():
                     return
-            if not self._finished:
-                self._leap()
-        if (self.found is None or self.found.error > _GOOD) and "degree" not in self.sizes:
+        if (self.best is None or self.best.error > _GOOD) and "degree" not in self.sizes:
             self._try_neurons()
-        if self.dataset.is_observed:
+        if self.data.dataset.is_observed:
             self._awake(any_error=True)
 
     def _result(self) -> Found:
         """Return the best model, which says how it was trained."""
-        assert self.found is not None
-        found = self.found
+        assert self.best is not None
+        found = self.best
         if found.history.epochs and not math.isfinite(found.error):
             raise NothingLearned(found.model.name, found.history)
         found.history.test_error = self.data.with_test().test_error(found.model)
@@ -211,7 +215,7 @@ class _Search:
         else:
             found.model.choices.append(_AT_REST)
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
-        found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
+        found.epochs, found.seconds = self.epochs, self.options.used
         return found
 
     def _begin(self, functions: str) -> None:
@@ -231,53 +235,43 @@ class _Search:
 
     def _splitting(self, functions: str) -> Integrator | None:
         """Return a model that begins as the method that is asked for, or another that fits."""
-        until = time.perf_counter() + _SLICE * (self.budget.seconds or math.inf)
-        over = lambda: time.perf_counter() > until  # noqa: E731
         try:
-            return splitting_of(self.make, self.sizes, functions, self.data, self.kernel, over)
+            return splitting_of(self.make, self.sizes, functions, self.data, self.kernel)
         except InputError as error:  # a named method that the sizes do not fit
             if "depth" in self.sizes or self.kernel == "auto":
                 raise
-            self.tell(f"{error}; the search begins with the default instead")
+            self.options.tell(f"{error}; the search begins with the default instead")
             self.kernel = "auto"
             return self._splitting(functions)
 
     @property
     def _ends(self) -> bool:
         """Whether there is nothing left to be learned, or no time for it."""
-        return self._finished or (self.found is not None and self.found.error < _EXACT)
-
-    def _shown(self, progress: Callable[[History], None]) -> Callable[[History], None]:
-        """Return the progress function, given the share of the whole budget."""
-
-        def show(history: History) -> None:
-            seconds = time.perf_counter() - self.start
-            history.share = self.budget.share(self.epochs + history.epochs, seconds)
-            progress(history)
-
-        return show
+        return self._finished or (self.best is not None and self.best.error < _EXACT)
 
     def _try_neurons(self) -> None:
         """Train neurons, too; they get better for longer than polynomials do."""
         if self._finished:
             return
-        best = math.inf if self.found is None else self.found.error
+        best = math.inf if self.best is None else self.best.error
         neurons = self._neurons({"depth": self.sizes.get("depth", _DEPTH)})
         if neurons is None:
             return
         rest_attention(neurons)
         error = self._train(neurons, _NEURONS)
-        left = 1 - self._used
-        if best < error < _HANDICAP * best and left and not self._finished:
-            self.tell("neurons, which get better for longer, are trained on beside the polynomials")
+        left = 1 - self.epochs / self.iterations
+        if best < error < _HANDICAP * best and left > 0 and not self._finished:
+            self.options.tell(
+                "neurons, which get better for longer, are trained on beside the polynomials"
+            )
             self._train(neurons, _MORE * left)
 
-    def _neurons(self, held: dict[str, Any]) -> Integrator | None:
+    def _neurons(self, held: Arguments) -> Integrator | None:
         """Return the model of neurons, if what is asked for allows it or nothing else was found."""
         try:
             return self.make(held)
         except InputError:
-            if self.found is None:
+            if self.best is None:
                 raise
             return None
 
@@ -288,48 +282,72 @@ class _Search:
     @property
     def _is_slow(self) -> bool:
         """Whether the best model cannot be compiled: there is no time for a larger one."""
-        return any(self.found is not None and self.found.model is each for each in self.slow)
-
-    @property
-    def _used(self) -> float:
-        """Share of the budget that is used."""
-        return self.budget.share(self.epochs, time.perf_counter() - self.start)
+        return any(self.best is not None and self.best.model is each for each in self.slow)
 
     def _over(self) -> bool:
-        return self._finished or self._used > SHARE
+        """Whether the rest of the budget is for the model that is best."""
+        used = self.epochs / self.iterations
+        return self._finished or used > SHARE or self.options.is_late(SHARE)
+
+    def _part(self, share: float) -> int:
+        """Return a share of the iterations."""
+        return max(round(share * self.iterations), 1)
 
     def _train(self, model: Integrator, share: float) -> float:
         """Train one size as long as it gets better quickly; its error."""
-        error, history, epochs = math.inf, None, 0
+        error, windows, epochs = math.inf, self.method.batch, 0
         while True:
-            given: dict[str, Any] = {} if history is None else {"batch": history.windows or None}
-            history = self._tried(model, self.budget.part(share), patience=self.patience, **given)
+            history = self._tried(model, self._part(share), windows, self.patience)
+            windows = history.windows or self.method.batch
             before, error = error, history.best_validation_error
             epochs += history.epochs
-            slow = history.stopped_by not in ("seconds", "epochs") or not error < before / 3
+            slow = history.stopped_by != "epochs" or not error < before / 3
             if slow or self._over():
                 break
         self._note(model, error if epochs else math.inf)
         return error
 
-    def _tried(self, model: Integrator, part: Budget, **others: Any) -> History:
+    def _tried(
+        self, model: Integrator, epochs: int, batch: int | None = None, patience: int | None = None
+    ) -> History:
         """Train a model, and keep it if it is the best."""
-        history = self._run(model, part, **others)
+        # models of bodies are worth compiling even for a trial
+        trial = epochs <= _TRIAL and not model.bodies
+        compiled = False if trial else self.options.execution.compiled
+        limits = Budget(epochs=epochs, target=self.budget.target, patience=patience)
+        history = self._run(
+            model,
+            limits,
+            method=replace(self.method, batch=batch or self.method.batch),
+            execution=replace(self.options.execution, compiled=compiled),
+        )
         self._keep(model, history)
         return history
 
     def _run(
-        self, model: Integrator, part: Budget, data: TrainingData | None = None, **others: Any
+        self,
+        model: Integrator,
+        limits: Budget,
+        *,
+        method: Method,
+        execution: Execution,
+        data: TrainingData | None = None,
     ) -> History:
-        given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
+        # something is to be found, in whatever part of the budget
+        end = self.options.end(SHARE if self.best is not None else 1.0)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")  # the last training says what there is to say
-            # something is to be found, in whatever part of the budget
-            first = self.found is None
-            within = math.inf if first else BEYOND * (part.seconds or math.inf)
             try:
-                with until(time.perf_counter() + within):
-                    history = train(model, data or self.data, **(self.options | given | others))
+                with until(end):
+                    history = train(
+                        model,
+                        data or self.data,
+                        method=method,
+                        budget=limits,
+                        objective=self.options.objective,
+                        execution=execution,
+                        progress=self._show if self.options.progress is not None else False,
+                    )
             except NothingLearned as failure:  # another size may
                 history = failure.history
             except TimeIsUp:
@@ -340,30 +358,34 @@ class _Search:
         self.ended = history.stopped_by
         return history
 
+    def _show(self, history: History) -> None:
+        self.options.show(history, self.epochs + history.epochs)
+
     def _note(self, model: Integrator, error: float) -> None:
         reached = f"{error:.1e}" if math.isfinite(error) else "no iteration in its time"
-        line = f"{describe(model)}: {reached} after {time.perf_counter() - self.start:.0f} s"
-        if self.found is not None and self.found.model is not model and error < self.found.error:
+        line = f"{describe(model)}: {reached} after {self.options.used:.0f} s"
+        if self.best is not None and self.best.model is not model and error < self.best.error:
             line += "; not a tenth better, so the model before is kept"
-        self.tell(line)
-        self.tried.append(line)
+        self.note(line)
 
     def _keep(self, model: Integrator, history: History) -> None:
-        error, best = history.best_validation_error, self.found
+        error, best = history.best_validation_error, self.best
         if best is not None and not (self._finished or best.model is model):
             error /= _BETTER
         if best is None or error < best.error:
-            self.found = Found(model, history.best_validation_error, history)
+            self.best = Found(model, history.best_validation_error, history)
 
     def _by_stretches(self) -> None:
         """Begin with layers that have learned stretches of a step one by one."""
 
         def learn(part: Integrator, data: TrainingData) -> History:
-            share = self.budget.part(_STRETCH)
-            seconds = share.seconds and max(share.seconds, _SHORTEST)
-            budget = replace(share, seconds=seconds, target=_NEAR)
-            few: dict[str, Any] = {"patience": _PATIENCES[0], "kernel": "none", "compiled": False}
-            return self._run(part, budget, data, **few)
+            return self._run(
+                part,
+                Budget(epochs=self._part(_STRETCH), target=_NEAR, patience=_PATIENCES[0]),
+                method=replace(self.method, kernel="none"),
+                execution=replace(self.options.execution, compiled=False),
+                data=data,
+            )
 
         if self._ends:
             return
@@ -376,43 +398,29 @@ class _Search:
         """Begin again on the way from the identity, with as few layers as lead to the data."""
         for depth in DEPTHS:
             model = None if self._over() else smallest(self.make, self.sizes, depth=depth)
-            if model is None or not self.dataset.is_complete:
+            if model is None or not self.data.dataset.is_complete:
                 return
             self.data.normalise(model)
-            seconds = self.budget.part(_SLICE).seconds or math.inf
-            try:
-                with until(time.perf_counter() + BEYOND * seconds):
-                    continued(model, self.data.pairs(model))
-            except TimeIsUp:
-                return
+            with until(self.options.end(SHARE)):
+                continued(model, self.data.pairs(model))
             self._train(model, _SLICE)
-            assert self.found is not None
-            if self.found.error < FAR:
+            assert self.best is not None
+            if self.best.error < FAR:
                 return
 
     def _grow(self) -> bool:
         """Whether a larger model does better."""
-        assert self.found is not None
-        before = self.found.model
-        error = self.found.error
+        assert self.best is not None
+        before, error = self.best.model, self.best.error
         if error < _EXACT or self._is_slow:
             return False
-        tried: list[tuple[float, str, Integrator]] = []
-        for way, model in larger_ones(before, self.make, self.sizes):
-            if count(model) > _LARGE:
-                continue
-            # models of bodies are worth compiling even for a trial
-            compiled: dict[str, Any] = {} if model.bodies else {"compiled": False}
-            history = self._tried(model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, **compiled)
-            if self._finished:
-                self._note(model, history.best_validation_error)
-                return False
-            # orders of magnitude won for orders of magnitude more parameters
-            won = math.log(error / max(history.best_validation_error, _TINY))
-            tried.append((won / math.log(count(model) / count(before)), way, model))
-            if self._over():
-                break
-        for _, way, model in sorted(tried, key=lambda trial: trial[0], reverse=True):
+        larger = dict(larger_ones(before, self.make, self.sizes))
+        small = {way: model for way, model in larger.items() if count(model) <= _LARGE}
+        promising = self._compared(small, count(before), error)
+        if larger and not small:  # as it grew before, if it can
+            way = self.way if self.way in larger else [*larger][-1]
+            promising = [(way, larger[way])]
+        for way, model in promising:
             if self._train(model, _SLICE) < error / _GAIN:
                 self.way = way
                 return True
@@ -420,49 +428,55 @@ class _Search:
                 break
         return False
 
+    def _compared(
+        self, larger: dict[str, Integrator], size: int, error: float
+    ) -> list[tuple[str, Integrator]]:
+        """Return larger models after a short training, the most promising first."""
+        tried: list[tuple[float, str, Integrator]] = []
+        for way, model in larger.items():
+            history = self._tried(model, _TRIAL)
+            if self._finished:
+                self._note(model, history.best_validation_error)
+                return []
+            # orders of magnitude won for orders of magnitude more parameters
+            reached = min(max(history.best_validation_error, _TINY), 1 / _TINY)
+            won = math.log(error / reached)
+            tried.append((won / math.log(count(model) / size), way, model))
+            if self._over():
+                break
+        tried.sort(key=lambda trial: trial[0], reverse=True)
+        return [(way, model) for _, way, model in tried]
+
     def _awake(self, any_error: bool = False) -> bool:
         """Let attention learn too, where orbits are the better for it.
 
         Unless any error will do, only where larger maps of single states stay poor: then states
         are likely to be incomplete.
         """
-        assert self.found is not None
-        before = self.found.model
-        if self._finished or before is self.frozen or not (any_error or self.found.error > _FAR):
+        assert self.best is not None
+        before = self.best.model
+        if self._finished or before is self.frozen or not (any_error or self.best.error > _FAR):
             return False
         self.frozen = before
 
         def train(model: Integrator) -> None:
-            history.append(self._run(model, self.budget.part(_ATTENTION)))
+            limits = Budget(epochs=self._part(_ATTENTION), target=self.budget.target)
+            execution = self.options.execution
+            history.append(self._run(model, limits, method=self.method, execution=execution))
 
         history: list[History] = []
-        awake = awakened(before, self.dataset, train)
+        awake = awakened(before, self.data.dataset, train)
         if not history:
             return False
         error = history[-1].best_validation_error
         if awake is not None:
-            self.found = Found(awake, error, history[-1])
+            self.best = Found(awake, error, history[-1])
             self._note(awake, error)
-        elif error < self.found.error:
-            self.tell(f"attention rests: with it {error:.1e}, but orbits no nearer to the data's")
+        elif error < self.best.error:
+            self.options.tell(
+                f"attention rests: with it {error:.1e}, but orbits no nearer to the data's"
+            )
         return awake is not None
-
-    def _leap(self) -> None:
-        """Grow to the largest model that there is time to train, as it grew before if it can."""
-        assert self.found is not None
-        if self.found.error < _EXACT or self.budget.seconds is None or self._is_slow:
-            return  # the time of an epoch of a large model is not known beforehand
-        left = max(self.budget.seconds - (time.perf_counter() - self.start), 0.0)
-        most = min(MOST, affordable(left, _ITERATIONS))
-        while not self._over():
-            before, error = self.found.model, self.found.error
-            larger = {
-                way: m for way, m in larger_ones(before, self.make, self.sizes) if count(m) <= most
-            }
-            if not larger:
-                return
-            if self._train(larger.get(self.way, [*larger.values()][-1]), _LEAP) >= error / _GAIN:
-                return
 
 
 def _is_compiler_there() -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from vpintegrator.arguments import called, check_integrator
 from vpintegrator.models import Integrator
 
-Make = Callable[[dict[str, Any]], Integrator]
+Arguments = dict[str, Any]  # of a model, by name
+Make = Callable[[Arguments], Integrator]
 
 
 def making(make: Any) -> Make:
@@ -21,7 +22,7 @@ def making(make: Any) -> Make:
     """
     called("make", make, "a function of the arguments of a model")
 
-    def made(arguments: dict[str, Any]) -> Integrator:
+    def made(arguments: Arguments) -> Integrator:
         model: Integrator = make(arguments)
         check_integrator(model)
         return model

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from vpintegrator.data import Dataset
@@ -14,9 +11,13 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
-from vpintegrator.training.found import Found
+from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
-from vpintegrator.training.making import Make, making
+from vpintegrator.training.optimizers import Method
+from vpintegrator.training.search.found import Found
+from vpintegrator.training.search.making import Make
+from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
@@ -97,100 +98,84 @@ def find_splitting(
     >>> vp.training.find_splitting(make, dataset, sizes={"stages": 10}).error < 1e-8
     True
     """
-    make = making(make)
-    search = _StageSearch(make, TrainingData.of(dataset), budget or Budget(), seed, tell, progress)
-    return search.run(sizes or {})
+    options = SearchOptions(
+        budget or Budget(),
+        Method(seed=seed),
+        sizes=sizes or {},
+        tell=tell,
+        progress=progress,
+    )
+    return find_stages(make, TrainingData.of(dataset), options)
 
 
-class _StageSearch:
-    def __init__(
-        self,
-        make: Make,
-        data: TrainingData,
-        budget: Budget,
-        seed: int,
-        tell: Callable[[str], None],
-        progress: Callable[[History], None] | None,
-    ) -> None:
-        self.make, self.data, self.budget, self.seed = make, data, budget, seed
-        self.tell, self.progress = tell, progress
-        self.start = time.perf_counter()
-        self.found: Found | None = None
-        self.tried: list[str] = []
+def find_stages(make: Make, data: TrainingData, options: SearchOptions) -> Found:
+    """Return the splitting of the best number of stages."""
+    return _StageSearch(make, data, options).run()
 
-    def run(self, sizes: dict[str, Any]) -> Found:
+
+class _StageSearch(SizeSearch):
+    def __init__(self, make: Make, data: TrainingData, options: SearchOptions) -> None:
+        super().__init__(make, data, options)
+        self.best: Found | None = None
+
+    @property
+    def _error(self) -> float:
+        return math.inf if self.best is None else self.best.error
+
+    def run(self) -> Found:
         """Train one splitting after the other."""
-        vain, ended, last = 0, "", (0, 0.0)
-        for trial in self._trials(sizes):
-            if self._too_long(trial, *last):
-                break
-            before = math.inf if self.found is None else self.found.error
-            begin = time.perf_counter()
+        vain, ended = 0, ""
+        for trial in self._trials():
+            before = self._error
             try:
                 ended = self._train(trial)
             except KeyboardInterrupt:
-                if self.found is None:
+                if self.best is None:
                     raise
                 ended = "interrupt"
-            last = trial.stages, time.perf_counter() - begin
-            error = math.inf if self.found is None else self.found.error
-            vain = 0 if error * _GAIN < before else vain + 1
-            if ended or error < _EXACT or vain == 2:
+            vain = 0 if self._error * _GAIN < before else vain + 1
+            if ended or self._error < _EXACT or vain == 2 or self.options.is_late():
                 break
-        if self.found is None:
+        if self.best is None:
             raise InputError("no splitting of these equations has a finite error")
-        found = self.found
-        found.model.metadata["search"] = json.dumps(self.tried)
-        seconds = time.perf_counter() - self.start
-        ended = ended if ended in ("interrupt", "target") else ""
-        return replace(found, tried=self.tried, seconds=seconds, ended=ended, complete=True)
+        return self.found(self.best, ended)
 
-    def _too_long(self, trial: _Trial, stages: int, spent: float) -> bool:
-        """Whether a trial takes more than half of what is left, as one of fewer stages tells."""
-        if self.budget.seconds is None or not stages:
-            return False
-        left = self.budget.seconds - (time.perf_counter() - self.start)
-        return 2 * spent * trial.stages / stages > left
-
-    def _trials(self, sizes: dict[str, Any]) -> list[_Trial]:
+    def _trials(self) -> list[_Trial]:
         known = _layer(self.make({"stages": 1})).commutators.numel() > 0
-        trials = _TRIALS if self.budget.target is None else _FINER
+        trials = _TRIALS if self.options.budget.target is None else _FINER
         trials = _WITH_COMMUTATORS if known else trials
-        if "stages" not in sizes:
+        given = self.options.sizes.get("stages")
+        if given is None:
             return trials
-        others = [each for each in (*trials, *_FINER) if each.stages == sizes["stages"]]
-        return others[:1] or [_Trial(sizes["stages"])]
+        others = [each for each in (*trials, *_FINER) if each.stages == given]
+        return others[:1] or [_Trial(given)]
 
     def _train(self, trial: _Trial) -> str:
         """Train one, and keep it if it is the best; say why no further one is tried, if so."""
-        used = time.perf_counter() - self.start
-        seconds = self.budget.seconds and self.budget.seconds - used
-        if seconds is not None and seconds <= 0:
-            return "seconds"
         model = self.make({"stages": trial.stages})
         _layer(model).begin_as(trial.factors)
         try:
-            history = train(
-                model,
-                self.data,
-                seconds=seconds,
-                epochs=_EPOCHS,
-                target=self.budget.target,
-                seed=self.seed,
-                kernel="none",
-                progress=self.progress or False,
-            )
+            with until(self.options.end()):
+                history = train(
+                    model,
+                    self.data,
+                    epochs=_EPOCHS,
+                    target=self.options.budget.target,
+                    seed=self.options.method.seed,
+                    kernel="none",
+                    progress=self.options.progress or False,
+                )
         except NothingLearned as failure:
             history = failure.history
+        except TimeIsUp:
+            return "seconds"
         error = history.best_validation_error
-        line = (
+        self.note(
             f"{trial.stages} stages, begun as {trial.scheme}: {history.parameters} coefficients, "
-            f"error {error:.1e} after {time.perf_counter() - self.start:.1f} s"
+            f"error {error:.1e} after {self.options.used:.1f} s"
         )
-        self.tell(line)
-        self.tried.append(line)
-        if math.isfinite(error) and (self.found is None or error < self.found.error):
-            self.found = Found(model, error, history, epochs=history.epochs)
+        if error < self._error:
+            self.best = Found(model, error, history, epochs=history.epochs)
         return history.stopped_by if history.stopped_by in ("target", "interrupt") else ""
 
 

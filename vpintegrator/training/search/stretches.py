@@ -25,7 +25,8 @@ from vpintegrator.models.one_step import one_step, with_parts
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.training.history import History
-from vpintegrator.training.sizes import FIRST, MOST, Make, count
+from vpintegrator.training.search.making import Make
+from vpintegrator.training.search.sizes import FIRST, MOST, count
 from vpintegrator.training.training_data import TrainingData
 
 NEAR = 0.9  # distance of a segment's eigenvalues from 1: a rotation by some 50 degrees

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +10,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training.composed import fit_pairs
-from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.judgement import doubt
 from vpintegrator.training.linear import (
     MOST,
     PENALTIES,
@@ -23,13 +19,17 @@ from vpintegrator.training.linear import (
     enough_pairs,
     layer_pairs,
 )
-from vpintegrator.training.making import Make, making
+from vpintegrator.training.optimizers import Method
 from vpintegrator.training.refinement import best_refined, is_noisy
-from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.sizes import count
+from vpintegrator.training.search.found import Found
+from vpintegrator.training.search.making import Make
+from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.size_search import SizeSearch
+from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData
 
 FIRST, STEP = 2, 2  # degrees: symmetries often leave only even ones anything to add
+_HIGHEST = 64
 _COMPARED = 6  # degree at which a fit with a linear map in front is compared with one without
 _PATIENCE = 2  # degrees beyond the one that is chosen after which the search ends
 _FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on,
@@ -98,39 +98,39 @@ def find_generating_function(
     >>> found.error < 1e-10
     True
     """
-    make = making(make)
-    data = TrainingData.of(dataset)
-    selection = _Selection(make, data, budget or Budget(), seed, refine, tell, progress)
-    return selection.run(sizes or {}, most)
+    options = SearchOptions(
+        budget or Budget(),
+        Method(seed=seed),
+        sizes=sizes or {},
+        refine=refine,
+        tell=tell,
+        progress=progress,
+    )
+    return find_degree(make, TrainingData.of(dataset), options, most)
 
 
-class _Selection:
+def find_degree(make: Make, data: TrainingData, options: SearchOptions, most: int = MOST) -> Found:
+    """Return the generating function of the best degree; epochs of the budget are degrees."""
+    return _DegreeSearch(make, data, options, most).run()
+
+
+class _DegreeSearch(SizeSearch):
     def __init__(
-        self,
-        make: Make,
-        data: TrainingData,
-        budget: Budget,
-        seed: int,
-        refining: bool,
-        tell: Callable[[str], None],
-        progress: Callable[[History], None] | None,
+        self, make: Make, data: TrainingData, options: SearchOptions, most: int = MOST
     ) -> None:
-        self.refining = refining
-        self.make, self.data, self.budget, self.seed = make, data, budget, seed
-        self.tell, self.progress = tell, progress
-        self.start = time.perf_counter()
-        self.history = History("linear", seed, 0)
+        super().__init__(make, data, options)
+        self.most = most
+        self.history = History("linear", options.method.seed, 0)
         self.fits: list[tuple[LinearFit, Integrator]] = []
-        self.tried: list[str] = []
         self.refusal: InputError | None = None
         self.far: bool | None = None  # whether a linear map is fitted first, once that is known
 
-    def run(self, sizes: dict[str, Any], most: int) -> Found:
+    def run(self) -> Found:
         """Solve for one degree after the other."""
         ended = ""
         try:
-            for degree in self._degrees(sizes)[: self.budget.epochs]:
-                ended = self._solve(degree, most, required="degree" in sizes)
+            for degree in self._degrees()[: self.options.budget.epochs]:
+                ended = self._solve(degree)
                 if ended:
                     break
         except KeyboardInterrupt:
@@ -141,24 +141,12 @@ class _Selection:
             raise self.refusal or InputError("no degree gives a generating function for these data")
         place = len(self.fits) - 1 if ended == "target" else self._place()
         fit, model = self.fits[place]
-        if self.refining and ended != "interrupt":
+        if self.options.refine and ended != "interrupt":
             fit, model, place = self._refined(place)
-        held_out, scale = self.data.held_out(model), self.data.error_scale
-        error = self._error(model)
         history = self.history
-        history.parameters, history.best_validation_error = fit.coefficients, error
+        history.parameters = fit.coefficients
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
-        history.test_error = self.data.test_error(model)
-        history.warning = doubt(model, held_out, scale, history)
-        history.stopped_by = ended or "solved"
-        ended = ended if ended in ("interrupt", "target") else ""
-        self.data.describe(model)
-        model.metadata["training"] = json.dumps(history.summary())
-        seconds = time.perf_counter() - self.start
-        model.metadata["search"] = json.dumps(self.tried)
-        return Found(
-            model, error, history, self.tried, seconds, history.epochs, ended, complete=True
-        )
+        return self.solved(model, self.validation_error(model), history, ended)
 
     def _refined(self, place: int) -> tuple[LinearFit, Integrator, int]:
         """Return the model of a degree or higher, refined by orbits if states have noise."""
@@ -167,28 +155,33 @@ class _Selection:
         falling = highest.error < fit.error / 2 or (fit is highest and len(self.fits) > 1)
         if falling or not is_noisy(self.data, fit.error):
             return fit, model, place
-        seconds = self.budget.seconds
-        end = None if seconds is None else self.start + seconds
         try:
-            found = best_refined((each for _, each in self.fits[place:]), self.data, end)
+            models = (each for _, each in self.fits[place:])
+            found = best_refined(models, self.data, self.options.end())
         except InputError:  # no validation orbits
             found = None
         except KeyboardInterrupt:
-            self.tell("the refinement by orbits is interrupted")
+            self.options.tell("the refinement by orbits is interrupted")
             found = None
         if found is None:
             return fit, model, place
-        self.tell(found.words)
-        self.tried.append(found.words)
-        self.history.add(time.perf_counter() - self.start, fit.error, found.after)
+        self.note(found.words)
+        self.history.add(self.options.used, fit.error, found.after)
         place = [each for _, each in self.fits].index(found.model)
         return self.fits[place][0], found.model, place
 
-    def _degrees(self, sizes: dict[str, Any]) -> list[int]:
-        return [sizes["degree"]] if "degree" in sizes else list(range(FIRST, 65, STEP))
+    @property
+    def _is_given(self) -> bool:
+        return "degree" in self.options.sizes
 
-    def _solve(self, degree: int, most: int, required: bool) -> str:
+    def _degrees(self) -> list[int]:
+        if self._is_given:
+            return [self.options.sizes["degree"]]
+        return list(range(FIRST, _HIGHEST + 1, STEP))
+
+    def _solve(self, degree: int) -> str:
         """Fit one degree; say why no further one is tried, if so."""
+        required = self._is_given
         try:
             model = self.make({"degree": degree})
         except InputError as error:  # too many terms, or none that the symmetries allow
@@ -196,12 +189,12 @@ class _Selection:
                 raise
             self.refusal = self.refusal or error
             return "solved" if self.fits else ""
-        if count(model) > most and self.fits:
+        if count(model) > self.most and self.fits:
             return "solved"
         if self._too_long(model):
             return "seconds"
         self.data.normalise(model)
-        pairs = layer_pairs(model, self.data, enough_pairs(model), self.seed)
+        pairs = layer_pairs(model, self.data, enough_pairs(model), self.options.method.seed)
         whole = isinstance(pairs, WholePairs)
         try:
             fit = fit_pairs(model, pairs, bool(self.far), self.fits[-1][1] if self.fits else None)
@@ -218,44 +211,36 @@ class _Selection:
                 raise
             return "solved"  # more coefficients than equations
         self._note(degree, fit, model)
-        target = -1.0 if self.budget.target is None else self.budget.target
-        if fit.error <= target and self._error(model) <= target:
+        target = self.options.budget.target
+        if target is not None and fit.error <= target and self.validation_error(model) <= target:
             return "target"
         beyond = len(self.fits) - 1 - self._place()
         stalled = beyond >= (_PATIENCE if fit.coefficients > _FEW else _LONG)
         nothing_new = fit.penalty == PENALTIES[-1] and len(self.fits) > 1
         return "solved" if fit.error < _EXACT or stalled or nothing_new else ""
 
-    def _error(self, model: Integrator) -> float:
-        """Return the error on the validation windows; infinite if some states have no image."""
-        error = relative_error(model, *self.data.held_out(model), scale=self.data.error_scale)
-        return math.inf if math.isnan(error) else error
-
     def _too_long(self, model: Integrator) -> bool:
-        """Whether a solve takes more than what is left: its time grows as the cube of its size."""
-        if self.budget.seconds is None or len(self.fits) < 2:
+        """Whether a solve ends after the budget: its time grows as the cube of its size."""
+        seconds = self.options.budget.seconds
+        if seconds is None or len(self.fits) < 2:
             return False
         (before, _), (last, _) = self.fits[-2:]
         grown = max(last.seconds - before.seconds, 0.0)
         rate = grown / max(last.coefficients**3 - before.coefficients**3, 1)
         expected = last.seconds + rate * (count(model) ** 3 - last.coefficients**3)
-        return time.perf_counter() - self.start + expected > self.budget.seconds
+        return self.options.used + expected > seconds
 
     def _note(self, degree: int, fit: LinearFit, model: Integrator) -> None:
         self.fits.append((fit, model))
-        used = time.perf_counter() - self.start
+        used = self.options.used
         self.history.add(used, fit.error, fit.error)
         self.history.windows = fit.pairs
         ridge = f", ridge {fit.penalty:.0e}" if fit.penalty else ""
-        line = (
+        self.note(
             f"degree {degree}: {fit.coefficients} coefficients from {fit.pairs:,} pairs{ridge}, "
             f"leave-one-out error {fit.error:.1e} after {used:.1f} s"
         )
-        self.tell(line)
-        self.tried.append(line)
-        if self.progress is not None:
-            self.history.share = self.budget.share(self.history.epochs, used)
-            self.progress(self.history)
+        self.options.show(self.history, self.history.epochs)
 
     def _place(self) -> int:
         """Return the place of the smallest degree within one standard error of the least error."""
