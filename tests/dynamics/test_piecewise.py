@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import METHODS, CompiledMethod
 
 MEANT = {
     "abs(x)": abs,
@@ -94,3 +95,19 @@ def test_they_are_typeset():
 def test_mistakes_are_told(text, message):
     with pytest.raises(InputError, match=message):
         field(text)
+
+
+@pytest.mark.parametrize("name", ["rk4", "yoshida-4"])
+def test_machine_code_of_signs_and_choices(name):
+    system = vp.load_system(
+        'state = ["q", "p"]\n'
+        'hamiltonian = "p**2/2 + abs(q) + where(q <= -1/2, q**2, 0) + max(q, 1)*sign(q + 1)"\n'
+    )
+    z = np.random.default_rng(0).uniform(-1.5, 1.5, (40, 2))
+    z[:3] = [[0.0, 0.0], [-0.5, 0.0], [1.0, 0.0]]
+    method = METHODS[name]
+    expected = method.start(system, z, 0.1).advance(30)
+    machine = CompiledMethod(method, system, z, 0.1).start(z, 0.1).advance(30)
+    np.testing.assert_allclose(machine, expected, atol=1e-13)
+    unknown = CompiledMethod(method, system, z, 0.1).start(np.array([[np.nan, 1.0]]), 0.1)
+    assert np.isnan(unknown.advance(1)).any()

@@ -11,6 +11,7 @@ name them. The stages of a map see the values of the state before that stage.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from vpintegrator.dynamics.expressions import Scope, check_name, parse
@@ -35,11 +36,11 @@ def read_auxiliary(table: Mapping[str, Any], source: str, scope: Scope) -> Scope
     if len(entries) > _MOST:
         raise InputError(f"{source}, [auxiliary]: more than the {_MOST} expressions allowed")
     values = dict(scope.values)
-    found = Scope(values, scope.integers, scope.algebra)
+    found = replace(scope, values=values)
     for name, text in entries.items():
         where = f"{source}, [auxiliary] {name}"
         check_name(name, where)
-        if name in values or name in scope.integers:
+        if name in values or name in scope.integers or name in scope.functions:
             raise InputError(f"{where}: the name '{name}' is used twice")
         values[name] = parse(text, found, where)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from vpintegrator.dynamics.expressions import Scope, Value, parse
@@ -47,7 +48,7 @@ def read_components(
             if "i" in scope.values or "i" in scope.integers:
                 raise InputError(f"{here}: 'i' is the component's index; rename the parameter 'i'")
             for i, (index, entry) in enumerate(zip(indices, texts, strict=True)):
-                local = Scope(scope.values, {**scope.integers, "i": i}, scope.algebra)
+                local = replace(scope, integers={**scope.integers, "i": i})
                 new[index] = parse(entry, local, here)
         elif key in components:
             new[components.index(key)] = parse(text, scope, here)

@@ -29,6 +29,7 @@ from vpintegrator.dynamics.expressions import (
     tidy,
 )
 from vpintegrator.dynamics.map_equations import Stage, read_map
+from vpintegrator.dynamics.tables import read_tables
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 
@@ -49,6 +50,7 @@ _KEYS = {
     "period",
     "parameters",
     "auxiliary",
+    "tables",
     "rounded",
     "hamiltonian",
     "vector_field",
@@ -298,7 +300,8 @@ def read_state_and_formulas(
         values |= dict(zip(components, symbols, strict=True))
     elif clock is not None:
         values[clock.name] = symbols[-1]
-    scope = read_auxiliary(table, source, Scope(values, integers, algebra))
+    functions = read_tables(table, source, {*values})
+    scope = read_auxiliary(table, source, Scope(values, integers, algebra, functions))
     invariants = {
         readable(name, f"{source}, [invariants]"): parse(
             text, scope, f"{source}, [invariants] {name}"

@@ -27,7 +27,7 @@ If parameters vary, each state is drawn from the distribution at its own paramet
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
@@ -279,7 +279,7 @@ class InitialConditions:
         values = values[values < stop]
         symbol = self._algebra.symbol(parameter)
         known = self._scope
-        scope = Scope({**known.values, parameter: symbol}, known.integers, known.algebra)
+        scope = replace(known, values={**known.values, parameter: symbol})
         curves = self.table["curves"]
         rows = []
         if not isinstance(curves, list) or not curves:
@@ -363,11 +363,8 @@ class InitialConditions:
         numbers = self._random_numbers()
         known = self._scope
         symbols = [symbol for number in numbers for symbol in number.symbols]
-        scope = Scope(
-            {**known.values, **{number.name: number.value for number in numbers}},
-            known.integers,
-            known.algebra,
-        )
+        drawn = {number.name: number.value for number in numbers}
+        scope = replace(known, values={**known.values, **drawn})
         expressions = self._components(self.table["state"], "state", scope)
 
         @cache  # compiled when first needed: loading a system is to be quick
@@ -456,7 +453,7 @@ class InitialConditions:
         scope = self.system.equations.scope
         state = {*self.system.equations.arrays, *self.system.components}
         values = {name: value for name, value in scope.values.items() if name not in state}
-        return Scope(values, scope.integers, self._algebra)
+        return replace(scope, values=values, algebra=self._algebra)
 
     def _values(
         self, values: Sequence[Value], check: Callable[[np.ndarray], None] = lambda _: None

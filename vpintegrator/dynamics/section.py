@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import Expression, Number, Scope, Symbol, Value, parse
+from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, random_points
 from vpintegrator.errors import InputError
@@ -176,7 +176,7 @@ def constant(flow: Equations, text: Any, where: str) -> Value:
     """Return a formula of the flow's parameters."""
     state = {*flow.arrays, *flow.components}
     known = {key: entry for key, entry in flow.scope.values.items() if key not in state}
-    return parse(text, Scope(known, flow.scope.integers, flow.algebra), where)
+    return parse(text, replace(flow.scope, values=known), where)
 
 
 def read_section(
@@ -308,7 +308,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
         reversing_symmetries=tuple(rhos) if like is None else like.reversing_symmetries,
         periods=periods,
         divergence_free=None,
-        scope=Scope(values, e.scope.integers, e.algebra),
+        scope=replace(e.scope, values=values),
         clock=None,
         returns=section,
     )

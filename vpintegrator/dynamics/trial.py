@@ -41,7 +41,7 @@ Point = list[Any]
 
 def tolerance_of(equations: Equations) -> Any:
     """Return the tolerance of a check, larger if constants of the equations are rounded."""
-    return OF_ROUNDED if equations.rounded else TOLERANCE
+    return OF_ROUNDED if equations.rounded or "tables" in equations.table else TOLERANCE
 
 
 def random_points(dim: int, count: int = POINTS) -> Iterator[Point]:

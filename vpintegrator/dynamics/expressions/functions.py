@@ -78,6 +78,12 @@ def _magnitude(graph: Any, x: int) -> int:
     return int(graph.apply("sqrt", graph.mul(x, x)))
 
 
+def _sign(graph: Any, x: int) -> int:
+    zero = graph.constant(0.0)
+    sign = graph.sub(graph.greater(x, zero), graph.greater(zero, x))
+    return int(graph.where(graph.equal(x, x), sign, x))  # NaN for NaN
+
+
 def _logistic(graph: Any, x: int) -> int:
     half = graph.constant(0.5)  # with tanh there is nothing to overflow
     return int(graph.add(half, graph.mul(half, graph.apply("tanh", graph.mul(half, x)))))
@@ -164,7 +170,7 @@ _TABLE = (
         parity=-1,
         numpy=lambda x: np.sign(np.real(x)),
         exact=lambda x: HIGH.sign(HIGH.re(x)),
-        machine=None,
+        machine=_sign,
     ),
     _of_one("erf", _erf_slope, parity=-1, numpy=lambda x: scipy.special.erf(bessel.in_doubles(x))),
     *(

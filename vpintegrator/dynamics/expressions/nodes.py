@@ -78,6 +78,8 @@ class Function:
         Whether a component or a parameter cannot have the name.
     local
         Whether a system file defines the function, so that no other text can name it.
+    domain
+        Least and largest argument, None where there is no limit.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Function:
     further: bool = False
     reserved: bool = True
     local: bool = False
+    domain: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         return self.name

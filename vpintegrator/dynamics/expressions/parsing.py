@@ -168,8 +168,8 @@ class _Parser:
             self.forbidden(node)
         try:
             return read(self, node)
-        except NotFinite:
-            self.fail(node, "this constant is too large, or no real number")
+        except NotFinite as error:
+            self.fail(node, str(error) or "this constant is too large, or no real number")
         except ZeroDivisionError:
             self.fail(node, "division by zero")
         except TooLong as error:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expressions import Function, Number, Symbol, Value, below, fold
+from vpintegrator.dynamics.expressions import Call, Function, Number, Symbol, Value, below, fold
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.per_system import ByFormulas
@@ -83,6 +83,13 @@ class TaylorMethod(ClassicalMethod):
                 f"{self.name} needs the package heyoka, which is not installed: "
                 "pip install vpintegrator[heyoka]"
             )
+        import heyoka
+
+        for node in below(system.equations.vector_field):
+            if isinstance(node, Call) and node.function.name != "**":
+                name = node.function.name
+                if node.function.local or not hasattr(heyoka, name):
+                    raise InputError(f"heyoka knows no function {name}; take another method")
 
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         first = np.array(initial, dtype=np.float64)
@@ -187,11 +194,6 @@ def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[
         The formulas.
     symbols
         Variables of heyoka by symbol.
-
-    Raises
-    ------
-    InputError
-        If there is a function that heyoka does not have.
     """
     return fold(values, symbols, _Heyoka())
 
@@ -218,11 +220,8 @@ class _Heyoka:
     def call(self, function: Function, *arguments: Any) -> Any:
         import heyoka
 
-        if function.name == "**":
-            return operator.pow(*arguments)
-        if function.local or not hasattr(heyoka, function.name):
-            raise InputError(f"heyoka knows no function {function.name}; take another method")
-        return getattr(heyoka, function.name)(*arguments)
+        known = operator.pow if function.name == "**" else getattr(heyoka, function.name)
+        return known(*arguments)
 
 
 def _order(tolerance: float) -> int:
