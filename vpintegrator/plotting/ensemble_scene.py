@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from vpintegrator.plotting.looks import Look, looks
 from vpintegrator.plotting.names import mathtext, plain, shortened
@@ -62,6 +63,11 @@ class EnsembleScene:
         """Labels of the plane."""
         x, y = self.first.plan.names
         return mathtext(x), mathtext(y)
+
+    def name_panel(self, axes: Axes, name: str) -> None:
+        """Write the title of a map above its panel, if there are several maps."""
+        if len(self.ensembles) > 1:
+            axes.set_title(self.titles[name], color=self.looks[name].colour)
 
     @property
     def domains(self) -> list[str]:

@@ -2,65 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from vpintegrator.plotting.legend import ROW, Legend, LegendEntry, marker_size
-from vpintegrator.plotting.model_scene import ModelScene
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import Style
 
 _MARKS = 4  # on a line
 _PORTRAIT, _CURVES = 12.5, 24  # em: least widths of panels
 PORTRAIT_COLUMNS, _MANY = 4, 12
 
 
-def columns_that_fit(scene: Scene | ModelScene, width: float, panel: float) -> int:
+def columns_that_fit(style: Style, width: float, panel: float) -> int:
     """Return the number of panels, at least ``panel`` em wide, that fit in ``width`` inches."""
-    return max(1, int(width / (panel * scene.style.em)))
+    return max(1, int(width / (panel * style.em)))
 
 
-def grid_of_portraits(scene: Scene, count: int) -> tuple[int, int]:
+def grid_of_portraits(style: Style, count: int) -> tuple[int, int]:
     """Return columns and rows for a number of portraits; rows are longer for many."""
     most = PORTRAIT_COLUMNS if count <= _MANY else PORTRAIT_COLUMNS + 1
-    columns = min(count, most, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
+    columns = min(count, most, columns_that_fit(style, style.wide, _PORTRAIT))
     rows = -(-count // columns)
     return -(-count // rows), rows
 
 
+def width_of_portraits(style: Style, columns: int) -> float:
+    """Return the width in inches of a figure of so many portraits in a row."""
+    return style.wide * (max(columns / 3, 0.5) if columns < 3 and style.width is None else 1)
+
+
+def panels_of_portraits(
+    style: Style,
+    names: Collection[str],
+    draw: Callable[[Axes, str], None],
+    further: float,
+    legend: Sequence[LegendEntry],
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a portrait for each name, with labels at its left and lower edge."""
+    columns, rows = grid_of_portraits(style, len(names))
+    width = width_of_portraits(style, columns)
+    row = 0.9 * width / style.em / columns + 2
+    figure, panels = draw_panels(style, names, draw, columns, width, row, further, legend)
+    for place, axes in enumerate(panels):
+        hide_inner_labels(axes, place, columns, rows)
+    return figure, panels
+
+
 def panels_of_curves(
-    scene: Scene,
-    kinds: Sequence[str],
-    draw: Callable[[Axes, Scene, str], None],
+    style: Style,
+    names: Collection[str],
+    draw: Callable[[Axes, str], None],
     height: float,
     legend: Sequence[LegendEntry],
-) -> matplotlib.figure.Figure:
-    """Return a figure with a panel for each kind, ``height`` em high, in up to two columns."""
-    width = scene.style.narrow if len(kinds) == 1 else scene.style.wide
-    columns = min(len(kinds), 2, columns_that_fit(scene, width, _CURVES))
-    rows = -(-len(kinds) // columns)
-    figure = new_figure(scene, width, height * rows, legend)
+) -> Figure:
+    """Return a figure with a panel for each name, ``height`` em high, in up to two columns."""
+    width = style.narrow if len(names) == 1 else style.wide
+    columns = min(len(names), 2, columns_that_fit(style, width, _CURVES))
+    return draw_panels(style, names, draw, columns, width, height, legend=legend)[0]
+
+
+def draw_panels(
+    style: Style,
+    names: Collection[str],
+    draw: Callable[[Axes, str], None],
+    columns: int,
+    width: float,
+    row: float,
+    further: float = 0.0,
+    legend: Sequence[LegendEntry] = (),
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a panel for each name in rows of ``columns``, and its panels.
+
+    Parameters
+    ----------
+    style
+        Style of the figure.
+    names, draw
+        Names of the panels, and the function that draws the panel of a name.
+    columns
+        Panels in a row.
+    width
+        Width of the figure in inches.
+    row, further
+        Height of a row, and of what else there is besides the legend, in em.
+    legend
+        Entries of the legend below.
+    """
+    rows = -(-len(names) // columns)
+    figure = new_figure(style, width, row * rows + further, legend)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, kind in zip(panels, kinds, strict=False):
-        draw(axes, scene, kind)
-    hide_unused(panels, len(kinds))
-    return figure
+    for axes, name in zip(panels, names, strict=False):
+        draw(axes, name)
+    hide_unused(panels, len(names))
+    return figure, panels[: len(names)]
 
 
 def new_figure(
-    scene: Scene, width: float, height: float, legend: Sequence[LegendEntry] = ()
-) -> matplotlib.figure.Figure:
+    style: Style, width: float, height: float, legend: Sequence[LegendEntry] = ()
+) -> Figure:
     """Return a figure ``width`` inches wide, with ``height`` em for panels and a legend below."""
-    em = scene.style.em
-    below = Legend(legend, width / em)
-    figure = matplotlib.figure.Figure(
-        figsize=(width, em * (height + ROW * below.rows)), layout="constrained"
-    )
+    below = Legend(legend, width / style.em)
+    size = width, style.em * (height + ROW * below.rows)
+    figure = Figure(figsize=size, layout="constrained")
     below.draw(figure)
     return figure
+
+
+def colour_bar(
+    figure: Figure, image: Any, panels: Any, label: str, style: Style, **at: Any
+) -> None:
+    """Draw the scale of an image beside panels, with a thin frame."""
+    bar = figure.colorbar(image, ax=panels, label=label, pad=0.02, **at)
+    bar.outline.set_linewidth(0.4 * style.line)
 
 
 def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:

@@ -32,11 +32,7 @@ def legend_lines(scene: Scene, marked: bool = True) -> list[LegendEntry]:
         LegendEntry(
             scene.legend_title(name),
             scene.runs[name].kind,
-            color=look.colour,
-            ls=look.line,
-            lw=look.width,
-            marker=look.marker if marked else "",
-            ms=marker_size(scene),
+            **look.strokes(marker_size(scene) if marked else 0.0),
         )
         for name, look in scene.looks.items()
     ]

@@ -23,6 +23,12 @@ class Look:
     marker: str
     width: float = 1.1
 
+    def strokes(self, marker_size: float = 0.0) -> dict[str, Any]:
+        """Return keywords of Matplotlib for a line, with markers of a size in points."""
+        marker = self.marker if marker_size else ""
+        line = {"color": self.colour, "ls": self.line, "lw": self.width}
+        return {**line, "marker": marker, "ms": marker_size}
+
 
 _DASH, _DASH_DOT, _DOT = "--", "-.", ":"
 _LONG, _DASH_DOT_DOT = (0, (7, 2)), (0, (4, 1, 1, 1, 1, 1))

@@ -45,6 +45,15 @@ def located(system: System, states: np.ndarray) -> np.ndarray:
     return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
 
 
+def within_a_turn(system: System, states: np.ndarray) -> np.ndarray:
+    """Return states (..., dim) with every angle within half a period of 0."""
+    states = np.array(states)
+    for i, period in system.periods.items():
+        if i < states.shape[-1]:
+            states[..., i] -= period * np.round(states[..., i] / period)
+    return states
+
+
 def pair_of_section(system: System, component: str) -> tuple[int, int]:
     """Return the components on the axes of a Poincare section of at least three dimensions.
 

@@ -13,14 +13,20 @@ from matplotlib.lines import Line2D
 
 from vpintegrator.data import Dataset
 from vpintegrator.data.inspection import Group, inspect_dataset
-from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import floored
 from vpintegrator.plotting.interpolation import between, refinement
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
 from vpintegrator.plotting.orbits import ORBITS, POINTS, orbit_colours, shown
-from vpintegrator.plotting.plane import PROJECTED, Plane, drawn_in_plane, located, planes_of
+from vpintegrator.plotting.plane import (
+    PROJECTED,
+    Plane,
+    drawn_in_plane,
+    located,
+    planes_of,
+    within_a_turn,
+)
 from vpintegrator.plotting.portraits import View, draw_orbits
 from vpintegrator.plotting.space import Space
 from vpintegrator.plotting.sphere import Sphere, on_sphere
@@ -126,7 +132,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     components = system.components[: system.phase_dim]
     dots = dataset.is_observed or system.is_discrete
     if system.is_discrete:
-        states = reduced(states, system)
+        states = within_a_turn(system, states)
     look = style.adapt(Look(_COLOURS["train"], "-", ""))
     known = states[np.isfinite(states).all(axis=-1)]
     if not len(known):
@@ -166,21 +172,12 @@ def _between(dataset: Dataset, states: np.ndarray) -> np.ndarray:
     return between(dataset.system, states, dataset.step, pieces)[0]
 
 
-def reduced(states: np.ndarray, system: System) -> np.ndarray:
-    """Return states (..., dim) with every angle within half a period of 0."""
-    states = np.array(states)
-    for i, period in system.periods.items():
-        if i < states.shape[-1]:
-            states[..., i] -= np.round(states[..., i] / period) * period
-    return states
-
-
 def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Style) -> None:
     """Draw one component of the first trajectory of a group."""
     times, states = _first(dataset, group)
     dots = dataset.is_observed or dataset.system.is_discrete
     if dataset.system.is_discrete:
-        states = reduced(states, dataset.system)
+        states = within_a_turn(dataset.system, states)
     elif not dots:
         smooth = _between(dataset, states[None])[0]
         places = np.linspace(0, len(times) - 1, len(smooth))

@@ -111,6 +111,10 @@ class Scene:
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
 
+    def colour(self, name: str) -> str:
+        """Return the colour of a method's title; that of the reference is the text's."""
+        return self.looks[name].colour if name in self.looks else self.style.foreground
+
     def measured(self, name: str) -> dict[str, Any]:
         """Return a measurement by name of the method, for all methods that have it.
 

@@ -106,7 +106,7 @@ def _rotates(scene: ModelScene) -> bool:
 def _draw(scene: ModelScene) -> matplotlib.figure.Figure:
     style, panels = scene.style, _panels(scene)[:_MOST]
     parts = {len(weights) for weights in scene.attention.values()}
-    most = columns_that_fit(scene, style.wide, _PANEL)
+    most = columns_that_fit(scene.style, style.wide, _PANEL)
     # the heads of a layer stay in one row
     beside = max(parts) if len(parts) == 1 and max(parts) <= most else 1
     columns = min(most // beside * beside, len(panels))

@@ -36,7 +36,7 @@ def stretches(scene: Scene) -> list[slice]:
     )
     if count <= 4 * length:
         return [slice(0, count)]
-    if columns_that_fit(scene, scene.style.wide, _PANEL) < 2:
+    if columns_that_fit(scene.style, scene.style.wide, _PANEL) < 2:
         return [slice(0, length)]
     return [slice(0, length), slice(count - length, count)]
 
@@ -96,7 +96,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     for line, dots in zip(lines, dotted, strict=True):
         if dots:
             line.set(ls="none", marker=".", markersize=1.6 * marker_size(scene), mew=0)
-    figure = new_figure(scene, scene.style.wide, 9.5 * len(names) + 2, lines)
+    figure = new_figure(scene.style, scene.style.wide, 9.5 * len(names) + 2, lines)
     grid = figure.subplots(len(names), len(parts), sharex="col", sharey="row", squeeze=False)
     for k, (row, name) in enumerate(zip(grid, names, strict=True)):
         row[0].set_ylabel(mathtext(name))

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import FEW, coarser, draw_counts, ends_of_scale
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
-from vpintegrator.plotting.layout import hide_inner_labels
+from vpintegrator.plotting.layout import colour_bar, draw_panels, hide_inner_labels
 from vpintegrator.plotting.names import grouped
 from vpintegrator.rollout import EnsembleStatistics
 
@@ -21,26 +21,25 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     columns = min(len(ensembles), 2)
     rows = -(-len(ensembles) // columns)
     width = style.wide if columns > 1 else style.width or _ALONE * style.page
-    height = 0.8 * width / columns * rows + 2 * style.em
-    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     most = int(_ROOM * width / columns * style.dots_per_inch)
     counts = {name: coarser(each.density, most) for name, each in ensembles.items()}
-    ends, image = ends_of_scale(list(counts.values())), None
-    for k, (axes, name) in enumerate(zip(panels, ensembles, strict=False)):
-        drawn = draw_counts(axes, counts[name], ensembles[name].plan.view, style, ends)
-        image = image or drawn
+    ends, images = ends_of_scale(list(counts.values())), []
+
+    def draw(axes: Axes, name: str) -> None:
+        images.append(draw_counts(axes, counts[name], ensembles[name].plan.view, style, ends))
         _frame_domain(axes, scene, ensembles[name])
         x, y = scene.axes_names
         axes.set(xlabel=x, ylabel=y)
-        if len(ensembles) > 1:
-            axes.set_title(scene.titles[name], color=scene.looks[name].colour)
-            hide_inner_labels(axes, k, columns, rows)
-    for axes in panels[len(ensembles) :]:
-        axes.axis("off")
+        scene.name_panel(axes, name)
+
+    row = 0.8 * width / columns / style.em
+    figure, panels = draw_panels(style, ensembles, draw, columns, width, row, 2)
+    for k, axes in enumerate(panels):
+        hide_inner_labels(axes, k, columns, rows)
+    image = next(filter(None, images), None)
     if image is not None:
-        bar = figure.colorbar(image, ax=panels, label="states in a cell", pad=0.02, fraction=0.05)
-        bar.outline.set_linewidth(0.4 * style.line)
+        every = figure.axes[: rows * columns]
+        colour_bar(figure, image, every, "states in a cell", style, fraction=0.05)
     return figure
 
 

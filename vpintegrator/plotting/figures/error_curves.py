@@ -99,7 +99,7 @@ def errors(report: Rollout, ax: Any = None) -> Any:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    figure = new_figure(scene, scene.style.narrow, 20, legend_lines(scene))
+    figure = new_figure(scene.style, scene.style.narrow, 20, legend_lines(scene))
     draw_all_errors(figure.subplots(), scene)
     return figure
 

@@ -12,6 +12,7 @@ from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import draw_dots, scale_of_counts
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
 from vpintegrator.plotting.initial_states import InitialCells
+from vpintegrator.plotting.layout import colour_bar, hide_unused
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 20  # em
@@ -30,14 +31,11 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     image = None
     for axes, (name, found) in zip(panels, scene.ensembles.items(), strict=False):
         image = _map(axes, scene, found, max(last, 2)) or image
-        if count > 1:
-            axes.set_title(scene.titles[name], color=scene.looks[name].colour)
+        scene.name_panel(axes, name)
     if image is not None and last >= 0:
-        bar = figure.colorbar(image, ax=panels[:count], label="steps until outside", pad=0.02)
-        bar.outline.set_linewidth(0.4 * style.line)
+        colour_bar(figure, image, panels[:count], "steps until outside", style)
     _fractions(panels[count], scene)
-    for axes in panels[count + 1 :]:
-        axes.axis("off")
+    hide_unused(panels, count + 1)
     return figure
 
 
@@ -67,25 +65,11 @@ def _fractions(axes: Axes, scene: EnsembleScene) -> None:
     """Draw the fraction of trajectories inside, and in the training domain, over time."""
     for name, found in scene.ensembles.items():
         look, fraction = scene.looks[name], found.confined
-        axes.plot(
-            np.arange(len(fraction)),
-            fraction,
-            color=look.colour,
-            lw=look.width,
-            ls=look.line,
-            label=scene.titles[name] if len(scene.ensembles) > 1 else "inside",
-        )
+        label = scene.titles[name] if len(scene.ensembles) > 1 else "inside"
+        axes.plot(np.arange(len(fraction)), fraction, label=label, **look.strokes())
         if strayed(found).any():
-            within = found.in_domain
-            label = "and in the training domain"
-            axes.plot(
-                np.arange(len(within)),
-                within,
-                color=look.colour,
-                lw=look.width,
-                ls=":",
-                label=label,
-            )
+            dotted = look.strokes() | {"ls": ":", "label": "and in the training domain"}
+            axes.plot(np.arange(len(fraction)), found.in_domain, **dotted)
     if scene.first.plan.steps > _LONG:
         axes.set(xscale="log", xlim=(1, None))
     axes.set(xlabel="step", ylabel="fraction inside")

@@ -55,9 +55,8 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
         figure.colorbar(right, ax=row[1], label="difference of halves", pad=0.02)
         for axes in row:
             cells.outline(axes, scene, found)
-        if len(shown) > 1:
-            for axes in row:
-                axes.set_title(scene.titles[name], color=scene.looks[name].colour)
+            if len(shown) > 1:
+                scene.name_panel(axes, name)
     for axes in panels[:, 1]:
         axes.set_ylabel("")
     for axes in panels[:-1].flat:

@@ -84,8 +84,11 @@ def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    def draw(axes: Axes, name: str) -> None:
+        draw_invariant(axes, scene, name)
+
     names = list(scene.system.invariants)
-    return panels_of_curves(scene, names, draw_invariant, 21, legend_lines(scene))
+    return panels_of_curves(scene.style, names, draw, 21, legend_lines(scene))
 
 
 def _caption(scene: Scene) -> list[str]:

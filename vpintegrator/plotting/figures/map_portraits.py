@@ -13,15 +13,15 @@ from vpintegrator.plotting.captions import divergence
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import FEW, draw_counts, draw_dots, ends_of_scale
 from vpintegrator.plotting.layout import (
+    colour_bar,
     grid_of_portraits,
-    hide_inner_labels,
-    hide_unused,
-    new_figure,
+    panels_of_portraits,
+    width_of_portraits,
 )
 from vpintegrator.plotting.legend import orbit_legend
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits, orbit_colours
-from vpintegrator.plotting.plane import planes_of
+from vpintegrator.plotting.plane import planes_of, within_a_turn
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
 from vpintegrator.plotting.scene import Scene
 
@@ -41,45 +41,40 @@ def _states(scene: Scene) -> dict[str, np.ndarray]:
     known = {REFERENCE: scene.report.reference} if scene.referenced else {}
     found = {}
     for name, states in (known | {name: run.states for name, run in scene.runs.items()}).items():
-        points = states[..., pair].copy()
-        for k, component in enumerate(pair):
-            if period := scene.system.periods.get(component):
-                points[..., k] -= period * np.round(points[..., k] / period)
-        found[name] = points
+        found[name] = within_a_turn(scene.system, states)[..., pair]
     return found
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     """Draw the portraits, with axes that fit the reference, or else the first method."""
     drawn, style, pair = _states(scene), scene.style, _pair(scene)
-    columns, rows = grid_of_portraits(scene, len(drawn))
-    width = style.wide * (max(columns / 3, 0.5) if columns < 3 and style.width is None else 1)
-    side = width / style.em / columns
     many = max(map(_count, drawn.values())) > FEW
-    legend = [] if many else orbit_legend(scene)
-    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 1, legend)
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     first = next(iter(drawn.values()))
     (left, right), (low, high) = (limits(first[..., k].ravel(), 0.05) for k in range(2))
     view = ((float(left), float(right)), (float(low), float(high)))
+    columns, _ = grid_of_portraits(style, len(drawn))
+    width = width_of_portraits(style, columns)
     cells = min(int(_ROOM * width / columns * style.dots_per_inch), _MOST)
     counts = {name: _counts(points, view, cells) for name, points in drawn.items()} if many else {}
-    ends, image = ends_of_scale([*counts.values()]) if many else (1.0, 2.0), None
-    for place, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
+    ends = ends_of_scale([*counts.values()]) if many else (1.0, 2.0)
+    images = []
+
+    def draw(axes: Axes, name: str) -> None:
         if many:
-            image = draw_counts(axes, counts[name], view, style, ends) or image
+            images.append(draw_counts(axes, counts[name], view, style, ends))
         else:
             _dots(axes, scene, drawn[name])
             axes.set(xlim=view[0], ylim=view[1])
-        axes.set(xlabel=mathtext(scene.components[pair[0]]))
-        axes.set(ylabel=mathtext(scene.components[pair[1]]))
-        colour = scene.looks[name].colour if name in scene.looks else style.foreground
-        axes.set_title(panel_title(scene, name), color=colour)
-        hide_inner_labels(axes, place, columns, rows)
-    hide_unused(panels, len(drawn))
+        x, y = (mathtext(scene.components[k]) for k in pair)
+        axes.set(xlabel=x, ylabel=y)
+        axes.set_title(panel_title(scene, name), color=scene.colour(name))
+
+    legend = [] if many else orbit_legend(scene)
+    figure, panels = panels_of_portraits(style, drawn, draw, 1, legend)
+    image = next(filter(None, images), None)
     if image is not None:
-        bar = figure.colorbar(image, ax=panels, label="states in a cell", pad=0.02, fraction=0.05)
-        bar.outline.set_linewidth(0.4 * style.line)
+        every = figure.axes[: -(-len(panels) // columns) * columns]
+        colour_bar(figure, image, every, "states in a cell", style, fraction=0.05)
     return figure
 
 

@@ -42,7 +42,7 @@ _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
 
 def portraits_shown(scene: Scene) -> list[str]:
     """Return the methods whose portraits fit, learned methods first."""
-    fit = min(_PORTRAITS, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
+    fit = min(_PORTRAITS, columns_that_fit(scene.style, scene.style.wide, _PORTRAIT))
     return list(scene.looks)[:fit]
 
 
@@ -63,7 +63,7 @@ def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     report, style = scene.report, scene.style
     names, panels = portraits_shown(scene), panels_shown(scene)
-    columns = min(len(panels), columns_that_fit(scene, style.wide, _PANEL))
+    columns = min(len(panels), columns_that_fit(style, style.wide, _PANEL))
     rows = -(-len(panels) // columns) if panels else 0
     kind = portrait_kind(scene)
     ranks = orbits_shown(scene)
@@ -71,7 +71,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     above = len(ranks) * min(0.86 * width / len(names), 15) + 3.5
     below = 18.5 * rows
     lines = [*legend_lines(scene), *reference_line(scene), *_times(scene)]
-    figure = new_figure(scene, style.wide, above + below, lines)
+    figure = new_figure(style, style.wide, above + below, lines)
     heights = [above, below] if panels else [above]
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     upper = grid[0].subgridspec(len(ranks), len(names))

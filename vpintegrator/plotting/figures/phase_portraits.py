@@ -94,7 +94,7 @@ def portrait(
 
 def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
     """Return the planes in the figure of phase portraits; fewer for many methods."""
-    _, rows = grid_of_portraits(scene, len(scene.looks))
+    _, rows = grid_of_portraits(scene.style, len(scene.looks))
     pairs = planes_of(scene.system)
     return pairs[: max(1, _ROWS // rows)]
 
@@ -105,13 +105,13 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     names, width = list(scene.looks), scene.style.wide
     if not plane and scene.referenced:
         names = [REFERENCE, *names]
-    columns, rows = grid_of_portraits(scene, len(names))
+    columns, rows = grid_of_portraits(scene.style, len(names))
     if plane and columns < 3 and not scene.style.width:
         width *= columns / PORTRAIT_COLUMNS
     side = width / scene.style.em / columns
     pairs: Sequence[tuple[int, int] | None] = pairs_drawn(scene) if plane else [None]
     height = len(pairs) * rows * (0.86 * side + 1.5 if plane else side + 2.2)
-    figure = new_figure(scene, width, height, reference_line(scene) if plane else ())
+    figure = new_figure(scene.style, width, height, reference_line(scene) if plane else ())
     keywords = {"projection": view_of(scene, scene.scale).projection}
     grid = figure.subplots(len(pairs) * rows, columns, squeeze=False, subplot_kw=keywords)
     for block, pair in enumerate(pairs):

@@ -10,21 +10,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
-from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, divergence
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import (
-    grid_of_portraits,
-    hide_inner_labels,
-    hide_unused,
-    new_figure,
-)
+from vpintegrator.plotting.layout import panels_of_portraits
 from vpintegrator.plotting.legend import orbit_legend
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits, orbit_colours, shared_limits, within
 from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.plane import pair_of_section
+from vpintegrator.plotting.plane import pair_of_section, within_a_turn
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
@@ -62,18 +56,10 @@ def _sections(scene: Scene) -> dict[str, Section]:
     found = {REFERENCE: reference_section(scene)}
     found |= scene.measured("section")
     return {
-        name: replace(section, points=_within_a_turn(scene.system, section.points))
+        name: replace(section, points=within_a_turn(scene.system, section.points))
         for name, section in found.items()
         if section and len(section.points)
     }
-
-
-def _within_a_turn(system: System, points: np.ndarray) -> np.ndarray:
-    """Return states (crossing, dim) with angles between plus and minus half a period."""
-    points = points.copy()
-    for i, period in system.periods.items():
-        points[:, i] -= period * np.round(points[:, i] / period)
-    return points
 
 
 def section_title(scene: Scene) -> str:
@@ -103,8 +89,7 @@ def draw_section(
         rasterized=True,
     )
     axes.set(xlabel=mathtext(scene.components[pair[0]]), ylabel=mathtext(scene.components[pair[1]]))
-    colour = scene.looks[name].colour if name in scene.looks else style.foreground
-    axes.set_title(panel_title(scene, name), color=colour)
+    axes.set_title(panel_title(scene, name), color=scene.colour(name))
 
 
 @takes_axes
@@ -153,22 +138,16 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     """
     pair, drawn = plane_of_section(scene), _sections(scene)
     assert pair is not None
-    width = scene.style.wide
-    columns, rows = grid_of_portraits(scene, len(drawn))
-    if columns < 3 and scene.style.width is None:
-        width *= max(columns / 3, 0.5)
-    side = width / scene.style.em / columns
-    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 2, orbit_legend(scene))
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     box = _box(drawn, pair)
-    for k, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
+
+    def draw(axes: Axes, name: str) -> None:
         draw_section(axes, scene, name, pair, drawn[name])
         axes.set(xlim=box[0], ylim=box[1])
         if beyond := _beyond(drawn[name], pair, box):
             size = 0.85 * scene.style.letters
             axes.text(0.03, 0.97, f"{beyond} beyond", transform=axes.transAxes, va="top", size=size)
-        hide_inner_labels(axes, k, columns, rows)
-    hide_unused(panels, len(drawn))
+
+    figure, _ = panels_of_portraits(scene.style, drawn, draw, 2, orbit_legend(scene))
     figure.suptitle(section_title(scene), fontsize=1.05 * scene.style.letters)
     return figure
 

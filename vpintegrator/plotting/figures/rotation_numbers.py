@@ -43,7 +43,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     dots: dict[str, Any] = {"ls": "", "marker": "o", "color": style.reference, "alpha": 0.5}
     large = 1.8 * marker_size(scene)
     legend = [*legend_lines(scene), *reference_line(scene, ms=large, **dots)]
-    figure = new_figure(scene, style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
+    figure = new_figure(style, style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
     order = np.argsort(where, kind="stable")
     reference = some.reference.copy()

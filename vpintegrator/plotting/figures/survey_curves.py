@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from vpintegrator.plotting.curves import cut, floored, readable_decades
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.legend import ROW, Legend, LegendEntry
+from vpintegrator.plotting.layout import draw_panels
+from vpintegrator.plotting.legend import LegendEntry
 from vpintegrator.plotting.looks import Look, looks
 from vpintegrator.plotting.names import plain
 from vpintegrator.plotting.style import Style
@@ -54,15 +55,7 @@ def _panel(axes: Axes, scene: SurveyScene, condition: str) -> None:
     for m, look in enumerate(scene.looks.values()):
         errors = [floored(survey.values[_ERROR][values == place, m]) for place in places]
         middle = np.array([np.median(each) for each in errors])
-        axes.plot(
-            places,
-            middle,
-            color=look.colour,
-            ls=look.line,
-            lw=look.width,
-            marker=look.marker,
-            ms=0.5 * scene.style.letters,
-        )
+        axes.plot(places, middle, **look.strokes(0.5 * scene.style.letters))
         if max(map(len, errors)) > 1:
             low, high = ([f(each) for each in errors] for f in (np.min, np.max))
             axes.fill_between(places, low, high, color=look.colour, alpha=0.15, lw=0)
@@ -74,34 +67,21 @@ def _panel(axes: Axes, scene: SurveyScene, condition: str) -> None:
 
 
 def _draw(scene: SurveyScene) -> matplotlib.figure.Figure:
-    style, count = scene.style, len(scene.varied)
-    columns = min(count, 2)
-    rows = -(-count // columns)
-    width = style.narrow if count == 1 else style.wide
-    learned = scene.survey.learned
+    def draw(axes: Axes, condition: str) -> None:
+        _panel(axes, scene, condition)
+
+    style, survey = scene.style, scene.survey
     lines = [
         LegendEntry(
-            plain(scene.survey.methods[name]),
-            "learned" if name in learned else "classical",
-            color=look.colour,
-            ls=look.line,
-            lw=look.width,
-            marker=look.marker,
-            ms=0.5 * style.letters,
+            plain(survey.methods[name]),
+            "learned" if name in survey.learned else "classical",
+            **look.strokes(0.5 * style.letters),
         )
         for name, look in scene.looks.items()
     ]
-    legend = Legend(lines, width / style.em)
-    figure = matplotlib.figure.Figure(
-        figsize=(width, style.em * (_HEIGHT * rows + ROW * legend.rows)), layout="constrained"
-    )
-    legend.draw(figure)
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, condition in zip(panels, scene.varied, strict=False):
-        _panel(axes, scene, condition)
-    for axes in panels[count:]:
-        axes.axis("off")
-    return figure
+    width = style.narrow if len(scene.varied) == 1 else style.wide
+    columns = min(len(scene.varied), 2)
+    return draw_panels(style, scene.varied, draw, columns, width, _HEIGHT, legend=lines)[0]
 
 
 def _caption(scene: SurveyScene) -> list[str]:

@@ -95,9 +95,12 @@ def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    def draw(axes: Axes, kind: str) -> None:
+        draw_volume_error(axes, scene, kind)
+
     runs = scene.runs.values()
     lines = [line for line, run in zip(legend_lines(scene), runs, strict=True) if run.volume]
-    return panels_of_curves(scene, volumes_measured(scene), draw_volume_error, 20, lines)
+    return panels_of_curves(scene.style, volumes_measured(scene), draw, 20, lines)
 
 
 def _caption(scene: Scene) -> list[str]:

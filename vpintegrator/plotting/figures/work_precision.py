@@ -30,15 +30,7 @@ def draw_work_precision(axes: Axes, scene: Scene, cost: str) -> None:
             continue
         look = scene.looks[name]
         work, error = _points(scene, name, cost)
-        axes.plot(
-            work,
-            error,
-            color=look.colour,
-            ls=look.line,
-            lw=look.width,
-            marker=look.marker,
-            ms=1.2 * marker_size(scene),
-        )
+        axes.plot(work, error, **look.strokes(1.2 * marker_size(scene)))
     axes.set(xscale="log", yscale="log", xlabel=COSTS[cost], ylabel="error at the end")
     readable_decades(axes)
     if cost == "evaluations":
@@ -113,6 +105,9 @@ def _costs(scene: Scene) -> list[str]:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    def draw(axes: Axes, cost: str) -> None:
+        draw_work_precision(axes, scene, cost)
+
     studies, lines = scene.report.work_precision, []
     for name, line in zip(scene.looks, legend_lines(scene), strict=True):
         if name in studies:
@@ -120,7 +115,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             if order is not None:
                 line.set_label(f"{scene.titles[name]}, order {order:.2f}")
             lines.append(line)
-    return panels_of_curves(scene, _costs(scene), draw_work_precision, 22, lines)
+    return panels_of_curves(scene.style, _costs(scene), draw, 22, lines)
 
 
 def _caption(scene: Scene) -> list[str]:
