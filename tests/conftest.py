@@ -2,12 +2,17 @@
 
 import os
 import signal
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)
+hypothesis.settings.register_profile("daily", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("ci")
+
+FOLDERS = ("compiled/gpu", "devices", "docs", "scripts")  # of the thorough run alone
+CASES = 6  # of a parametrised test in the daily run, evenly chosen
 # what a shell runs in the background ignores interrupts, and so would every process of a test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -19,8 +24,41 @@ def pytest_addoption(parser):
         help="What the tests of devices run on: cuda, or a pretended GPU; the first there is.",
     )
 
+    parser.addoption(
+        "--daily",
+        action="store_true",
+        help="A sample that takes four minutes: no test marked thorough, none of documents, "
+        f"benchmarks and GPUs, {CASES} cases of a parametrised test, fewer examples of a property.",
+    )
+
+
+def pytest_ignore_collect(collection_path, config):
+    if config.getoption("--daily"):
+        place = collection_path.relative_to(Path(__file__).parent).as_posix()
+        return True if place in FOLDERS else None
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--daily"):
+        return
+    cases = {}
+    for item in items:
+        cases.setdefault(
+            (item.path, item.cls, getattr(item, "originalname", item.name)), []
+        ).append(item)
+    kept = set()
+    for same in cases.values():
+        same = [item for item in same if item.get_closest_marker("thorough") is None]
+        chosen = min(len(same), CASES)
+        kept.update(same[k * (len(same) - 1) // max(chosen - 1, 1)] for k in range(chosen))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
 
 def pytest_configure(config):
+    if config.getoption("--daily"):
+        hypothesis.settings.load_profile("daily")
     if config.getoption("--device") == "cuda":
         import torch
 

@@ -29,6 +29,7 @@ def lab(tmp_path):
     return "lab.csv"
 
 
+@pytest.mark.thorough
 def test_measured_data_go_all_the_way(run, lab, tmp_path):
     result = run(main, "--from", lab, "--title", "Laboratory")
     assert result.exit_code == 0, result.output

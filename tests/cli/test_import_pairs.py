@@ -121,6 +121,7 @@ def test_columns_are_renamed(run, tmp_path):
         assert refused(refusal, message)
 
 
+@pytest.mark.thorough
 def test_pairs_of_a_ring_become_a_symplectic_map(run, tmp_path):
     rng = np.random.default_rng(0)
     before = rng.uniform(-0.5, 0.5, (400, 2))

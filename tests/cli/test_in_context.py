@@ -15,6 +15,7 @@ def oscillators(tmp_path_factory):
     return vp.generate("harmonic-oscillator", path, count=150, steps=10, vary=vary)
 
 
+@pytest.mark.thorough
 def test_a_model_is_trained_and_rolled_out(run, oscillators):
     result = run(train, oscillators.path, "--model", "ict", "--window", "3", "-o", "a.safetensors")
     assert result.exit_code == 0, result.output

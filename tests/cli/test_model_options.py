@@ -48,6 +48,7 @@ def test_without_a_dataset_there_is_a_sentence(run):
     assert refused(run(main), "name the dataset to train on")
 
 
+@pytest.mark.thorough
 def test_a_registered_class_trains_compiled(monkeypatch, tmp_path, run):
     monkeypatch.setattr(ARCHITECTURES, "_registered", {})
     vp.models.register(Own)

@@ -52,6 +52,7 @@ def model(tmp_path_factory):
     return path
 
 
+@pytest.mark.thorough
 def test_a_system_of_ones_own_goes_all_the_way(run, tmp_path):
     """From a TOML file outside the package to figures, without touching the code."""
     (tmp_path / "duffing.toml").write_text(DUFFING)
@@ -195,6 +196,7 @@ def test_more_mistakes(run, tmp_path, model):
     assert (tmp_path / "a.h5").read_text() == "precious"
 
 
+@pytest.mark.thorough
 def test_plot_keeps_existing_figures(run, model, tmp_path):
     run(main, model, "--steps", "5", "-o", "a.h5")
     assert run(plot, "a.h5", "-o", "f", "--format", "png").exit_code == 0
@@ -221,6 +223,7 @@ def test_what_a_long_rollout_is_asked(run, model):
     assert report.run("rk4").volume["phase-space"].times[-1] == pytest.approx(5 * report.step)
 
 
+@pytest.mark.thorough
 def test_against_all(run):
     options = ["--system", "harmonic-oscillator", "--steps", "20", "--trajectories", "2"]
     result = run(main, *options, "--against", "all", "-o", "a.h5")
@@ -238,6 +241,7 @@ def test_methods_that_apply(run):
     assert "positions and as many" in result.output  # why Boris does not
 
 
+@pytest.mark.thorough
 def test_work_precision(run):
     options = ["--system", "pendulum", "--steps", "20", "--trajectories", "2", "--work-precision"]
     result = run(main, *options, "--against", "rk4", "-o", "a.h5")
@@ -383,6 +387,7 @@ def test_models_with_damaged_metadata(run, model, key, value):
     assert refused(result, "parameters" if key == "parameters" else "must be a positive number")
 
 
+@pytest.mark.thorough
 def test_looks(run, model):
     run(main, model, "--steps", "5", "-o", "a.h5")
     options = ["--style", "dark", "--width", "column", "--format", "png"]

@@ -430,6 +430,7 @@ def test_one_training_at_a_time_for_an_output(run, tmp_path, body):
     assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_keep_the_best_model(body, tmp_path, number):
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -469,6 +470,7 @@ def test_a_named_kernel_is_searched_with(run, body):
     assert load("rigid-body-vpff.safetensors").metadata["search"]
 
 
+@pytest.mark.thorough
 def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypatch):
     def interrupted(*args, **options):
         found = search(*args, **options)
@@ -525,6 +527,7 @@ def test_an_interrupt_at_any_stage_of_a_search_keeps_its_best_model(
     assert f"validation {stored:.2e}" in result.output
 
 
+@pytest.mark.thorough
 def test_a_training_after_a_search_is_resumed_with_what_was_found(run, body):
     found = ("--functions", "polynomial", "--degree", "5", "--depth", "3")
     begun = subprocess.run(
@@ -592,6 +595,7 @@ class Undefined(torch.nn.Module):
     inverse = forward
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("search", [False, True])
 def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeypatch, search):
     network = ARCHITECTURES["vpff"].network
@@ -610,6 +614,7 @@ def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     noisy = {"observation": {"relative_noise": 0.02}}

@@ -29,6 +29,7 @@ def command(tmp_path):
     return run
 
 
+@pytest.mark.thorough
 def test_training_and_rollout_go_on_in_pytorch(tmp_path, command):
     vp.generate("rigid-body", tmp_path / "body.h5", count=20, steps=6)
     # compiling would pay for so many epochs, but the target is met in the first

@@ -96,6 +96,7 @@ def test_trajectories_are_independent():
     np.testing.assert_array_equal(np.delete(broken, 2, 0), np.delete(whole, 2, 0))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["vpff", "shorter prediction"])
 def test_a_rollout(name):
     model = build(name)

@@ -169,6 +169,7 @@ def windows(model, count):
     return torch.from_numpy(states).to(model.scale.dtype)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("count", "dtype", "digits"), [(1, torch.float64, 1e-13), (5, torch.float32, 1e-4)]
 )

@@ -194,6 +194,7 @@ def test_it_does_not_matter_where_it_is_asked_for():
         CompiledResidual(build("resnet"), np.ones(2))
 
 
+@pytest.mark.thorough
 def test_what_polynomials_do_far_from_their_data_is_no_difference():
     torch.manual_seed(0)
     model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=16, depth=4)

@@ -51,6 +51,7 @@ def windows(model, length):
     return torch.from_numpy(generator.normal(size=(COUNT, length, model.dim)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in CASES if "stiefel" not in name])
 def test_derivatives_are_those_of_pytorch(name):
     model = build(name)
@@ -101,6 +102,7 @@ def parts(depth):
     return compiled.CompiledResidual(model, np.ones(3), wait=False).source
 
 
+@pytest.mark.thorough
 def test_units_share_functions():
     count = [parts(depth).units[0].count("struct Kind") for depth in (1, 3)]
     assert count == [3, 3]  # attention, a layer of single states and its inverse
@@ -121,6 +123,7 @@ def test_other_models_are_followed_as_a_whole(options):
     assert shears_of_windows(multihead(dim=3, **options)) is None
 
 
+@pytest.mark.thorough
 def test_weights_that_are_not_trained_have_no_derivatives():
     model = build("vpmt")
     rest_attention(model)
@@ -131,6 +134,7 @@ def test_weights_that_are_not_trained_have_no_derivatives():
     assert len(transposed) == parameters
 
 
+@pytest.mark.thorough
 def test_small_models_are_straight_code(monkeypatch):
     monkeypatch.undo()
     small = compiled.CompiledResidual(build("vpmt, polynomials"), np.ones(3))

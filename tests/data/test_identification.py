@@ -70,6 +70,7 @@ def test_a_parameter_is_found_within_its_standard_error(noise):
     assert error < 0.02 + noise
 
 
+@pytest.mark.thorough
 def test_standard_errors_are_those_of_repeated_experiments():
     found = [
         fit_parameters(
@@ -81,6 +82,7 @@ def test_standard_errors_are_those_of_repeated_experiments():
     assert 0.5 < np.sqrt(np.mean(np.square(deviations))) < 1.8
 
 
+@pytest.mark.thorough
 def test_several_parameters_and_missing_states():
     states = swing(0.01)
     states[np.random.default_rng(1).random(states.shape) < 0.05] = np.nan

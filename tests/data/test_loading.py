@@ -117,6 +117,7 @@ def test_states_are_read_in_part(dataset):
     np.testing.assert_array_equal(dataset.states("train", np.array([1, 4]), 0), whole[[1, 4], 0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_give_what_one_process_gives(dataset, context):
     """The file is open here before the workers start, who must not use this handle."""

@@ -33,6 +33,7 @@ def test_the_estimated_error_is_not_below_the_true_one(tmp_path, rtol, step):
         assert estimate < 1.5 * float(worst)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not IS_EXTENDED, reason="long double is double here")
 def test_the_largest_error_is_found(tmp_path):
     """Where a second integration of a few trajectories fell short by a factor of seven."""

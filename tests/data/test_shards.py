@@ -101,6 +101,7 @@ def test_workers_do_not_change_a_bit(split, tmp_path):
     assert one.path.read_bytes() == two.path.read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
@@ -405,6 +406,7 @@ def wait_for(condition):
         time.sleep(0.005)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_interruption_says_how_to_go_on(tmp_path, whole):
     process = start(tmp_path, "--workers=2")

@@ -72,6 +72,7 @@ def test_the_same_map_as_a_function_and_as_a_file():
     assert isinstance(pickle.loads(pickle.dumps(map)), vp.System)
 
 
+@pytest.mark.thorough
 def test_a_ring_becomes_formulas_of_its_cells(tmp_path):
     given = {"components": ["x", "y", "px", "py"], "sample": (-0.1, 0.1)}
     map = vp.Map.from_function(ring, structure="symplectic", **given)

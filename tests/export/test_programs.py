@@ -22,6 +22,7 @@ def assert_same(found, model, X, factor=1.0):
     assert np.abs(found - expected).max() <= factor * ROUNDING[model.scale.dtype] * size
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -71,6 +72,7 @@ print(json.loads(extra["vpintegrator.json"])["model"])
 """
 
 
+@pytest.mark.thorough
 def test_a_program_runs_where_this_package_is_not_imported(tmp_path):
     model = compiled.build("shorter prediction")
     assert vp.export(model, tmp_path / "a.pt2", "torch").verified

@@ -71,6 +71,7 @@ def test_periodic_in_time():
     np.testing.assert_allclose(image[..., :-1].detach(), found[..., :-1].detach(), atol=1e-13)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiled", [False, True])
 def test_times_of_long_rollouts(compiled):
     model = built(initial_scale=0.02)

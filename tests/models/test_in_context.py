@@ -44,6 +44,7 @@ def orbit(model, count, length, seed=0):
     return torch.stack(states, 1)[..., : model.dim], k
 
 
+@pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000), symmetric=st.booleans())
 def test_volume_is_kept_for_every_context(seed, symmetric):
@@ -122,6 +123,7 @@ def test_results_are_those_of_any_batch():
     assert_close(model(windows)[2], model(windows[2]), 1e-10)
 
 
+@pytest.mark.thorough
 def test_noise_averages_out():
     model = drawn(4)
     states, _ = orbit(model, 80, 17)
@@ -161,6 +163,7 @@ def test_a_file_holds_it(tmp_path):
     assert len(again.stepper.reversing_symmetries) == 3
 
 
+@pytest.mark.thorough
 def test_the_map_of_a_context_compiles_and_the_model_says_so():
     model = drawn(7)
     window = sample(4, 3, scale=0.5)

@@ -155,6 +155,7 @@ def test_only_modules_and_functions_are_models(module, swing):
             use()
 
 
+@pytest.mark.thorough
 def test_a_network_stands_beside_methods_and_models(net, swing, tmp_path):
     ours = vp.models.VolumePreservingFeedForward(dim=2, depth=2, functions="polynomial")
     report = vp.compare(

@@ -35,6 +35,7 @@ def test_against_fifty_digits(size, seed, scale):
     assert_close(cayley(C), expected, 1e-13)
 
 
+@pytest.mark.thorough
 @given(
     st.integers(1, 33),
     st.integers(0, 10**6),

@@ -96,6 +96,7 @@ def test_features_are_what_coefficients_weigh(case):
     assert S.degrees.shape == S.coefficients.shape and int(S.degrees.max()) == 3
 
 
+@pytest.mark.thorough
 @every_case
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 10**6))
