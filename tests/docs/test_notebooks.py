@@ -54,3 +54,6 @@ def test_trainings_become_short(site):
     text = "vp.train(model, data, seconds=15.5); !vp-train x.h5 --seconds 20 -o y; 30 seconds"
     short = "vp.train(model, data, seconds=2); !vp-train x.h5 --seconds 2 -o y; 30 seconds"
     assert site("notebooks").shortened(text, "2") == short
+    assert (
+        site("notebooks").shortened("--ensemble 20000 --steps 9", "2") == "--ensemble 500 --steps 9"
+    )
