@@ -27,10 +27,10 @@ def test_rollouts(device, name):
     initial = windows(model)
     with on_the_cpu():
         expected = vp.rollout.rollout(model, initial, 20, compiled=False)
-    found = vp.rollout.rollout(there, torch.from_numpy(initial).to(device), 20, compiled=True)
+    found = vp.rollout.rollout(there, torch.from_numpy(initial).to(device), 20, compiled="gpu")
     assert_same(found, torch.from_numpy(expected), device, 1e-11)
     np.testing.assert_allclose(
-        vp.rollout.rollout(there, initial, 20, compiled=True), expected, rtol=0, atol=1e-11
+        vp.rollout.rollout(there, initial, 20, compiled="gpu"), expected, rtol=0, atol=1e-11
     )
 
 
@@ -48,7 +48,7 @@ def test_a_rollout_copies_nothing_on_the_way(device, is_pretended):
 def test_a_comparison(device):
     model = built("reversible")
     options = {"against": ["rk4"], "steps": 30, "trajectories": 3}
-    found = vp.compare(copy.deepcopy(model).to(device), compiled=True, **options)
+    found = vp.compare(copy.deepcopy(model).to(device), compiled="gpu", **options)
     with on_the_cpu():
         expected = vp.compare(model, compiled=False, **options)
     for run, other in zip(found.runs.values(), expected.runs.values(), strict=True):
@@ -67,7 +67,7 @@ def trained(data, where, compiled, **options):
     options = {"epochs": 3, "batch": 60, "progress": False} | options
     with on_the_cpu() if where == "cpu" else contextlib.nullcontext():
         history = vp.train(model, data, device=where, compiled=compiled, **options)
-    assert history.compiled == compiled
+    assert history.compiled == bool(compiled)
     return weights(model), history
 
 
@@ -82,7 +82,7 @@ TRAININGS = {
 @pytest.mark.parametrize("name", TRAININGS)
 def test_training(device, body, name):
     options = {"optimizer": name.partition(",")[0], **TRAININGS[name]}
-    found, history = trained(body, device, True, **options)
+    found, history = trained(body, device, "gpu", **options)
     expected, other = trained(body, "cpu", False, **options)
     assert_same(found, expected, device, 1e-8)
     np.testing.assert_allclose(history.validation_error, other.validation_error, rtol=1e-6)
@@ -93,14 +93,26 @@ def test_training_goes_on_with_machine_code_elsewhere(device, body, tmp_path):
         if history.epochs == 1:
             raise KeyboardInterrupt
 
+    def code(where):
+        return "gpu" if where == device else False
+
     whole, _ = trained(body, "cpu", False, epochs=2)
     for before, after in ((device, "cpu"), ("cpu", device)):
         path = tmp_path / "checkpoint"
-        trained(body, before, before == device, epochs=2, checkpoint=path, progress=interrupt)
-        found, _ = trained(body, after, after == device, epochs=2, checkpoint=path, resume=True)
+        trained(body, before, code(before), epochs=2, checkpoint=path, progress=interrupt)
+        found, _ = trained(body, after, code(after), epochs=2, checkpoint=path, resume=True)
         torch.testing.assert_close(found.cpu(), whole, rtol=0, atol=1e-8)
 
 
 def test_gauss_newton_has_none(device, body):
     with pytest.raises(InputError, match="runs in PyTorch only"):
-        trained(body, device, True, optimizer="gauss-newton")
+        trained(body, device, "gpu", optimizer="gauss-newton")
+
+
+def test_kernels_are_used_where_they_are_asked_for(device, body):
+    _, history = trained(body, device, None)
+    assert not history.compiled
+    with pytest.raises(InputError, match="are compiled = gpu"):
+        trained(body, device, True)
+    with pytest.raises(InputError, match="is for models on a GPU"):
+        trained(body, "cpu", "gpu")

@@ -159,8 +159,8 @@ def parameter_option(
 
 
 def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Add ``--compiled auto|yes|no``, which the command receives as None, True or False."""
-    values = {"auto": None, "yes": True, "no": False}
+    """Add ``--compiled auto|yes|no|gpu``, received as None, True, False or "gpu"."""
+    values = {"auto": None, "yes": True, "no": False, "gpu": "gpu"}
     return click.option(
         "--compiled",
         type=click.Choice(list(values)),

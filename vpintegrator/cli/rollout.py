@@ -166,7 +166,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 )
 @compiled_option(
     "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
-    "faster; auto wherever possible."
+    "faster; auto wherever possible; gpu for kernels on a GPU, which runs PyTorch else."
 )
 @click.option(
     "-o",

@@ -247,7 +247,7 @@ class _Command(click.Command):
 )
 @compiled_option(
     "Train as machine code, some ten times faster; auto where that pays, and from when on the "
-    "compiler is done."
+    "compiler is done; gpu for kernels on a GPU, which runs PyTorch else."
 )
 @click.option(
     "--fastest",

@@ -28,6 +28,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, NotWorthIt
 
 if TYPE_CHECKING:
@@ -64,3 +65,36 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def wanted_on(device: str, compiled: bool | str | None) -> bool | None:
+    """Return whether machine code is wanted on a device: True, False, or None where it pays.
+
+    Kernels for GPUs have not been measured on a GPU: only ``compiled="gpu"`` takes them.
+
+    Parameters
+    ----------
+    device
+        Type of the device of a model, such as ``cpu`` or ``cuda``.
+    compiled
+        True, False, None or "gpu", as users give it.
+
+    Raises
+    ------
+    InputError
+        If "gpu" is given for the CPU, or True elsewhere.
+    """
+    if compiled not in (True, False, None, "gpu"):
+        raise InputError(f"compiled must be True, False, None or 'gpu', not {compiled!r}")
+    if compiled == "gpu":
+        if device == "cpu":
+            raise InputError("compiled = gpu is for models on a GPU; take --device cuda")
+        return True
+    if device == "cpu":
+        return None if compiled is None else bool(compiled)
+    if compiled:
+        raise InputError(
+            f"on {device} models run in PyTorch; kernels of this package, which no GPU has "
+            "measured yet, are compiled = gpu"
+        )
+    return False

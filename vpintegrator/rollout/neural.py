@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _WORTH = 5000  # evaluations from which on compiling pays
 _PART_VALUES = 500_000  # numbers predicted at a time: they stay in a cache,
 _GPU_PART_VALUES = 1 << 26  # or fill a GPU
-_GPU_WORTH = 100_000_000  # evaluations for all trajectories, on a GPU
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
 _COLUMNS = 128  # columns of a Jacobian at a time
@@ -40,7 +39,7 @@ def rollout(
     initial: Any,
     steps: int,
     progress: Callable[[str, int, int], None] | None = None,
-    compiled: bool | None = None,
+    compiled: bool | str | None = None,
 ) -> Any:
     """Iterate a model from first windows of states.
 
@@ -96,7 +95,7 @@ def rollout(
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
     states[:, : model.window] = windows
     on_gpu, calls = windows.device.type == "cuda", steps // model.prediction_window
-    if compiled is None and calls < _WORTH and not (on_gpu and calls * len(windows) >= _GPU_WORTH):
+    if compiled is None and calls < _WORTH:
         compiled = False
     machine = compile_for(model, len(windows), compiled, windows)
     cursor = LearnedCursor(model, windows, compiled=machine)
@@ -135,7 +134,7 @@ def _in_context(
     context: Any,
     steps: int,
     progress: Callable[[str, int, int], None] | None,
-    compiled: bool | None,
+    compiled: bool | str | None,
 ) -> Any:
     """Return trajectories of the stepper of a model, with constants inferred from first states."""
     import torch
@@ -321,7 +320,7 @@ def evaluating(model: Integrator) -> Iterator[None]:
 
 
 def compile_for(
-    model: Integrator, trajectories: int, compiled: bool | None, windows: Any = None
+    model: Integrator, trajectories: int, compiled: bool | str | None, windows: Any = None
 ) -> CompiledModel | GpuModel | None:
     """Compile the model; return None if that is not wanted, or by default not possible.
 
@@ -339,9 +338,12 @@ def compile_for(
         return None
     if compiled is False:
         return None
-    from vpintegrator.compiled import NotCompilable, compile_model
+    from vpintegrator.compiled import NotCompilable, compile_model, wanted_on
     from vpintegrator.models.one_step import simplified
 
+    compiled = wanted_on(model.scale.device.type, compiled)
+    if compiled is False:
+        return None
     model = simplified(model)
     windows = None if windows is None else windows[:, -model.window :]
     try:

@@ -142,7 +142,7 @@ def survey(
     time: float = 120.0,
     trajectories: int = 8,
     seed: int = 0,
-    compiled: bool | None = None,
+    compiled: bool | str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Survey:
     """Compare the models that a family holds with classical methods, over steps and parameters.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from vpintegrator.arguments import check, whole
-from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_residual
+from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_residual, wanted_on
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.devices import check_device
@@ -37,7 +37,7 @@ class Execution:
 
     device: str | torch.device = "cpu"
     threads: int = 1
-    compiled: bool | None = None
+    compiled: bool | str | None = None
 
     def __post_init__(self) -> None:
         check(self, threads=whole)
@@ -77,7 +77,7 @@ def compile_for_training(
     InputError
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
-    compiled = execution.compiled
+    compiled = wanted_on(model.scale.device.type, execution.compiled)
     available = optimizer.compiles and model.scale.device.type in ("cpu", "cuda")
     expected = min(seconds or math.inf, steps * optimizer.step_seconds * (epochs or math.inf))
     if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):

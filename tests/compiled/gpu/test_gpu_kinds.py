@@ -46,7 +46,6 @@ KINDS = {
     **{name: functools.partial(of_architecture, name) for name in ("spff", "spt", "sgf", "vpgf")},
     "chart": in_a_chart,
     "family": functools.partial(of_a_family, "spff, formulas"),
-    "family of transformers": functools.partial(of_a_family, "vpt, coupled"),
     "clock": with_a_clock,
 }
 

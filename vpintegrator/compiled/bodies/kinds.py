@@ -40,29 +40,7 @@ class Kind:
     functions: int
 
 
-@dataclass(frozen=True)
-class Language:
-    """Form of generated functions.
-
-    Attributes
-    ----------
-    large, small
-        Program classes of separate functions, and of functions inlined in the loops.
-    slopes
-        Whether derivatives need ``slopes``.
-    qualifier
-        Text before the return type of every function.
-    """
-
-    large: type[Program] = Program
-    small: type[Program] = InlineProgram
-    slopes: bool = True
-    qualifier: str = ""
-
-
-def write_kind(
-    function: ClusterFunction, number: int, derivatives: bool, language: Language
-) -> Kind:
+def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kind:
     """Write the C++ of a function of a cluster.
 
     Parameters
@@ -73,13 +51,11 @@ def write_kind(
         Number of the kind.
     derivatives
         Whether they are wanted.
-    language
-        Form of the function.
     """
     traced = regrouped(function.trace)
     graph, outputs, size = traced.graph, traced.outputs, function.size
     given = {graph.input(i): i for i in range(size)}
-    writer = _Writer(graph, number, given, language)
+    writer = _Writer(graph, number, given)
     sinks = {f"y[{i}] = {{}};": n for i, n in enumerate(outputs)}
     writer.add("gradient", sinks, ["y"], "SLOTS")
     backward = 0
@@ -93,22 +69,20 @@ def write_kind(
         own = {n: size + i for i, n in enumerate(seeds)}
         backward = writer.add("back", sinks, ["g", "x"], "BACK_SLOTS", own).operations
         sinks = {}
-        for i, output in enumerate(outputs if language.slopes else []):
+        for i, output in enumerate(outputs):
             of_one = adjoints(graph, [(output, graph.constant(1.0))], [*inputs, *wanted])
             sinks |= {f"h[{i * size + j}] = {{}};": n for j, n in enumerate(of_one[:size])}
             first = i * len(wanted)
             sinks |= {f"b[{first + j}] = {{}};": n for j, n in enumerate(of_one[size:])}
-        if language.slopes:
-            writer.add("slopes", sinks, ["h", "b"], "SLOPE_SLOTS")
+        writer.add("slopes", sinks, ["h", "b"], "SLOPE_SLOTS")
     numbers = {"SIZE": size, "OUTPUTS": len(outputs), "TRAINED": len(function.trained)}
     numbers |= writer.slots
-    head = f"static {language.qualifier}void"
     lines = [
-        scalar_function(graph, f"constants_{number}", list(writer.constants), head),
+        scalar_function(graph, f"constants_{number}", list(writer.constants)),
         *writer.inline,
         f"struct Kind{number} {{",
         f"    enum : long {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};",
-        f"    {head} constants(const real *p, real *c) {{ constants_{number}(p, c); }}",
+        f"    static void constants(const real *p, real *c) {{ constants_{number}(p, c); }}",
         *writer.calls,
         "};",
     ]
@@ -133,11 +107,8 @@ def choice(count: int) -> str:
 class _Writer:
     """Functions of one graph, with constants in common."""
 
-    def __init__(
-        self, graph: ScalarGraph, number: int, given: dict[int, int], language: Language
-    ) -> None:
+    def __init__(self, graph: ScalarGraph, number: int, given: dict[int, int]) -> None:
         self._graph, self._number, self._given = graph, number, given
-        self._language = language
         self.constants: dict[int, int] = {}
         self.programs: dict[str, Program] = {}
         self.parts: list[str] = []
@@ -162,7 +133,7 @@ class _Writer:
         declared = "".join(f", value *__restrict {array}" for array in results)
         wanted = self._graph.needed(by_node, lambda n: n in given)
         small = len(wanted) <= _INLINE
-        program = (self._language.small if small else self._language.large)(
+        program = (InlineProgram if small else Program)(
             self._graph,
             [],
             given,
@@ -175,7 +146,7 @@ class _Writer:
         (self.inline if small else self.parts).extend(program.parts)
         self.slots[slots] = program.slots
         self.programs[name] = program
-        head = f"    static {self._language.qualifier}inline void {name}"
+        head = f"    static inline void {name}"
         head += "(value *__restrict v, const real *__restrict c"
         self.calls += [f"{head}{declared}) {{", *(f"        {c}" for c in program.calls), "    }"]
         return program

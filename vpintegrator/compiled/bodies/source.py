@@ -6,7 +6,7 @@ library. Units that differ only in their weights share a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,7 @@ import numpy as np
 from torch import nn
 
 from vpintegrator.compiled.bodies.cluster_function import ClusterFunction, cluster_function
-from vpintegrator.compiled.bodies.flat_tables import flat_tables
-from vpintegrator.compiled.bodies.kinds import Kind, Language, choice, write_kind
+from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.bodies.windows import WindowFunction, shears_of_windows
@@ -85,32 +84,6 @@ class LoopsSource:
             narrow=narrow,
         )
 
-    @property
-    def shears(self) -> list[Shear]:
-        """The shears, in order."""
-        return self._shears
-
-    def flat_tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tables as one array of integers and one of reals, see ``flat_tables.py``."""
-        rows = np.argsort(self.trained)
-        return flat_tables(self._shears, self._potentials, self._placed, rows, self._normalisation)
-
-
-@dataclass(frozen=True)
-class Loops:
-    """Generator of the source of loops.
-
-    Attributes
-    ----------
-    units
-        Function from kinds, ``double`` or ``float``, and the need of derivatives to the source.
-    language
-        Language of the kinds.
-    """
-
-    units: Callable[[Sequence[Kind], str, bool], list[str]]
-    language: Language
-
 
 def _dimension(potential: nn.Module) -> int:
     """Return components of a body, 0 for functions of windows."""
@@ -119,9 +92,7 @@ def _dimension(potential: nn.Module) -> int:
     return getattr(getattr(potential, "features", None), "dimension", 1)
 
 
-def loops_of(
-    model: Integrator, derivatives: bool, loops: Loops | None = None, *, windows: bool = False
-) -> LoopsSource | None:
+def loops_of(model: Integrator, derivatives: bool, *, windows: bool = False) -> LoopsSource | None:
     """Return the loops of a model, or None without clusters, or if straight code is faster.
 
     Parameters
@@ -130,8 +101,6 @@ def loops_of(
         The model.
     derivatives
         Whether the source is for residuals and their derivatives; else it iterates the model.
-    loops
-        Generator of the source; by default for a CPU.
     windows
         Whether models of windows are taken apart, too.
 
@@ -145,7 +114,7 @@ def loops_of(
         shears = shears_of_windows(model)
     if shears is None:
         return None
-    source = _loops(model, shears, derivatives, loops or Loops(_units, Language()))
+    source = _loops(model, shears, derivatives)
     few = sum(len(shear.read) for shear in shears) < _FEW * len(shears)
     work = source.operations + source.backward
     if model.window > 1:
@@ -153,9 +122,7 @@ def loops_of(
     return None if few and work < _SHORT else source
 
 
-def _loops(
-    model: Integrator, shears: Sequence[Shear], derivatives: bool, loops: Loops
-) -> LoopsSource:
+def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> LoopsSource:
     """Write the loops of a model that is made of some shears."""
     potentials: dict[int, int] = {}
     for shear in shears:
@@ -170,7 +137,7 @@ def _loops(
     for owner, function in zip(owners.values(), functions, strict=True):
         key = function.kind
         if key not in kinds:
-            kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives, loops.language)
+            kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives)
         number, kind = kinds[key]
         trained = len(function.trained)
         shared = id(getattr(owner, "owner", owner))
@@ -194,7 +161,7 @@ def _loops(
     )
     shift, scale = normalisation
     return LoopsSource(
-        loops.units(written, REALS[together.dtype], derivatives),
+        _units(written, REALS[together.dtype], derivatives),
         constants,
         sum(kind.forward * count for kind, count in of_shear),
         sum(kind.backward * count for kind, count in of_shear),

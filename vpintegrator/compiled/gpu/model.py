@@ -10,7 +10,6 @@ import torch
 
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
-from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.source import write_rollout
 from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.verification import verify_model
@@ -55,31 +54,24 @@ class GpuModel:
     ...     machine = vp.compiled.compile_model(model)
     """
 
+    marks_divergence = True
+
     def __init__(self, model: Integrator, windows: Any = None) -> None:
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         self.device = model.scale.device
         on_cpu = copy.deepcopy(model).cpu()
-        bodies = bodies_of(on_cpu, derivatives=False)
-        if bodies is not None:
-            self.source, loops = bodies
-            values = loops.values
-        else:
-            traced, values = simplest(on_cpu)
-            sizes = (self.window, self.prediction_window, self.dim)
-            self.source = write_rollout(traced, sizes, REALS[values.dtype])
-        self.dtype, self.marks_divergence = values.dtype.type, bodies is None
+        traced, values = simplest(on_cpu)
+        sizes = (self.window, self.prediction_window, self.dim)
+        self.source = write_rollout(traced, sizes, REALS[values.dtype])
+        self.dtype = values.dtype.type
         self._kernels = kernels.kernels_for(self.device, self.source)
         self._kernels.load()
         weights = torch.from_numpy(values).to(self.device)
         self._constants = weights.new_zeros(max(self.source.constants, 1))
-        self._bodies = BodyKernels(loops, self._kernels, weights) if bodies is not None else None
         own = None if windows is None else torch.as_tensor(windows[:16]).detach().cpu().numpy()
         try:
-            if self._bodies is not None:
-                self._bodies.compute_constants(weights, self._constants)
-            else:
-                self._kernels.compute_constants(weights, self._constants)
+            self._kernels.compute_constants(weights, self._constants)
             verify_model(self, on_cpu, own)
         except CudaError as error:
             raise NotCompilable(str(error)) from error
@@ -117,11 +109,8 @@ class GpuModel:
         try:
             # a copy in any case, which is written to
             last = flat.clone(memory_format=torch.contiguous_format)
-            if self._bodies is not None:
-                states = self._bodies.rollout(last, self._constants, calls).flatten(0, 1)
-            else:
-                states = last.new_empty(calls * size, count)
-                self._kernels.launch("rollout", count, last, states, self._constants, count, calls)
+            states = last.new_empty(calls * size, count)
+            self._kernels.launch("rollout", count, last, states, self._constants, count, calls)
         except torch.OutOfMemoryError:
             gigabytes = calls * size * count * self._constants.element_size() / 1e9
             raise InputError(

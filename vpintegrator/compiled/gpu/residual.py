@@ -13,9 +13,8 @@ import torch
 from vpintegrator.compiled.awaited import Awaited
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
-from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.kernels import BLOCK, Kernels
-from vpintegrator.compiled.gpu.source import GpuSource, write_residual
+from vpintegrator.compiled.gpu.source import write_residual
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
 from vpintegrator.native import NotCompilable
@@ -78,17 +77,11 @@ class GpuResidual(Awaited[Kernels]):
     ) -> None:
         self.chained, self.device = chained, model.scale.device
         self._model = copy.deepcopy(model).cpu()
-        self.source: GpuSource
-        bodies = bodies_of(self._model, derivatives=True)
-        if bodies is not None:
-            self.source, loops = bodies
-            values, trained = loops.values, loops.trained
-        else:
-            traced = trace(self._model)
-            values, trained = traced.values(self._model), trained_numbers(self._model)
-            sizes = (model.window, model.prediction_window, model.dim)
-            real = REALS[values.dtype]
-            self.source = write_residual(traced, sizes, real, trained.tolist(), chained)
+        traced = trace(self._model)
+        values, trained = traced.values(self._model), trained_numbers(self._model)
+        sizes = (model.window, model.prediction_window, model.dim)
+        real = REALS[values.dtype]
+        self.source = write_residual(traced, sizes, real, trained.tolist(), chained)
         self.dtype = values.dtype.type
         self.weights = weights.astype(self.dtype)
         self._values = torch.from_numpy(values).to(self.device)
@@ -98,9 +91,6 @@ class GpuResidual(Awaited[Kernels]):
         tiled = np.tile(self.weights, model.prediction_window)
         self._weights = torch.from_numpy(tiled).to(self.device)
         self._kernels = kernels.kernels_for(self.device, self.source, worth)
-        self._bodies: BodyKernels | None = None
-        if bodies is not None:
-            self._bodies = BodyKernels(loops, self._kernels, self._values)
         self._await(self._kernels, wait)
 
     def _load(self, compiler: Kernels) -> None:
@@ -129,8 +119,6 @@ class GpuResidual(Awaited[Kernels]):
             return self.sums(*self._tensors(vector, windows, targets)).cpu().numpy()
         self._set(vector)
         given = self._given(windows, targets)
-        if self._bodies is not None:
-            return self._bodies.sums(given, self._constants)
         return self._squares(given, min(_THREADS, given.count))[0]
 
     def gradient(self, vector: Any, windows: Any, targets: Any) -> tuple[Any, Any]:
@@ -140,9 +128,6 @@ class GpuResidual(Awaited[Kernels]):
             return found[0].cpu().numpy(), found[1].cpu().numpy()
         self._set(vector)
         given, count = self._given(windows, targets), len(self._trained)
-        if self._bodies is not None:
-            squares, gradient = self._bodies.descent(given, self._constants)
-            return squares, gradient.to(self._constants.dtype)
         warp = self._kernels.warp
         most = max(_SUMMED_BYTES // (8 * max(count, 1)) * warp, BLOCK)
         threads = _whole_blocks(min(_THREADS, most, given.count))
@@ -183,8 +168,6 @@ class GpuResidual(Awaited[Kernels]):
         self._set(vector)
         rows, count = math.prod(targets.shape[1:]), len(self._trained)
         size = max(count, 1) * self._constants.element_size()
-        if self._bodies is not None:
-            size = self._bodies.bytes_of_row
         share = max(_JACOBIAN_BYTES // size, 1)
         together, most = min(rows, share), max(share // max(rows, 1), 1)
         for first in range(0, len(windows), most):
@@ -196,8 +179,6 @@ class GpuResidual(Awaited[Kernels]):
 
     def _block(self, given: Given, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Return J^T (parameter, row, pair) and r (row, pair) of some rows."""
-        if self._bodies is not None:
-            return self._bodies.block(given, self._constants, rows)
         number, count = rows.stop - rows.start, given.count
         residuals = self._constants.new_empty(number, count)
         jacobian = self._constants.new_empty(len(self._trained), number, count)
@@ -225,10 +206,7 @@ class GpuResidual(Awaited[Kernels]):
     def _set(self, vector: torch.Tensor) -> None:
         """Take other parameters."""
         self._values[self._trained] = vector.detach()
-        if self._bodies is not None:
-            self._bodies.compute_constants(self._values, self._constants)
-        else:
-            self._kernels.compute_constants(self._values, self._constants)
+        self._kernels.compute_constants(self._values, self._constants)
 
     def _given(self, windows: torch.Tensor, targets: torch.Tensor) -> Given:
         dtype = self._constants.dtype

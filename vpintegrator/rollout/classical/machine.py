@@ -139,7 +139,7 @@ def compile_method(
     system: System,
     states: np.ndarray,
     step: float,
-    compiled: bool | None = None,
+    compiled: bool | str | None = None,
 ) -> CompiledMethod | None:
     """Compile a method for a system; return None if that is not wanted or not possible.
 
@@ -162,6 +162,8 @@ def compile_method(
     >>> machine = vp.rollout.classical.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
     >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
     """
+    if compiled == "gpu":  # of models; methods run on the CPU
+        compiled = None
     if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):
         return None
     if not system.has_formulas:
