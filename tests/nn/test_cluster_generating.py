@@ -80,7 +80,7 @@ def test_derivatives_are_those_of_torch(case):
 @pytest.mark.parametrize("case", [CASES[0], CASES[4]], ids=str)
 def test_a_function_of_higher_degree_takes_one(case):
     smaller, larger = made(case), made(case, degree=5)
-    larger.core.take(smaller.core)
+    larger.core.prolong(smaller.core)
     z = states(smaller, 4)
     assert_close(larger(z[:, None]), smaller(z[:, None]), 1e-14)
 

@@ -140,7 +140,7 @@ def test_terms_of_the_same_function_become_one():
     assert V.at(k).coefficients.numel() == nn.BasisPotential(2, 4).coefficients.numel()
     # a layer of the same sizes can take them, as a model of one step does
     whole = nn.BasisCoupling(3, 4)
-    whole.take(randomise(layer, 0.1, 1).at(k))
+    whole.prolong(randomise(layer, 0.1, 1).at(k))
     assert_close(whole(sample(5, 3)), layer.at(k)(sample(5, 3)), 1e-13)
 
 

@@ -125,6 +125,6 @@ def test_a_larger_potential_takes_a_smaller_one():
     group = generated_group([EXCHANGE], 4)[:, :2, :2]
     small = randomise(BasisPotential(2, 3, group=group), 0.5, 3)
     large = BasisPotential(2, 6, group=group)
-    large.take(small)
+    large.prolong(small)
     x = sample(5, 2)
     assert_close(large.gradient(x), small.gradient(x), 1e-14)

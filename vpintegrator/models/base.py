@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.dynamics.region import recorded_region
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
+from vpintegrator.models.domain import in_domain
 from vpintegrator.models.family import conditions_of, extended, member
+from vpintegrator.models.normalisation import (
+    Normalised,
+    averaged_over_connected,
+    chart_of,
+    check_angles,
+    positive,
+    vector,
+)
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
-from vpintegrator.nn.chart_map import ChartMap
-from vpintegrator.nn.composition import is_invertible
-from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.implicit import ImplicitMap
+from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
-from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
+from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
-
-if TYPE_CHECKING:
-    from vpintegrator.models.inference import Inference
 
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(nn.Module):
+class Integrator(Normalised):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -117,8 +118,6 @@ class Integrator(nn.Module):
     attention_mixes_alone: ClassVar[bool] = False  # all other layers take states one by one
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     description: str = ""
-    shift: torch.Tensor
-    scale: torch.Tensor
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -137,12 +136,7 @@ class Integrator(nn.Module):
         if isinstance(a, ReversibleArguments):
             rhos, self.periods = as_reversing_symmetries(a.reversing_symmetries, a.dim), a.periods
         self.reversing_symmetries = rhos
-        for i, j in self._connected().nonzero().tolist() if self.periods else ():
-            if self.periods.get(i) != self.periods.get(j):
-                raise InputError(
-                    f"a reversing symmetry connects the components {i} and {j}, which are not "
-                    "angles of the same period; leave out the symmetry, or periodic"
-                )
+        check_angles(self.periods, rhos)
         self.bodies = getattr(a, "bodies", 0)
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.rates: list[int] = list(getattr(a, "rates", ()))
@@ -150,14 +144,13 @@ class Integrator(nn.Module):
             raise InputError(
                 "attention reads no conserved components; take a model of one step, such as vpff"
             )
-        self.chart = _chart_of(a, self.periods)
+        self.chart = chart_of(a, self.periods)
         self.clock: bool = getattr(a, "clock", False)
         if self.clock:
             self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
-            # generating functions of the midpoint are reversible by the choice of their terms
-            if not isinstance(self.core, SymplecticGeneratingFunction):
+            if not getattr(self.core, "reversible_by_terms", False):
                 self.core = Reversible(self.core, rhos[0])
             self.arguments["reversing_symmetries"] = rhos.tolist()
         if self.chart is not None:
@@ -202,11 +195,6 @@ class Integrator(nn.Module):
         Up to a factor that is common to all of it: it is the form in normalised states.
         """
         return self._canonical and (self.chart is None or self.chart.is_canonical)
-
-    @property
-    def state_scale(self) -> torch.Tensor:
-        """Scale (dim,) of the components of a state, by which errors are weighted."""
-        return self.scale if self.chart is None else self.get_buffer("spread")
 
     @property
     def invertible(self) -> bool:
@@ -291,23 +279,7 @@ class Integrator(nn.Module):
         >>> model.in_domain([[1.5, 0.0], [1.5, 9.0]])
         array([ True, False])
         """
-        keys = ("region", "system")
-        if not all(key in self.metadata for key in keys):
-            raise InputError("the model does not say which states it was trained on; train it")
-        region, system = recorded_region(
-            *(self.metadata[key] for key in keys),
-            self.metadata.get("system_name", "system"),
-            self.metadata.get("parameters", "{}"),
-        )
-        given = states if torch.is_tensor(states) else np.asarray(states, dtype=np.float64)
-        last_size("states", torch.as_tensor(given), {"dim": self.dim})
-        inside = region.holds(system, given[..., : self.state_dim])
-        if self.chart is not None:
-            with torch.no_grad():
-                images = self.chart(torch.as_tensor(given).to(self.shift))
-            placed = images.isfinite().all(-1)
-            inside &= placed if torch.is_tensor(states) else placed.cpu().numpy()
-        return inside
+        return in_domain(self, states)
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """Return the new states (..., prediction_window, dim) after windows (..., window, dim)."""
@@ -367,7 +339,7 @@ class Integrator(nn.Module):
         *,
         undetermined: bool = False,
         **known: float,
-    ) -> Inference:
+    ) -> Any:
         """Return the parameters of a family, inferred from some states of a trajectory.
 
         Least squares by Gauss-Newton iterations with exact derivatives. Each parameter has a normal
@@ -417,31 +389,6 @@ class Integrator(nn.Module):
 
         return infer_conditions(self, states, times, noise, undetermined, known)
 
-    def normalised(self, states: torch.Tensor, near: torch.Tensor | None = None) -> torch.Tensor:
-        """Return states (..., dim) in the coordinates of a chart, normalised.
-
-        Angles of the chart are within a turn, or at most half a turn from normalised states
-        ``near``.
-        """
-        z = (states if self.chart is None else self.chart(states)) - self.shift
-        z = z / self.scale
-        if near is not None and self.chart is not None and self.chart.angles:
-            of_angles = torch.zeros_like(self.scale)
-            of_angles[list(self.chart.angles)] = 2 * math.pi
-            z = z - of_angles * torch.round((z - near) / (2 * math.pi))
-        return z
-
-    def normalised_rates(self, states: torch.Tensor, rates: torch.Tensor) -> torch.Tensor:
-        """Return the rates of change of normalised states from ``rates`` at states (..., dim)."""
-        if self.chart is not None:
-            rates = torch.func.jvp(self.chart, (states,), (rates,))[1]
-        return rates / self.scale
-
-    def denormalised(self, z: torch.Tensor) -> torch.Tensor:
-        """Return states (..., dim) from what leaves the network."""
-        z = z * self.scale + self.shift
-        return z if self.chart is None else self.chart.inverse(z)
-
     def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
         """Set the normalisation, as near to what is given as symmetries and angles allow.
 
@@ -466,10 +413,10 @@ class Integrator(nn.Module):
         InputError
             If a value is not finite or a scale is not positive.
         """
-        shift_, scale_ = self._vector("shift", shift), self._positive("scale", scale)
-        if len(self.reversing_symmetries):
-            shift_ = fixed_point_projection(self.reversing_symmetries, self.dim) @ shift_
-            scale_ = self._averaged_over_mixed_components(scale_)
+        shift_, scale_ = vector("shift", shift, self.dim), positive("scale", scale, self.dim)
+        if len(rhos := self.reversing_symmetries):
+            shift_ = fixed_point_projection(rhos, self.dim) @ shift_
+            scale_ = averaged_over_connected(scale_, rhos)
         shift_, scale_ = shift_.clone(), scale_.clone()
         shift_[self.rates] = 0
         for component, period in self.periods.items():
@@ -482,7 +429,7 @@ class Integrator(nn.Module):
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)
             if self.chart is not None and spread is not None:
-                self.state_scale.copy_(self._positive("spread", spread))
+                self.state_scale.copy_(positive("spread", spread, self.dim))
         for layer in self.core.modules():
             if hasattr(layer, "set_units"):
                 layer.set_units(shift_, scale_)  # type: ignore[operator]
@@ -501,61 +448,22 @@ class Integrator(nn.Module):
         normalised = self.normalised(states.to(self.scale))
         if isinstance(self.core, Reversible):  # psi meets reflected states too
             normalised = torch.cat([normalised, self.core.reflection(normalised)])
-        for layer in self.core.modules():
-            if isinstance(layer, GradientCoupling | ImplicitMap):
-                layer.adapt(normalised)
+        for layer in having(self.core, "adapt"):
+            layer.adapt(normalised)  # type: ignore[operator]
 
     def normalise_like(self, other: Integrator) -> None:
         """Take the normalisation of a model of the same states and kind of layers."""
         self.set_normalisation(other.shift, other.scale, other.state_scale)
         if self.clock:
             self.set_advance(other.get_buffer("advance").item())
-        kinds = GradientCoupling | ImplicitMap
-        theirs = [layer for layer in other.core.modules() if isinstance(layer, kinds)]
-        for layer in self.core.modules():
-            if isinstance(layer, kinds):
-                layer.adapt_like(theirs[0])  # type: ignore[arg-type,operator]
+        like = next(having(other.core, "adapt_like"), None)
+        for layer in having(self.core, "adapt_like"):
+            layer.adapt_like(like)  # type: ignore[operator]
 
     @property
     def _canonical(self) -> bool:
         """Whether the network keeps the form of normalised states."""
         return bool(getattr(self.core, "symplectic", False))
-
-    def _positive(self, argument: str, value: Any) -> torch.Tensor:
-        vector = self._vector(argument, value)
-        if not (vector > 0).all():
-            raise InputError(
-                f"{argument} must be positive in every component, not {vector.tolist()}"
-            )
-        return vector
-
-    def _vector(self, argument: str, value: Any) -> torch.Tensor:
-        try:
-            vector = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
-        except (TypeError, ValueError, RuntimeError):
-            raise InputError(f"{argument} must hold {self.dim} numbers, not {value!r}") from None
-        if vector.ndim == 0:
-            vector = vector.expand(self.dim)
-        if vector.shape != (self.dim,) or not torch.isfinite(vector).all():
-            raise InputError(
-                f"{argument} must hold {self.dim} finite numbers (dim = {self.dim}), not "
-                f"{vector.tolist()}"
-            )
-        return vector
-
-    def _connected(self) -> torch.Tensor:
-        """Return whether symmetries map components to each other, (dim, dim)."""
-        return (self.reversing_symmetries.abs() > TOLERANCE).any(0)
-
-    def _averaged_over_mixed_components(self, scale: torch.Tensor) -> torch.Tensor:
-        """Return geometric means over sets of components that the symmetries connect."""
-        connected = self._connected()
-        connected = connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)
-        least, before = torch.arange(self.dim), None  # smallest member of each component's set
-        while before is None or not torch.equal(least, before):
-            before = least
-            least = torch.where(connected, before, self.dim).amin(1)
-        return torch.stack([scale[least == first].log().mean().exp() for first in least])
 
     @classmethod
     def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -569,23 +477,3 @@ class Integrator(nn.Module):
             f"reversing_symmetries={len(self.reversing_symmetries)}, "
             f"parameters={sum(parameter.numel() for parameter in self.parameters())}"
         )
-
-
-def _chart_of(a: Any, periods: dict[int, float]) -> ChartMap | None:
-    """Return the chart that arguments ask for.
-
-    Raises
-    ------
-    InputError
-        If it is none, or has angles that the network is not periodic in.
-    """
-    if not (a.chart or a.inverse_chart):
-        return None
-    chart = ChartMap(a.chart, a.inverse_chart, a.dim)
-    angles = {i for i in chart.angles if getattr(a, "functions", "") == "polynomial"}
-    if not chart.angles <= angles & periods.keys():
-        raise InputError(
-            "chart: atan2 jumps from pi to -pi, so the network must be periodic in its components "
-            f"{sorted(chart.angles)}: name them in periodic, and take functions = polynomial"
-        )
-    return chart

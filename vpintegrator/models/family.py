@@ -266,8 +266,8 @@ def _take(plain: Integrator, core: torch.nn.Module) -> None:
     if isinstance(both[0], ImplicitMap) and isinstance(both[1], ImplicitMap):
         both[0].settle_like(both[1])
     for new, old in zip(*map(_parts, both), strict=True):
-        if hasattr(new, "take"):  # a layer with the remaining symmetries
-            new.take(old)
+        if hasattr(new, "prolong"):  # a layer with the remaining symmetries
+            new.prolong(old)
         else:
             try:
                 new.load_state_dict(old.state_dict())

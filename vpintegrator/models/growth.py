@@ -11,11 +11,9 @@ from torch import nn
 from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
-from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.reversible import Reversible
-from vpintegrator.nn.rotated import Rotated
+from vpintegrator.nn.reversible import psi_of
+from vpintegrator.nn.shears import is_prolongable
 
 Model = TypeVar("Model", bound=Integrator)
 
@@ -73,8 +71,8 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     larger.to(model.scale.device)
     # a Composition holds its layers in order, so new ones are those that are left over
     for new, old in zip(layers(larger), layers(model), strict=False):
-        if is_polynomial(new):
-            new.take(old)  # type: ignore[operator]
+        if is_prolongable(new):
+            new.prolong(old)  # type: ignore[operator]
         else:
             new.load_state_dict(old.state_dict())
     return larger
@@ -114,7 +112,7 @@ def refined(model: Model, depth: int) -> Model:
     unit = len(layers(model)) // model.arguments["depth"]
     for place in range(unit):
         new, old = list(layers(deeper))[place::unit], list(layers(model))[place::unit]
-        if not is_polynomial(old[0]):
+        if not is_prolongable(old[0]):
             continue
         weights = _shares(len(old), len(new)).to(model.scale)
         parameters = [dict(layer.named_parameters()) for layer in old]
@@ -178,17 +176,8 @@ def unfreeze_attention(model: Integrator) -> None:
 def attention(model: Integrator) -> Iterator[nn.Module]:
     """Yield the layers of a model that can rest: those that mix the states of a window."""
     for layer in layers(model):
-        if getattr(layer, "identity_at_zero", False) and not is_polynomial(layer):
+        if getattr(layer, "identity_at_zero", False) and not is_prolongable(layer):
             yield layer
-
-
-def is_polynomial(layer: nn.Module) -> bool:
-    """Whether a layer is a coupling by polynomials, which can take the terms of a smaller one."""
-    if isinstance(layer, Rotated):
-        return is_polynomial(layer.layer)
-    if isinstance(layer, GradientCoupling):
-        return layer.polynomial
-    return isinstance(layer, BasisCoupling)
 
 
 def layers(model: Integrator) -> Composition:
@@ -199,7 +188,7 @@ def layers(model: Integrator) -> Composition:
     InputError
         If the model is not a stack of layers.
     """
-    psi = model.core.psi if isinstance(model.core, Reversible) else model.core
+    psi = psi_of(model.core)
     if not isinstance(psi, Composition):
         raise InputError(f"the model {model.name} is no stack of layers, so it cannot grow")
     return psi

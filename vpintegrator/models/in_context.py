@@ -12,6 +12,7 @@ from vpintegrator.models.arguments import ContextArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.family import folded
 from vpintegrator.models.inference import Context, Inference, Motion, Prior, infer
+from vpintegrator.models.normalisation import positive, vector
 from vpintegrator.models.registry import ARCHITECTURES, BUILT_IN
 from vpintegrator.nn.implicit import tolerance
 
@@ -232,8 +233,8 @@ class InContextIntegrator(Integrator):
         both = [
             torch.cat([own.to(theirs), theirs[constants].cpu()])
             for own, theirs in (
-                (self._vector("shift", shift), of_stepper.shift.double()),
-                (self._positive("scale", scale), of_stepper.scale.double()),
+                (vector("shift", shift, self.dim), of_stepper.shift.double()),
+                (positive("scale", scale, self.dim), of_stepper.scale.double()),
             )
         ]
         of_stepper.set_normalisation(*both)

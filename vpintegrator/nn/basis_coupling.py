@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from vpintegrator.nn.basis import (
 )
 from vpintegrator.nn.basis_folding import coupling_at
 from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.shears import Shear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.tensor_arguments import last_size
@@ -94,6 +96,7 @@ class BasisCoupling(nn.Module):
     """
 
     volume_preserving = True
+    prolongable = True
     state_shift: torch.Tensor
     state_scale: torch.Tensor
 
@@ -233,7 +236,7 @@ class BasisCoupling(nn.Module):
         self._constant(f"chosen_{a}", chosen)
         self._read[a] = chosen.any(0).tolist()
 
-    def take(self, smaller: BasisCoupling) -> None:
+    def prolong(self, smaller: BasisCoupling) -> None:
         """Become the map of a layer of the same components and symmetries, of no higher degree.
 
         Its sweep may be the beginning of this one.
@@ -275,7 +278,8 @@ class BasisCoupling(nn.Module):
             torch.zeros_like(factors).index_copy(1, self.get_buffer(f"block_{a}"), values) * factors
         )
 
-    def _shift(self, z: torch.Tensor, i: int) -> torch.Tensor:
+    def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
+        """Return the increment of states by one shear of the sweep, zero outside its block."""
         a = self.sweep[i]
         chosen = self.get_buffer(f"chosen_{a}")
         if not len(chosen):  # the symmetries leave no term of this degree
@@ -317,9 +321,13 @@ class BasisCoupling(nn.Module):
         """
         return coupling_at(self, values)
 
-    def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
-        """Return the increment of states by one shear of the sweep, zero outside its block."""
-        return self._shift(z, i)
+    def shears(self) -> list[Shear]:
+        """Return the shears of the sweep, in order."""
+        own = [[self.coefficients]]
+        return [
+            Shear(a, own, self.blocks[a], partial(self.move, i=i), self.shares[i])
+            for i, a in enumerate(self.sweep)
+        ]
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})

@@ -83,7 +83,7 @@ class BasisPotential(nn.Module):
     True
     """
 
-    polynomial = True  # can take the terms of a smaller one
+    prolongable = True
     largest_count = LARGEST_COUNT
     differentiated: Sequence[int] = ()  # see GeneratingFunction
     chosen: torch.Tensor
@@ -262,7 +262,7 @@ class BasisPotential(nn.Module):
         """Return the potential of the other components at values of the conserved ones."""
         return potential_at(self, values)
 
-    def take(self, smaller: BasisPotential) -> None:
+    def prolong(self, smaller: BasisPotential) -> None:
         """Become the potential of the same components and symmetries, of no higher degree."""
         values = smaller.coefficients.index_select(0, smaller.sources) * smaller.factors
         known = {tuple(e): v for e, v in zip(smaller.chosen.tolist(), values, strict=True)}

@@ -254,7 +254,7 @@ class ClusterGeneratingFunction(nn.Module):
         self.half_scale.copy_(other.half_scale)
 
     @torch.no_grad()
-    def take(self, smaller: ClusterGeneratingFunction) -> None:
+    def prolong(self, smaller: ClusterGeneratingFunction) -> None:
         """Become a function of the same clusters of no higher degree, with its boxes."""
         self.adapt_like(smaller)
         parts = [

@@ -10,6 +10,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cluster_features import ClusterFeatures
 from vpintegrator.nn.clusters import Clusters
+from vpintegrator.nn.shears import is_prolongable
 
 
 class ClusterPotential(nn.Module):
@@ -83,9 +84,9 @@ class ClusterPotential(nn.Module):
         self.register_buffer("memberships", memberships, persistent=False)
 
     @property
-    def polynomial(self) -> bool:
+    def prolongable(self) -> bool:
         """Whether it can take the terms of a smaller one."""
-        return getattr(self.function, "polynomial", False)
+        return is_prolongable(self.function)
 
     def _gathered(self, x: torch.Tensor) -> torch.Tensor:
         """Return the clusters (..., cluster, order, dimension) of x (..., size)."""
@@ -115,10 +116,10 @@ class ClusterPotential(nn.Module):
         """Scale the variables as those of another potential of such clusters."""
         self.features.load_state_dict(other.features.state_dict())
 
-    def take(self, smaller: ClusterPotential) -> None:
+    def prolong(self, smaller: ClusterPotential) -> None:
         """Become the potential of the same clusters, by polynomials of no higher degree."""
         self.adapt_like(smaller)
-        self.function.take(smaller.function)  # type: ignore[operator]
+        self.function.prolong(smaller.function)  # type: ignore[operator]
 
     def extra_repr(self) -> str:
         return f"bodies={self.bodies}, clusters={len(self.index)}"
@@ -163,9 +164,14 @@ class PotentialSum(nn.Module):
         self.size = sizes[0]
 
     @property
-    def polynomial(self) -> bool:
-        """Whether it can take the terms of a smaller one."""
-        return all(getattr(potential, "polynomial", False) for potential in self.potentials)
+    def prolongable(self) -> bool:
+        """Whether all of them can take the terms of smaller ones."""
+        return all(map(is_prolongable, self.potentials))
+
+    @property
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """The parameters of each potential, in order."""
+        return [list(potential.parameters()) for potential in self.potentials]
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""
@@ -184,7 +190,7 @@ class PotentialSum(nn.Module):
             if isinstance(own, ClusterPotential):
                 own.adapt_like(theirs)  # type: ignore[arg-type]
 
-    def take(self, smaller: PotentialSum) -> None:
+    def prolong(self, smaller: PotentialSum) -> None:
         """Become the sum of others, by polynomials of no higher degree."""
         for own, other in zip(self.potentials, smaller.potentials, strict=True):
-            own.take(other)  # type: ignore[operator]
+            own.prolong(other)  # type: ignore[operator]

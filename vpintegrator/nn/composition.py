@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import nn
 
@@ -112,3 +114,12 @@ def is_invertible(layer: nn.Module) -> bool:
     Every layer of this package that preserves volume exactly is explicitly invertible.
     """
     return hasattr(layer, "inverse") and bool(getattr(layer, "volume_preserving", False))
+
+
+def having(layer: nn.Module, method: str) -> Iterator[nn.Module]:
+    """Yield the outermost layers of a map that have a method: it reaches the layers within them."""
+    if hasattr(layer, method):
+        yield layer
+        return
+    for part in layer.children():
+        yield from having(part, method)

@@ -7,6 +7,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.folding import at
+from vpintegrator.nn.shears import Shear, is_prolongable
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
@@ -69,10 +70,18 @@ class GradientCoupling(nn.Module):
         return all(getattr(potential, "constant_at_zero", False) for potential in both)
 
     @property
-    def polynomial(self) -> bool:
+    def prolongable(self) -> bool:
         """Whether both potentials are, so that they can take the terms of smaller ones."""
-        both = (self.kinetic, self.potential)
-        return all(getattr(potential, "polynomial", False) for potential in both)
+        return is_prolongable(self.kinetic) and is_prolongable(self.potential)
+
+    def shears(self) -> list[Shear]:
+        """Return the shear of positions, then that of momenta."""
+        n = _size(self.kinetic)
+        q, p, k = list(range(n)), list(range(n, 2 * n)), list(range(2 * n, self.dim))
+        return [
+            _shear(0, self.kinetic, q, p + k, 1.0),
+            _shear(1, self.potential, p, q + k, -1.0),
+        ]
 
     def adapt(self, z: torch.Tensor) -> None:
         """Let potentials that see a range of their variables see that of states z (..., dim)."""
@@ -86,11 +95,11 @@ class GradientCoupling(nn.Module):
             if hasattr(own, "adapt_like"):
                 own.adapt_like(theirs)  # type: ignore[operator]
 
-    def take(self, smaller: GradientCoupling) -> None:
+    def prolong(self, smaller: GradientCoupling) -> None:
         """Become the map of a coupling by polynomials of no higher degree, or of equal sizes."""
         for own, theirs in ((self.kinetic, smaller.kinetic), (self.potential, smaller.potential)):
-            if hasattr(own, "take"):
-                own.take(theirs)  # type: ignore[operator]
+            if hasattr(own, "prolong"):
+                own.prolong(theirs)  # type: ignore[operator]
             else:
                 own.load_state_dict(theirs.state_dict())
 
@@ -182,3 +191,17 @@ def _size(potential: nn.Module) -> int:
 def gradient(potential: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """Return the gradient of a potential at x (..., size)."""
     return potential.gradient(x)  # type: ignore[operator]
+
+
+def _shear(
+    block: int, potential: nn.Module, moved: list[int], seen: list[int], sign: float
+) -> Shear:
+    """Return the shear of some components by the gradient of a potential of others."""
+
+    def move(z: torch.Tensor) -> torch.Tensor:
+        found = torch.zeros_like(z)
+        found[..., moved] = sign * gradient(potential, z[..., seen])
+        return found
+
+    groups = getattr(potential, "parameter_groups", [list(potential.parameters())])
+    return Shear(block, groups, moved, move)

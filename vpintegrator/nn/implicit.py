@@ -170,7 +170,7 @@ class ImplicitMap(nn.Module):
         """Take the box of states z (state, dim)."""
 
     @abstractmethod
-    def take(self, smaller: Any) -> None:
+    def prolong(self, smaller: Any) -> None:
         """Become a map of the same box, of no higher degree."""
 
     @abstractmethod

@@ -221,3 +221,8 @@ class Reversible(nn.Module):
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """Return the windows that ``forward`` maps to Y."""
         return self.reflection(self.psi(self.reflection(self._psi_inverse(Y))))
+
+
+def psi_of(core: nn.Module) -> nn.Module:
+    r"""Return :math:`\psi` of a reversible map, and any other map itself."""
+    return core.psi if isinstance(core, Reversible) else core

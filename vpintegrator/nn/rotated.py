@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.folding import at
+from vpintegrator.nn.shears import Shear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
 from vpintegrator.nn.tensor_arguments import as_dtype
 
@@ -78,9 +80,19 @@ class Rotated(nn.Module):
         """Whether the layer keeps the form of states (q, p), and the rotation does."""
         return self.canonical and bool(getattr(self.layer, "symplectic", False))
 
-    def take(self, smaller: Rotated) -> None:
+    @property
+    def prolongable(self) -> bool:
+        """Whether the layer can take the terms of a smaller one."""
+        return is_prolongable(self.layer)
+
+    def shears(self) -> list[Shear]:
+        """Return the shears of the layer, rotated."""
+        Q = self.rotation.cpu().double()
+        return [replace(shear, rotation=Q) for shear in self.layer.shears()]  # type: ignore[operator]
+
+    def prolong(self, smaller: Rotated) -> None:
         """Become the map of a layer by polynomials of no higher degree, rotated alike."""
-        self.layer.take(smaller.layer)  # type: ignore[operator]
+        self.layer.prolong(smaller.layer)  # type: ignore[operator]
 
     def at(self, values: torch.Tensor) -> Rotated:
         """Return the rotated layer of the other components, at values of the last ones.

@@ -66,6 +66,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     """
 
     symplectic = True
+    reversible_by_terms = True  # by the choice of the terms, without psi R psi^-1 R
     form: torch.Tensor
 
     def __init__(
@@ -125,9 +126,9 @@ class SymplecticGeneratingFunction(ImplicitMap):
             self.exact.adapt_like(other.exact)
         self.set_linear(other.get_buffer("linear"))
 
-    def take(self, smaller: SymplecticGeneratingFunction) -> None:
+    def prolong(self, smaller: SymplecticGeneratingFunction) -> None:
         """Become a map of the same box, of no higher degree."""
-        self.potential.take(smaller.potential)  # type: ignore[arg-type]
+        self.potential.prolong(smaller.potential)  # type: ignore[arg-type]
         if self.exact is not None and smaller.exact is not None:
             self.exact.load_state_dict(smaller.exact.state_dict())
 

@@ -125,12 +125,12 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
             own.adapt_like(theirs)
         self.set_linear(other.get_buffer("linear"))
 
-    def take(self, smaller: VolumePreservingGeneratingFunction) -> None:
+    def prolong(self, smaller: VolumePreservingGeneratingFunction) -> None:
         """Become a map of the same box, of no higher degree."""
         known = dict(zip(smaller.pairs, smaller._functions, strict=True))
         for pair, G in zip(self.pairs, self._functions, strict=True):
             if pair in known:
-                G.take(known[pair])
+                G.prolong(known[pair])
 
     def _mixed(self, x: Sequence[Any], image: Sequence[Any], pair: tuple[int, int]) -> torch.Tensor:
         """Arguments of G_ab: old values up to a, new ones from b on; it reads none between."""

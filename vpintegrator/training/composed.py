@@ -175,7 +175,7 @@ class _Fit:
     def begin(self, start: Integrator | None) -> None:
         """Set the coefficients to those of a lower degree, or by equations of a single map."""
         if start is not None:
-            self.layer.take(implicit_map(start))
+            self.layer.prolong(implicit_map(start))
         else:
             matrix, right = self.layer.equations(self.before, self.after)
             qr = SequentialQR(self.count)

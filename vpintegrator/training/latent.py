@@ -183,7 +183,7 @@ class JointFit:
         if last is None:
             self._begin()
         else:
-            self.layer.take(implicit_map(last.model.stepper))
+            self.layer.prolong(implicit_map(last.model.stepper))
         self.error = self._error(self.constants)
 
     def _beside(self, k: torch.Tensor, z: torch.Tensor) -> torch.Tensor:

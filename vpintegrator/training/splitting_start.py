@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -22,14 +23,19 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
+from vpintegrator.nn.shears import Shear, is_prolongable
 from vpintegrator.training.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
-from vpintegrator.training.splitting_parts import fit, shears_of
 from vpintegrator.training.training_data import TrainingData
 
 KERNELS = ("auto", "none", *FACTORS)
 _NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
+_LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
+_FITTED = 1e-5  # relative misfit from which on clusters of more bodies are left alone
+_LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
+_NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
 _MOST_STEPS = 64  # steps of a method within a step of the data
 
 
@@ -84,6 +90,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
         return Beginning()  # the model is initialised already
     model = simplified(model, fixed=True)
     shears = [] if kernel == "none" else shears_of(model)
+    parts = parts_of(shears)
     if not shears:
         if kernel not in ("auto", "none"):
             raise InputError(f"kernel = {kernel} is for polynomials; {model.name} has none here")
@@ -94,7 +101,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     if not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
         return Beginning()
     reversible = isinstance(model.core, Reversible)
-    methods = list(compositions([shear.part for shear in shears], reversible, kernel))
+    methods = list(compositions(parts, reversible, kernel))
     if not methods:
         if kernel != "auto" and reversible and len(FACTORS[kernel]) % 2:
             raise InputError(f"kernel = {kernel} is not symmetric, as a reversible model is")
@@ -112,12 +119,12 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
     reflection = model.core.reflection if isinstance(model.core, Reversible) else None
-    fields, misfit = fit(shears, z, velocity, reflection)
+    fields, misfit = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
     chosen = ""
     with suppress(TimeIsUp):
         for name, shares in methods:
-            for shear, share in zip(shears, shares, strict=True):
-                shear.set(share * fields[shear.part])
+            for shear, part, share in zip(shears, parts, shares, strict=True):
+                shear.set(share * fields[part])
             error = relative_error_of(model, [(inputs, targets)], scale)
             if error < best:
                 best, chosen = error, name
@@ -136,6 +143,35 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
 
 
 _BEGINS = "training begins as"
+
+
+def shears_of(model: Integrator) -> list[Shear]:
+    """Return the shears of a model in the order of psi; none if it has other couplings."""
+    psi = psi_of(model.core)
+    if not isinstance(psi, Composition):
+        return []
+    # unlike couplings, attention, which is frozen here, moves no state by itself
+    stack = [
+        layer
+        for layer in psi
+        if is_prolongable(layer) or not getattr(layer, "identity_at_zero", False)
+    ]
+    if not all(map(is_prolongable, stack)):
+        return []
+    return [shear for layer in stack for shear in layer.shears()]  # type: ignore[operator]
+
+
+def parts_of(shears: list[Shear]) -> list[int]:
+    """Return the part of the vector field that each shear follows, as a number.
+
+    Shears of the same block, in the same rotated coordinates, follow the same part.
+    """
+    numbers: dict[tuple[Any, int], int] = {}
+    found = []
+    for shear in shears:
+        basis = None if shear.rotation is None else tuple(shear.rotation.flatten().tolist())
+        found.append(numbers.setdefault((basis, shear.block), len(numbers)))
+    return found
 
 
 def compositions(
@@ -206,3 +242,75 @@ def _velocities(
     if model.clock:  # no shear moves it
         moved[..., -1] = 0.0
     return model.normalised(states), model.normalised_rates(states, moved)
+
+
+def fit(
+    parts: dict[int, Shear],
+    z: torch.Tensor,
+    velocity: torch.Tensor,
+    reflection: Reflection | None,
+) -> tuple[dict[int, torch.Tensor], float]:
+    """Return the parameters of parts that sum to a vector field, and the relative residual.
+
+    Parameters
+    ----------
+    parts
+        A shear of each part.
+    z, velocity
+        States and what the field is there, (state, dim).
+    reflection
+        R of psi R psi^-1 R, by which a shear comes with its image.
+    """
+    # each component counts by its own size: of bodies the light ones move as far as the heavy
+    sizes = velocity.norm(dim=0)
+    sizes = sizes.clamp_min(_LEAST_SIZE * float(sizes.max())) * math.sqrt(velocity.shape[1])
+    if all(shear.rotation is None for shear in parts.values()):
+        found, squares = {}, 0.0
+        for part, shear in parts.items():
+            found[part], misfit = _fitted_alone(shear, z, velocity, sizes)
+            squares += misfit**2
+        return found, math.sqrt(squares)
+    columns = {}
+    for part, shear in parts.items():
+        (group,) = shear.groups
+        columns[part] = shear.columns(z, group)
+        if reflection is not None:
+            image = shear.columns(reflection(z), group).movedim(-1, 0)
+            columns[part] = (columns[part] - reflection(image).movedim(0, -1)) / 2
+    matrix = torch.cat([(c / sizes[:, None]).flatten(0, 1) for c in columns.values()], 1)
+    solution, misfit = _least_squares(matrix, (velocity / sizes).flatten())
+    counts = [c.shape[-1] for c in columns.values()]
+    return dict(zip(columns, solution.split(counts), strict=True)), misfit
+
+
+def _fitted_alone(
+    shear: Shear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
+) -> tuple[torch.Tensor, float]:
+    """Return the parameters of a shear that alone moves its components, and the misfit.
+
+    Groups come one after the other: later ones are left at zero where those before suffice.
+    """
+    own = shear.components
+    wanted = (velocity[:, own] / sizes[own]).flatten()
+    columns: list[torch.Tensor] = []
+    size = float(wanted.norm())
+    misfit, solution = size, wanted.new_zeros(0)
+    for group in shear.groups:
+        moved = shear.columns(z, group)[:, own] / sizes[own, None]
+        columns.append(moved.flatten(0, 1))
+        if misfit > _FITTED * size:
+            solution, misfit = _least_squares(torch.cat(columns, 1), wanted)
+    missing = sum(c.shape[1] for c in columns) - len(solution)
+    return torch.cat([solution, solution.new_zeros(missing)]), misfit
+
+
+def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Return the solution of least norm, in columns of length one, and the residual's length."""
+    lengths = matrix.norm(dim=0)
+    idle = lengths < _NEGLIGIBLE
+    lengths = lengths.masked_fill(idle, math.inf)
+    scaled = matrix / lengths
+    solution = torch.linalg.lstsq(
+        scaled, wanted[:, None], rcond=_LEAST_SINGULAR_VALUE, driver="gelsd"
+    ).solution[:, 0]
+    return solution / lengths, float((scaled @ solution - wanted).norm())

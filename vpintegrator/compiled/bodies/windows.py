@@ -21,9 +21,9 @@ from vpintegrator.compiled.bodies.shears import (
     parts_of,
     permutation,
 )
-from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.couplings import Coupling
 from vpintegrator.nn.reversible import Reflection
+from vpintegrator.nn.shears import is_prolongable
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -134,8 +134,7 @@ class _Taken:
 
     def _layer(self, layer: nn.Module, inverse: bool) -> None:
         """Append the shear of a layer: of the whole window for attention, else of each state."""
-        polynomial = isinstance(layer, BasisCoupling) or getattr(layer, "polynomial", False)
-        mixes = getattr(layer, "identity_at_zero", False) and not polynomial
+        mixes = getattr(layer, "identity_at_zero", False) and not is_prolongable(layer)
         times = self.window if mixes else 1
         image: Any = layer.inverse if inverse else layer
         function = self._function(

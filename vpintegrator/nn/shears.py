@@ -1,0 +1,86 @@
+"""Layers whose functions are linear in their parameters, and their shears.
+
+Such a layer says ``prolongable = True`` and has the methods
+
+``shears()``
+    its shears in the order of application, see :class:`Shear`: training initialises them as a
+    splitting method;
+``prolong(smaller)``
+    which makes it the map of a layer of the same kind with fewer terms;
+``at(values)``
+    which gives the layer of the other components at values of the constants of motion, if it
+    reads any.
+
+Layers with variables of their own also have ``set_units(shift, scale)``, called where states are
+normalised, ``adapt(states)`` and ``adapt_like(other)``. Nothing else needs to know the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Shear:
+    """Shear of a layer, whose increment is linear in its parameters.
+
+    Attributes
+    ----------
+    block
+        Number of the block of components that it moves, in its layer.
+    groups
+        Its parameters: later groups are of clusters of more bodies.
+    components
+        The components that it moves, those of the layer where it is rotated.
+    move
+        Increment of states by the layer's coordinates, at the parameters as they are.
+    share
+        Indices of its own among all numbers of a parameter.
+    rotation
+        Rotation from states to the layer's coordinates (dim, dim), or None.
+    """
+
+    block: int
+    groups: list[list[nn.Parameter]]
+    components: list[int]
+    move: Callable[[torch.Tensor], torch.Tensor]
+    share: slice = field(default_factory=lambda: slice(None))
+    rotation: torch.Tensor | None = None
+
+    @torch.no_grad()
+    def set(self, values: torch.Tensor) -> None:
+        """Give it parameters, all in one vector."""
+        for group in self.groups:
+            for parameter in group:
+                own = parameter.view(-1)[self.share]
+                own.copy_(values[: len(own)])
+                values = values[len(own) :]
+
+    @torch.no_grad()
+    def columns(self, z: torch.Tensor, group: list[nn.Parameter]) -> torch.Tensor:
+        """Return the increment of states for each parameter of a group, (state, dim, parameter)."""
+        everything = [parameter for some in self.groups for parameter in some]
+        before = [parameter.clone() for parameter in everything]
+        turned = z if self.rotation is None else z @ self.rotation.mT
+        columns = []
+        for parameter in everything:
+            parameter.zero_()
+        for parameter in group:
+            flat = parameter.view(-1)
+            for n in range(*self.share.indices(len(flat))):
+                flat[n] = 1.0
+                moved = self.move(turned.to(flat)).double()
+                columns.append(moved if self.rotation is None else moved @ self.rotation)
+                flat[n] = 0.0
+        for parameter, value in zip(everything, before, strict=True):
+            parameter.copy_(value)
+        return torch.stack(columns, -1) if columns else z.new_zeros(*z.shape, 0)
+
+
+def is_prolongable(layer: nn.Module) -> bool:
+    """Whether a layer is linear in its parameters and can take the terms of a smaller one."""
+    return bool(getattr(layer, "prolongable", False))
