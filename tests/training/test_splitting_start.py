@@ -10,7 +10,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
-from vpintegrator.nn.shears import Shear
+from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.training.separable import separable_blocks
 from vpintegrator.training.splitting_start import begin_as_splitting, compositions
@@ -224,8 +224,8 @@ class Swing(torch.nn.Module):
 
     def shears(self):
         return [
-            Shear(0, [[self.a]], [0], self.drift, slice(0, 1)),
-            Shear(1, [[self.a]], [1], self.kick, slice(1, 2)),
+            LinearShear(0, [[self.a]], [0], self.drift, slice(0, 1)),
+            LinearShear(1, [[self.a]], [1], self.kick, slice(1, 2)),
         ]
 
     def prolong(self, smaller):

@@ -22,7 +22,7 @@ from vpintegrator.nn.basis import (
 )
 from vpintegrator.nn.basis_folding import coupling_at
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.shears import Shear
+from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.tensor_arguments import last_size
@@ -321,11 +321,11 @@ class BasisCoupling(nn.Module):
         """
         return coupling_at(self, values)
 
-    def shears(self) -> list[Shear]:
+    def shears(self) -> list[LinearShear]:
         """Return the shears of the sweep, in order."""
         own = [[self.coefficients]]
         return [
-            Shear(a, own, self.blocks[a], partial(self.move, i=i), self.shares[i])
+            LinearShear(a, own, self.blocks[a], partial(self.move, i=i), self.shares[i])
             for i, a in enumerate(self.sweep)
         ]
 

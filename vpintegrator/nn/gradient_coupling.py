@@ -7,7 +7,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.folding import at
-from vpintegrator.nn.shears import Shear, is_prolongable
+from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
@@ -74,7 +74,7 @@ class GradientCoupling(nn.Module):
         """Whether both potentials are, so that they can take the terms of smaller ones."""
         return is_prolongable(self.kinetic) and is_prolongable(self.potential)
 
-    def shears(self) -> list[Shear]:
+    def shears(self) -> list[LinearShear]:
         """Return the shear of positions, then that of momenta."""
         n = _size(self.kinetic)
         q, p, k = list(range(n)), list(range(n, 2 * n)), list(range(2 * n, self.dim))
@@ -195,7 +195,7 @@ def gradient(potential: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 def _shear(
     block: int, potential: nn.Module, moved: list[int], seen: list[int], sign: float
-) -> Shear:
+) -> LinearShear:
     """Return the shear of some components by the gradient of a potential of others."""
 
     def move(z: torch.Tensor) -> torch.Tensor:
@@ -204,4 +204,4 @@ def _shear(
         return found
 
     groups = getattr(potential, "parameter_groups", [list(potential.parameters())])
-    return Shear(block, groups, moved, move)
+    return LinearShear(block, groups, moved, move)

@@ -14,7 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.folding import at
-from vpintegrator.nn.shears import Shear, is_prolongable
+from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
 from vpintegrator.nn.tensor_arguments import as_dtype
 
@@ -85,7 +85,7 @@ class Rotated(nn.Module):
         """Whether the layer can take the terms of a smaller one."""
         return is_prolongable(self.layer)
 
-    def shears(self) -> list[Shear]:
+    def shears(self) -> list[LinearShear]:
         """Return the shears of the layer, rotated."""
         Q = self.rotation.cpu().double()
         return [replace(shear, rotation=Q) for shear in self.layer.shears()]  # type: ignore[operator]

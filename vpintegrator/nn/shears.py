@@ -3,7 +3,7 @@
 Such a layer says ``prolongable = True`` and has the methods
 
 ``shears()``
-    its shears in the order of application, see :class:`Shear`: training initialises them as a
+    its shears in the order of application, see :class:`LinearShear`: training initialises them as a
     splitting method;
 ``prolong(smaller)``
     which makes it the map of a layer of the same kind with fewer terms;
@@ -25,7 +25,7 @@ from torch import nn
 
 
 @dataclass(frozen=True)
-class Shear:
+class LinearShear:
     """Shear of a layer, whose increment is linear in its parameters.
 
     Attributes

@@ -25,7 +25,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
-from vpintegrator.nn.shears import Shear, is_prolongable
+from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.training.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
@@ -145,7 +145,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
 _BEGINS = "training begins as"
 
 
-def shears_of(model: Integrator) -> list[Shear]:
+def shears_of(model: Integrator) -> list[LinearShear]:
     """Return the shears of a model in the order of psi; none if it has other couplings."""
     psi = psi_of(model.core)
     if not isinstance(psi, Composition):
@@ -161,7 +161,7 @@ def shears_of(model: Integrator) -> list[Shear]:
     return [shear for layer in stack for shear in layer.shears()]  # type: ignore[operator]
 
 
-def parts_of(shears: list[Shear]) -> list[int]:
+def parts_of(shears: list[LinearShear]) -> list[int]:
     """Return the part of the vector field that each shear follows, as a number.
 
     Shears of the same block, in the same rotated coordinates, follow the same part.
@@ -245,7 +245,7 @@ def _velocities(
 
 
 def fit(
-    parts: dict[int, Shear],
+    parts: dict[int, LinearShear],
     z: torch.Tensor,
     velocity: torch.Tensor,
     reflection: Reflection | None,
@@ -284,7 +284,7 @@ def fit(
 
 
 def _fitted_alone(
-    shear: Shear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
+    shear: LinearShear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
 ) -> tuple[torch.Tensor, float]:
     """Return the parameters of a shear that alone moves its components, and the misfit.
 
