@@ -14,7 +14,6 @@ from vpintegrator.dynamics.typeset import (
     equations_latex,
     equations_unicode,
 )
-from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
 
 KICKED = """
@@ -167,9 +166,9 @@ def test_solve_counts_iterations():
 
 
 def test_parameters_may_be_left_open():
-    varied = VariedEquations(vp.load_system(KICKED), ["K"])
+    varied = vp.load_system(KICKED).with_open(["K"])
     z, strengths = np.random.default_rng(0).normal(size=(5, 2)), np.linspace(0, 1, 5)
-    images = varied.map_of(strengths[:, None])(z)
+    images = varied.iteration(parameters=strengths[:, None])(z)
     for state, strength, image in zip(z, strengths, images, strict=True):
         assert vp.load_system(KICKED, K=strength).map(state) == pytest.approx(image, abs=1e-15)
 

@@ -11,7 +11,6 @@ from scipy.integrate import solve_ivp
 import vpintegrator as vp
 from vpintegrator.catalogue import system_summaries
 from vpintegrator.dynamics.section import ReturnSection
-from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
 
 # both oscillate by themselves: the map is a rotation by the angle 2*pi*w
@@ -217,16 +216,16 @@ def test_sections_of_flows_without_a_hamiltonian():
 
 
 def test_parameters_and_the_energy_may_be_left_open(henon_heiles):
-    varied = VariedEquations(henon_heiles, ["energy"])
+    varied = henon_heiles.with_open(["energy"])
     energies = np.array([[0.05], [0.08], [0.12]])
     z = np.array([[0.1, 0.1]] * 3)
-    images = varied.map_of(energies, 1e-13, 1e-13)(z)
+    images = varied.iteration(1e-13, 1e-13, energies)(z)
     for energy, image in zip(energies[:, 0], images, strict=True):
         single = vp.return_map("henon-heiles", "q[0] = 0", energy=energy)
         assert single.map(z[0]) == pytest.approx(image, abs=1e-12)
     shaken = vp.load_system(SHAKEN)
-    varied, z = VariedEquations(shaken, ["omega", "a"]), np.full((2, 4), 0.2)
-    images = varied.map_of(np.array([[1.2, 0.1], [2.0, 0.4]]), 1e-13, 1e-13)(z)
+    varied, z = shaken.with_open(["omega", "a"]), np.full((2, 4), 0.2)
+    images = varied.iteration(1e-13, 1e-13, np.array([[1.2, 0.1], [2.0, 0.4]]))(z)
     for k, (omega, a) in enumerate([(1.2, 0.1), (2.0, 0.4)]):  # the period is another, too
         single = vp.load_system(SHAKEN, omega=omega, a=a)
         assert single.map(z[k]) == pytest.approx(images[k], abs=1e-11)

@@ -7,7 +7,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.data.pairs import HeldPairs
-from vpintegrator.dynamics.partway import partway
+from vpintegrator.dynamics.solve import partway
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search.stretches import by_stretches

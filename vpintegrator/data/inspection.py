@@ -15,7 +15,6 @@ import numpy as np
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics.magnitude import size_of
-from vpintegrator.dynamics.varied import VariedEquations
 
 _PART_BYTES = 1 << 24  # bytes of states that are read together
 _SERIES = 4096  # times at which the change of an invariant is kept
@@ -75,7 +74,7 @@ def _invariants(dataset: Dataset) -> tuple[Mapping[str, Callable[..., Any]], lis
     known = [name for name in dataset.varied if name != STEP and name in system.parameters]
     if not known:
         return system.invariants, []
-    return VariedEquations(system, known).invariants, [[*dataset.varied].index(n) for n in known]
+    return system.with_open(known).invariants, [[*dataset.varied].index(n) for n in known]
 
 
 def _look_through(dataset: Dataset, name: str) -> Group:

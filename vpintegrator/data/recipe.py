@@ -17,10 +17,8 @@ from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.variation import Variation, check_variation
 from vpintegrator.dynamics import InitialConditions, System, solve
-from vpintegrator.dynamics.section_states import SectionStates
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
-from vpintegrator.dynamics.varied import VariedEquations
-from vpintegrator.dynamics.varied_solve import ScaledFlow, solve_varied
+from vpintegrator.dynamics.varied import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import toml_text
 
@@ -132,11 +130,11 @@ class Recipe:
         )
 
     @cached_property
-    def varied(self) -> VariedEquations | None:
-        """Equations with the varying parameters left open; None if nothing varies."""
+    def varied(self) -> System | None:
+        """The system with the varying parameters left open; None if nothing varies."""
         if self.vary is None:
             return None
-        return VariedEquations(self.system, self.vary.parameters)
+        return self.system.with_open(self.vary.parameters)
 
     def conditions(self) -> np.ndarray:
         """Return the step and parameters that vary, for all trajectories: (trajectory, name).
@@ -232,28 +230,14 @@ class Recipe:
             If there are none, or fewer than are wanted.
         """
         generator = np.random.default_rng(self.seed)
-        table, source = self.initial_conditions, self.source
+        system, parameters, table = self.system, None, self.initial_conditions
         if self.vary is not None and self.varied is not None and self.vary.parameters:
             # each state from the distribution of its own parameters
-            parameters = self.vary.split(self.conditions(), self.step)[1]
-            if self.system.flow is not None:
-                own = table or self.system.return_table.get("initial_conditions")
-                states = self.varied.section_states(own, source)
-                return states.sample(self.count, generator, parameters)
-            if not table:
-                table, source = self.system.initial_table, self.system.name
-            own_states = InitialConditions(self.varied, table, source)
-            return own_states.sample(self.count, generator, parameters)
-        conditions: InitialConditions | SectionStates
-        if not table:
-            conditions = self.system.initial_conditions
-        elif self.system.flow is not None:
-            conditions = self.system.section_states(table, source)
-        else:
-            conditions = InitialConditions(self.system, table, source)
-        if self.stratified is None:
-            return conditions.sample(self.count, generator)
-        if isinstance(conditions, SectionStates):
+            system, parameters = self.varied, self.vary.split(self.conditions(), self.step)[1]
+        conditions = system.states_of(table, self.source) if table else system.initial_conditions
+        if self.stratified is None or parameters is not None:
+            return conditions.sample(self.count, generator, parameters)
+        if not isinstance(conditions, InitialConditions):
             raise InputError(
                 f"{self.source}, [stratified]: the states of a return map are those of one energy; "
                 "leave it out"

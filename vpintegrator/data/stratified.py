@@ -22,7 +22,7 @@ import numpy as np
 
 from vpintegrator.arguments import is_number
 from vpintegrator.dynamics import InitialConditions
-from vpintegrator.dynamics.initial_conditions import StateSpace
+from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import read_fields
 
@@ -134,7 +134,7 @@ class Stratification:
         states = np.concatenate(found) if found else np.empty((0, system.dim))
         return states[generator.permutation(len(states))]
 
-    def _name(self, system: StateSpace) -> str:
+    def _name(self, system: SystemProperties) -> str:
         if not system.invariants:
             raise InputError(f"stratified: {system.name} has no invariant to spread states over")
         if self.invariant is None:
@@ -174,7 +174,7 @@ class Stratification:
         return np.where(inside, np.minimum(place, self.strata - 1), -1).astype(int)
 
     def _empty(
-        self, system: StateSpace, missing: np.ndarray, low: float, high: float, proposed: int
+        self, system: SystemProperties, missing: np.ndarray, low: float, high: float, proposed: int
     ) -> str:
         k = int(np.flatnonzero(missing)[0])
         width = (high - low) / self.strata

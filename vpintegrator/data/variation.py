@@ -23,7 +23,6 @@ import numpy as np
 from vpintegrator.arguments import is_number
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.family import STEP
-from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -192,7 +191,7 @@ def _check(
     system = System(text, name, given)
     parameters = {key: entry for key, entry in ranges if key != STEP}
     try:
-        VariedEquations(system, list(parameters))
+        system.with_open(list(parameters))
     except InputError as error:
         raise InputError(f"{where}, [vary]: {error}") from None
     corners = [dict.fromkeys(parameters, 0.0), dict.fromkeys(parameters, 1.0)]

@@ -7,8 +7,7 @@ from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.functions.maps import Map
 from vpintegrator.dynamics.initial_conditions import InitialConditions
-from vpintegrator.dynamics.load import load_system
-from vpintegrator.dynamics.return_map import return_map
+from vpintegrator.dynamics.load import load_system, return_map
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 

@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from vpintegrator.dynamics.bodies import Bodies
-from vpintegrator.dynamics.equations import Equations, read_equations
+from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Expression
 from vpintegrator.dynamics.expressions.constants import HIGH
+from vpintegrator.dynamics.reading import read_equations
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from vpintegrator.dynamics.chart_equations import ChartEquations, jumps
 from vpintegrator.dynamics.expressions import written
-from vpintegrator.dynamics.state_function import StateFunction, as_matrices
+from vpintegrator.dynamics.state_function import MatrixFunction, StateFunction
 
-if TYPE_CHECKING:
-    from vpintegrator.dynamics.system import System
+S = TypeVar("S")  # the class of systems
 
 _POINTS = 64
 _CONSTANT = 1e-9  # relative spread of a density that is constant but for rounding
 
 
-class Chart:
+class Chart(Generic[S]):
     r"""Coordinates in which a system preserves volume; maybe they are canonical.
 
     New components :math:`Z = Z(z)` are invertible functions of the old ones, and where the flow
@@ -47,7 +46,7 @@ class Chart:
     array([2. , 0.5])
     """
 
-    def __init__(self, equations: ChartEquations, system: System) -> None:
+    def __init__(self, equations: ChartEquations, system: S) -> None:
         self.system = system
         self.components = equations.equations.components
         self.texts, self.inverse_texts = equations.texts, equations.inverse_texts
@@ -70,10 +69,8 @@ class Chart:
 
         That is :math:`\log |\det DZ(z)|` for the new components :math:`Z(z)`.
         """
-        positions, entries = self._jacobian
-        matrices = as_matrices(entries(state), positions, len(self.components))
         with np.errstate(all="ignore"):
-            return np.linalg.slogdet(np.asarray(matrices))[1]
+            return np.linalg.slogdet(np.asarray(self._jacobian(state)))[1]
 
     @cached_property
     def jumps(self) -> bool:
@@ -90,7 +87,7 @@ class Chart:
         return bool(len(known) and np.ptp(known) < _CONSTANT)
 
     @cached_property
-    def _jacobian(self) -> tuple[list[tuple[int, int]], StateFunction]:
+    def _jacobian(self) -> MatrixFunction:
         base = self._equations.base
         base.algebra.allow_derivatives()
         column = {symbol: j for j, symbol in enumerate(base.symbols)}
@@ -99,7 +96,7 @@ class Chart:
             for i, value in enumerate(self._equations.map)
             for symbol, slope in base.algebra.gradient(value).items()
         }
-        return list(entries), StateFunction(base, list(entries.values()))
+        return MatrixFunction(base, entries)
 
     def __repr__(self) -> str:
         return f"<Chart: ({', '.join(self.components)}) = ({', '.join(self.equations)})>"

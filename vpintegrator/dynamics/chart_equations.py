@@ -22,20 +22,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vpintegrator.dynamics.component_table import read_components
-from vpintegrator.dynamics.equations import (
-    Equations,
-    read_state_and_formulas,
-)
+from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
     Call,
     Expression,
+    Scope,
     Value,
     below,
     can_be_written,
     written,
 )
 from vpintegrator.dynamics.expressions.constants import HIGH, high
+from vpintegrator.dynamics.formula_tables import read_components
+from vpintegrator.dynamics.reading import read_state_and_formulas
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, place, shown
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
@@ -112,9 +111,8 @@ def read_chart(trial: Trial, source: str) -> ChartEquations | None:
     given |= {"measured": True} if derived else {"divergence_free": True}
     given |= {key: base.table[key] for key in ("time", "period", "tables") if key in base.table}
     values = {name: base.scope.values[name] for name in base.definitions}
-    equations = read_state_and_formulas(
-        given, where, values, dict(base.scope.integers), base.algebra, base.definitions
-    )
+    scope = Scope(values, base.scope.integers, base.algebra)
+    equations = read_state_and_formulas(given, where, scope, base.definitions)
     forward = _components(table, "map", where, base, equations)
     backward = _components(table, "inverse", where, equations, base)
     if len(forward) != len(backward):

@@ -8,15 +8,16 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics.arrays import stack_numpy
+from vpintegrator.dynamics.definition import Definition
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
     CONSTANT,
@@ -33,10 +34,8 @@ from vpintegrator.dynamics.expressions import (
     written,
 )
 from vpintegrator.dynamics.identities import check_identities
-from vpintegrator.dynamics.return_parts import return_parts
-from vpintegrator.dynamics.system import System, _matrix
+from vpintegrator.dynamics.system import System
 from vpintegrator.dynamics.trial import Trial
-from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
 
 STEP = "step"
@@ -100,8 +99,8 @@ class Family:
             self._open = [system.equations.algebra.symbol(name) for name in names]
         else:
             system.require_formulas("a family")
-            varied = VariedEquations(system, names)
-            self._equations, self._open = varied.equations, list(varied.symbols)
+            self._equations = system.with_open(names).equations
+            self._open = list(self._equations.open)
         self._made = _separated_equations(self) or _plain_equations(self)
 
     @property
@@ -135,7 +134,9 @@ class Family:
     @cached_property
     def extended(self) -> System:
         """The autonomous system of extended states."""
-        return _ExtendedSystem(self, self._made[0])
+        definition = _extended_definition(self, self._made[0])
+        derive = partial(_extended_system, self.conditions, self.step)
+        return System(definition, parent=self.system, derive=derive, family=self)
 
     def components(self, conditions: Any) -> np.ndarray:
         """Return the components k (..., m) at values of the conditions (..., condition)."""
@@ -278,65 +279,30 @@ def _extended(
         hamiltonian=values[0] if hamiltonian else None,
         invariants={},
         clock=None,  # its rate is the step now
+        open=(),
         reversing_symmetries=tuple(rhos),
     )
 
 
-class _ExtendedSystem(System):
-    """The system of extended states: nothing but equations, symmetries and angles."""
-
-    def __init__(self, family: Family, equations: Equations) -> None:
-        self.family = family
-        base = family.system
-        for name in ("text", "title", "name", "subject", "reference", "description"):
-            setattr(self, name, getattr(base, name))
-        self._source = f"{base.name} with {', '.join(family.conditions)} left open"
-        self.equations, self.parameters = equations, base.parameters
-        self.definitions, self.defaults = base.definitions, base.defaults
-        self._initial_table = None
-        self.bodies, self.chart, self.plot = None, None, base.plot
-        self.invariants, self.coordinates = {}, {}
-        self.divergence_free, self.is_canonical = base.divergence_free, base.is_canonical
-        if not (equations.is_map or base.is_measured):
-            self.divergence_free = check_identities(Trial(equations), self._source)
-            self.is_canonical = equations.hamiltonian is not None
-        self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
-        self.periods = {i: float(period) for i, period in equations.periods.items()}
-
-    def iteration(
-        self, rtol: float = 1e-13, atol: float = 1e-13
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the map of extended states (n, dim); what varies stays as it is."""
-        varied, n = self._varied, self._varied.system.dim
-
-        def image(rows: np.ndarray) -> np.ndarray:
-            moved = varied.map_of(rows[:, n:], rtol, atol)(rows[:, :n])
-            return np.hstack([moved, rows[:, n:]])
-
-        return image
-
-    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
-        """Return :meth:`System.partway` with constant conditions."""
-        varied, n = self._varied, self._varied.system.dim
-        if varied.equations.returns is None:
-            return super().partway(states, parts)
-        way = return_parts(varied.flow_back, states[:, :n], states[:, n:], parts)
-        if way is None:
-            return None
-        found, rows = way
-        still = np.broadcast_to(states[rows, n:], (*found.shape[:2], states.shape[1] - n))
-        return np.concatenate([found, still], axis=-1)
-
-    @cached_property
-    def _varied(self) -> VariedEquations:
-        assert self.family is not None
-        return VariedEquations(self.family.system, self.family.conditions)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        family = self.family
-        assert family is not None
-        return _again, (family.system, family.conditions, family.step)
-
-
-def _again(system: System, conditions: tuple[str, ...], step: float | None) -> System:
+def _extended_system(conditions: Sequence[str], step: float | None, system: System) -> System:
     return Family(system, conditions, step).extended
+
+
+def _extended_definition(family: Family, equations: Equations) -> Definition:
+    """Return the system of extended states: nothing but equations, symmetries and angles."""
+    base = family.system
+    source = f"{base.name} with {', '.join(family.conditions)} left open"
+    found = replace(
+        base.definition,
+        words=replace(base.definition.words, source=source),
+        equations=equations,
+        initial_table=None,
+        bodies=None,
+        coordinates={},
+        chart=None,
+        flow=None,
+    )
+    if equations.is_map or base.is_measured:
+        return found
+    free, canonical = check_identities(Trial(equations), source), equations.hamiltonian is not None
+    return replace(found, divergence_free=free, is_canonical=canonical)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.dynamics.arrays import stack_numpy
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import ComponentFunction, Symbol, vectorised
+from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
 
 
 class FormulaMap:
@@ -19,9 +19,7 @@ class FormulaMap:
     Parameters
     ----------
     equations
-        Equations with ``stages``.
-    parameters
-        Symbols that are left open: the formulas then take arrays of their values, too.
+        Equations with ``stages``. With open parameters the formulas take arrays of their values.
 
     Examples
     --------
@@ -37,9 +35,19 @@ class FormulaMap:
     [np.float64(1.0), np.float64(1.0)]
     """
 
-    def __init__(self, equations: Equations, parameters: Sequence[Symbol] = ()) -> None:
-        self._equations, self._parameters = equations, tuple(parameters)
+    def __init__(self, equations: Equations) -> None:
+        self._equations = equations
         self._made: dict[str, list[tuple[list[int], ComponentFunction]]] = {}
+
+    def iteration(self, parameters: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the map of states (n, dim), each with values of open parameters, (n, name)."""
+        return lambda rows: self.images(rows, [*parameters.T])
+
+    def images(self, states: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
+        """Return images of states (..., dim), with the values of open parameters one by one."""
+        with np.errstate(all="ignore"):  # escaping orbits are not finite
+            columns = self.columns([*np.moveaxis(states, -1, 0)], "numpy", parameters)
+        return stack_numpy(columns, states[..., 0])
 
     def columns(
         self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
@@ -54,9 +62,8 @@ class FormulaMap:
         """Yield the components after each stage of a step, as for ``columns``; one list for all."""
         if library not in self._made:
             e = self._equations
-            arguments = [*e.symbols, *self._parameters]
             self._made[library] = [
-                (list(stage), vectorised(list(stage.values()), arguments, library))
+                (list(stage), vectorised(list(stage.values()), e.arguments, library))
                 for stage in e.stages
             ]
         values = list(components)

@@ -29,13 +29,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.component_table import read_components
 from vpintegrator.dynamics.energy_shell import Draw, EnergyShell
-from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, Equations
 from vpintegrator.dynamics.expressions import (
     Algebra,
     ComponentFunction,
@@ -47,6 +45,9 @@ from vpintegrator.dynamics.expressions import (
     parse,
     vectorised,
 )
+from vpintegrator.dynamics.formula_tables import read_components
+from vpintegrator.dynamics.properties import SystemProperties
+from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION
 from vpintegrator.dynamics.varying_numbers import VaryingNumbers, halves
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
@@ -67,28 +68,6 @@ _OPTIONAL: dict[str, set[str]] = {
     "sphere": {"radius", "centre"},
     "energy-shell": {"invariant"},
 }
-
-
-class StateSpace(Protocol):
-    """Properties of a system that a distribution uses."""
-
-    equations: Equations
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-
-    @property
-    def invariants(self) -> Mapping[str, Callable[..., Any]]:
-        """Functions of the state, and of the parameters where some vary."""
-
-    @property
-    def dim(self) -> int:
-        """Number of components of the state."""
-
-    @property
-    def components(self) -> tuple[str, ...]:
-        """Names of the state's components."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +100,7 @@ class InitialConditions:
     Parameters
     ----------
     system
-        The system whose states these are, or a :class:`VariedEquations`.
+        The system whose states these are, perhaps with open parameters.
     table
         The table ``[initial_conditions]`` of a system file or recipe.
     source
@@ -144,7 +123,7 @@ class InitialConditions:
     (4, 3)
     """
 
-    def __init__(self, system: StateSpace, table: Mapping[str, Any], source: str) -> None:
+    def __init__(self, system: SystemProperties, table: Mapping[str, Any], source: str) -> None:
         self.system = system
         self.where = f"{source}, [initial_conditions]"
         if not isinstance(table, Mapping):
@@ -162,13 +141,15 @@ class InitialConditions:
         if (clock := system.equations.clock) is not None:
             self._dim -= 1
             known |= {system.components[clock]}
+        if (section := system.equations.returns) is not None:
+            self._dim = len(section.kept)  # without the time since the start, which begins at 0
         check_keys(self.table, known, self.where)
         if missing := _REQUIRED[name] - self.table.keys():
             raise InputError(
                 f"{self.where}: distribution '{name}' needs {', '.join(sorted(missing))}"
             )
         make: Callable[[], None] = getattr(self, "_read_" + name.replace("-", "_"))
-        self._symbols: tuple[Symbol, ...] = getattr(system, "symbols", ())
+        self._symbols: tuple[Symbol, ...] = system.equations.open
         self._states: np.ndarray | None = None
         self._draw: Draw
         self._start_times = self._times()

@@ -1,70 +1,399 @@
-"""Return maps of systems that are there."""
+"""Return maps: solutions from a section back to it, states on the way, and initial states.
+
+The states on the way are on sections between, and each part of the way keeps the form, too. A
+stroboscopic map is that over parts of the period. Through a section of an angle it is from one
+value of it to the next. Where the section's position oscillates, the sections between are rays in
+the plane of that position and its momentum: on a ray dq dp of the two is 0, so that the other
+components are canonical there as well.
+
+A table ``[return_map.initial_conditions]``, or that of a recipe, is a distribution of the map's own
+states. Without such a table, a stroboscopic map starts at initial states of the flow, without the
+time. A section starts anywhere in the box of the flow's initial states. On a section with an energy
+only states count at which H = energy has a solution for the momentum.
+"""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from vpintegrator.arguments import of_kind
-from vpintegrator.dynamics.load import load_system
-from vpintegrator.dynamics.system import ENERGY, System
+import numpy as np
+
+from vpintegrator.dynamics.crossings import Goal, OwnSteps, advance
+from vpintegrator.dynamics.energy_shell import Draw
+from vpintegrator.dynamics.equations import Equations, ReturnSection
+from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
+from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.errors import InputError
-from vpintegrator.storage.toml import toml_text
+
+_STACK = 2048  # trajectories at a time: beyond, the arrays leave the cache
+_ROUNDING = 1e-12  # relative: a negative square of a momentum up to this counts as 0
+_TOLERANCE = 1e-10  # of states on the way: they lead to a beginning, not to a result
+_FEWEST = 64  # times at which the angle of a ray is looked at
+_NEWTON = 6
+_MOST = 0.8  # fraction of the states that must return
+_SAMPLE = 512  # states of the flow's distribution, for the box of a section
+_ROUNDS = 1000  # rounds of draws before a section counts as empty
 
 
-def return_map(
-    system: System | str | os.PathLike[str],
-    section: str,
-    *,
-    energy: float | str | None = None,
-    direction: str | None = None,
-    crossings: int = 1,
-    return_times: bool = False,
-) -> System:
-    r"""Return the map of a flow from a section back to it, as a discrete system.
-
-    Its text is that of the flow with a table ``[return_map]``. Of a Hamiltonian flow its states are
-    canonical, and it keeps the form :math:`dq \wedge dp` exactly.
+class ReturnMap:
+    """The map from a section back to it.
 
     Parameters
     ----------
-    system
-        A flow, or its name, path or text.
-    section
-        A component and its value, such as ``"q[0] = 0"``; the time and its phase, ``"t = 0"``, for
-        the stroboscopic map of equations that have a period in time.
-    energy
-        Energy of a Hamiltonian flow without explicit time, a parameter of the map. States on the
-        section have this energy; it determines the momentum of the section's position.
-    direction
-        Direction of crossings: ``"up"``, the default, or ``"down"``.
-    crossings
-        Number of returns, or periods, in one step.
-    return_times
-        Whether the time since the start is a further component of the states.
-
-    Raises
-    ------
-    InputError
-        If the flow has no such map.
+    equations
+        Equations with a section. Symbols of the state behind those of the map, and open symbols,
+        are parameters of the flow, and its energy.
 
     Examples
     --------
-    >>> poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
-    >>> poincare.components, poincare.structure
-    (('q[1]', 'p[1]'), 'symplectic map')
-    >>> vp.solve(poincare, np.array([[0.1, 0.0]]), np.arange(4)).shape
-    (1, 4, 2)
+    >>> system = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    >>> state = np.array([[0.1, 0.0]])
+    >>> image, duration = system.flow_back.images(state, np.empty((1, 0)), 1e-13, 1e-13)
+    >>> image.round(6), duration.round(6)
+    (array([[...]]), array([...]))
     """
-    of_kind("section", section, str, "an equation such as 'q = 0'")
-    flow = system if isinstance(system, System) else load_system(system)
-    if flow.is_discrete or flow.is_measured or flow.family is not None:
-        raise InputError(f"{flow.name} is no flow whose solutions could return to a section")
-    flow.require_formulas("a return map")
-    table: dict[str, Any] = {"section": section}
-    table |= {} if direction is None else {"direction": direction}
-    table |= {} if crossings == 1 else {"crossings": crossings}
-    table |= {} if energy is None else {ENERGY: energy}
-    table |= {"return_times": True} if return_times else {}
-    text = flow.text.rstrip("\n") + "\n" + toml_text({}, {"return_map": table})
-    return System(text, f"{flow.name}-map", flow.definitions, source=f"{flow.name}-map")
+
+    def __init__(self, equations: Equations) -> None:
+        assert equations.returns is not None
+        self.section: ReturnSection = equations.returns
+        self._parameters = (*equations.symbols[self.section.dim :], *equations.open)
+
+    def iteration(
+        self, rtol: float, atol: float, parameters: np.ndarray | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the map of states (n, dim), of which parameters may be the last components."""
+
+        def image(rows: np.ndarray) -> np.ndarray:
+            own, rest = rows[:, : self.section.dim], rows[:, self.section.dim :]
+            found, _ = self.images(own, rest if parameters is None else parameters, rtol, atol)
+            return np.hstack([found, rest])
+
+        return image
+
+    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+        """States (part + 1, state, dim) on sections between, or None without such sections.
+
+        Where a state on the edge of the section has no way, the way of another is given, with that
+        first.
+        """
+        dim = self.section.dim
+        way = return_parts(self, states[:, :dim], states[:, dim:], parts)
+        if way is None:
+            return None
+        found, rows = way
+        rest = states[rows, dim:]
+        still = np.broadcast_to(rest, (*found.shape[:2], rest.shape[1]))
+        return np.concatenate([found, still], axis=-1)
+
+    def images(
+        self, states: np.ndarray, parameters: np.ndarray, rtol: float, atol: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Images of states (n, dim) and how long the solutions take, (n,); NaN where none returns.
+
+        ``parameters`` are (n, name).
+        """
+        states = np.asarray(states, dtype=np.float64)
+        images, durations = np.empty(states.shape), np.empty(len(states))
+        for start in range(0, len(states), _STACK):
+            part = slice(start, start + _STACK)
+            images[part], durations[part] = self._images(states[part], parameters[part], rtol, atol)
+        return images, durations
+
+    def lifted(self, states: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Return states of the flow (component, n) at those of the map (n, dim).
+
+        States are NaN if the energy is too small for them.
+        """
+        s, count = self.section, len(states)
+        full = np.empty((len(s.flow.symbols), count))
+        full[s.kept] = states.T[: len(s.kept)]
+        columns = [*full[s.kept], *parameters.T]
+        with np.errstate(all="ignore"):
+            full[s.component] = self._value(*columns)[0]
+            if s.conjugate is not None:
+                a, b, c = (np.broadcast_to(v, (count,)) for v in self._parabola(*columns))
+                square = b * b - 2 * a * c
+                nothing = square > -_ROUNDING * (b * b + 2 * np.abs(a * c))
+                root = np.sqrt(np.where(nothing, np.maximum(square, 0), square))
+                full[s.conjugate] = (s.sign * root - b) / a
+        return full
+
+    def _images(
+        self, states: np.ndarray, parameters: np.ndarray, rtol: float, atol: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        s, formulas = self.section, self.steps(rtol, atol)
+        with np.errstate(all="ignore"):  # states that do not return are NaN
+            begin = self.lifted(states, parameters)
+            goal = self.goal(begin, parameters.T)
+            ends, durations = advance(formulas, begin, goal, parameters.T)
+        image = np.empty_like(states)
+        image[:, : len(s.kept)] = ends[s.kept].T
+        if s.return_times:
+            image[:, -1] = states[:, -1] + durations
+        image[np.isnan(image).any(axis=1) | np.isnan(states).any(axis=1)] = np.nan
+        return image, durations
+
+    def steps(self, rtol: float, atol: float) -> OwnSteps:
+        """Return steps of solutions of the flow."""
+        return OwnSteps(self._rates, rtol, atol)
+
+    def goal(self, begin: np.ndarray, parameters: np.ndarray) -> Goal:
+        """Return the goal of solutions from states ``begin`` (component, n) of the flow.
+
+        ``parameters`` are (name, n).
+        """
+        s = self.section
+        if s.period is not None:
+            period = np.broadcast_to(self._period(*parameters)[0], begin.shape[1])
+            return Goal(None, period * s.crossings)
+        turn = float(s.flow.periods.get(s.component, np.inf))
+        return Goal(s.component, begin[s.component].copy(), turn, s.sign, s.crossings)
+
+    def _rates(self, components: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        result = np.empty_like(components)
+        for row, value in zip(result, self._field(*components, *parameters), strict=True):
+            row[:] = value
+        return result
+
+    @cached_property
+    def _field(self) -> ComponentFunction:
+        e = self.section.flow
+        return vectorised(e.vector_field, [*e.symbols, *self._parameters], "numpy")
+
+    @cached_property
+    def _period(self) -> ComponentFunction:
+        assert self.section.period is not None
+        return vectorised([self.section.period], self._parameters, "numpy")
+
+    @cached_property
+    def _value(self) -> ComponentFunction:
+        return self._of_section([self.section.value])
+
+    @cached_property
+    def _parabola(self) -> ComponentFunction:
+        return self._of_section(self.section.parabola or ())
+
+    def _of_section(self, values: Sequence[Value]) -> ComponentFunction:
+        """Return a function of the map's states, without the time, and the parameters."""
+        s = self.section
+        symbols = [s.flow.symbols[i] for i in s.kept]
+        return vectorised(values, [*symbols, *self._parameters], "numpy")
+
+
+def return_parts(
+    returns: ReturnMap, states: np.ndarray, parameters: np.ndarray, parts: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return states (part + 1, n, dim) on the way of states (n, dim), these first.
+
+    With them, which of the states each is of, (n,): of a few there may be no way, as they are on
+    the edge of the section, and others are taken in their place. None where there are no such
+    sections: the flow has no Hamiltonian, or solutions do not turn steadily about the section.
+
+    Parameters
+    ----------
+    returns
+        The map.
+    states, parameters
+        (n, dim) and (n, name).
+    parts
+        Number of parts of the way.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.return_map import return_parts
+    >>> poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    >>> states = np.array([[0.1, 0.0], [0.2, 0.1]])
+    >>> found, _ = return_parts(poincare.flow_back, states, np.empty((2, 0)), parts=4)
+    >>> found.shape, bool(np.abs(found[-1] - poincare.map(states)).max() < 1e-8)
+    ((5, 2, 2), True)
+    """
+    section = returns.section
+    found: tuple[np.ndarray, np.ndarray] | None
+    if section.conjugate is None and not section.stroboscopic:
+        return None
+    with np.errstate(all="ignore"):
+        begin, columns = returns.lifted(states, parameters), parameters.T
+        steps = returns.steps(_TOLERANCE, _TOLERANCE)
+        goal = returns.goal(begin, columns)
+        if goal.component is None:
+            ways = [Goal(None, goal.value / parts)] * parts
+            found = _one_after_another(steps, begin, columns, ways)
+        elif goal.period < np.inf:
+            if parts < goal.count:
+                return None
+            turns = goal.sign * goal.period * goal.count * np.arange(1, parts + 1) / parts
+            ways = [Goal(goal.component, goal.value + t, goal.period, goal.sign) for t in turns]
+            found = _one_after_another(steps, begin, columns, ways)
+        else:
+            found = _on_rays(returns, steps, begin, columns, parts)
+    if found is None:
+        return None
+    way = found[0][:, section.kept].transpose(0, 2, 1)
+    if section.return_times:
+        way = np.concatenate([way, (states[:, -1] + found[1])[..., None]], axis=-1)
+    way = np.concatenate([states[None], way])
+    known = np.isfinite(way).all(axis=(0, 2))
+    if not known.mean() > _MOST:
+        return None
+    rows = np.arange(len(states))
+    rows[~known] = np.resize(rows[known], np.count_nonzero(~known))
+    return way[:, rows], rows
+
+
+def _one_after_another(
+    steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, ways: list[Goal]
+) -> tuple[np.ndarray, np.ndarray]:
+    """States of the flow (part, component, n) at the ends of each part, and when, (part, n)."""
+    found, times = [], []
+    for way in ways:
+        begin, lasted = advance(steps, begin, way, columns)
+        found.append(begin)
+        times.append(lasted)
+    return np.stack(found), np.cumsum(times, axis=0)
+
+
+def _on_rays(
+    returns: ReturnMap, steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, parts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    section, goal = returns.section, returns.goal(begin, columns)
+    end, durations = advance(steps, begin, goal, columns)
+    count = max(_FEWEST * goal.count, 4 * parts)
+    ways = [Goal(None, durations / count)] * count
+    way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)[0]])
+    assert section.conjugate is not None
+    plane = [section.component, section.conjugate]
+    centre = np.stack([goal.value, np.zeros_like(goal.value)])[:, None]
+    scale = np.nanmax(np.abs(way[:, plane].transpose(1, 0, 2) - centre), axis=(1, 2))
+
+    def angle(state: np.ndarray) -> np.ndarray:
+        x, y = (section.sign * (state[plane] - centre[:, 0]).T / scale).T
+        return np.arctan2(x, y)
+
+    angles = np.unwrap(np.stack([angle(state) for state in way]), axis=0)
+    end = np.where((np.diff(angles, axis=0) > 0).all(axis=0), end, np.nan)
+    found, times = np.empty((parts, *begin.shape)), np.empty((parts, begin.shape[1]))
+    rows = np.arange(begin.shape[1])
+    for k in range(1, parts):
+        target = 2 * np.pi * goal.count * k / parts
+        last = np.maximum(np.argmax(angles > target, axis=0) - 1, 0)
+        start = way[last, :, rows].T
+        rate = steps.field(start, columns)
+        part = (target - angles[last, rows]) / (angles[last + 1, rows] - angles[last, rows])
+        later = part * durations / count
+        at = start
+        for _ in range(_NEWTON):
+            at = steps.states(start, rate, later, columns)
+            speed = steps.field(at, columns)
+            x, y = (section.sign * (at[plane] - centre[:, 0]).T / scale).T
+            u, v = (section.sign * speed[plane].T / scale).T
+            missed = np.remainder(angle(at) - target + np.pi, 2 * np.pi) - np.pi
+            later = later - missed * (x * x + y * y) / (u * y - x * v)
+        found[k - 1], times[k - 1] = at, last * durations / count + later
+    found[-1], times[-1] = end, durations
+    return found, times
+
+
+class SectionStates:
+    """A distribution of initial states of a return map.
+
+    Parameters
+    ----------
+    returns
+        The map.
+    system
+        The system, for distributions of its own states.
+    table
+        Table of a distribution of the map's own states; None for that of the flow.
+    flow
+        Draws states of the flow, of the parameters of each.
+    source
+        Name for messages.
+
+    Examples
+    --------
+    >>> system = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    >>> system.initial_conditions.sample(3, np.random.default_rng(0)).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        returns: ReturnMap,
+        system: SystemProperties,
+        table: Mapping[str, Any] | None,
+        flow: Draw,
+        source: str,
+    ) -> None:
+        self._returns, self._flow, self._source = returns, flow, source
+        self._section, self.available = returns.section, None
+        self._draw: Draw = self._in_box
+        if table is not None:
+            own = InitialConditions(system, table, source)
+            self.available, self._draw = own.available, own.sample
+        elif self._section.stroboscopic:
+            self._draw = self._of_flow
+
+    def sample(
+        self,
+        count: int | None,
+        generator: np.random.Generator,
+        parameters: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return initial states of shape (count, dim), as :meth:`InitialConditions.sample`.
+
+        Raises
+        ------
+        InputError
+            If hardly any state has a momentum for the energy.
+        """
+        if count is None and self.available is None:
+            raise InputError(f"{self._source}: say how many states to draw")
+        count = self.available if count is None else count
+        assert count is not None
+        given = np.empty((count, 0)) if parameters is None else parameters
+        states = self._draw(count, generator, parameters)
+        for _ in range(_ROUNDS):
+            missing = np.flatnonzero(~np.isfinite(self._returns.lifted(states, given)).all(axis=0))
+            if not len(missing):
+                break
+            if self.available is not None:
+                raise self._no_momentum(states[missing[0]])
+            own = None if parameters is None else parameters[missing]
+            states[missing] = self._draw(len(missing), generator, own)
+        else:
+            raise self._no_momentum(states[missing[0]])
+        return states
+
+    def _of_flow(
+        self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
+    ) -> np.ndarray:
+        """Return states of the flow on the section, 0 for the time since the start."""
+        found = np.zeros((count, self._section.dim))
+        kept = self._section.kept
+        found[:, : len(kept)] = self._flow(count, generator, parameters)[:, kept]
+        return found
+
+    def _in_box(
+        self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
+    ) -> np.ndarray:
+        low, high = self._box
+        found = np.zeros((count, self._section.dim))
+        found[:, : len(low)] = generator.uniform(low, high, (count, len(low)))
+        return found
+
+    @cached_property
+    def _box(self) -> tuple[np.ndarray, np.ndarray]:
+        found = self._of_flow(_SAMPLE, np.random.default_rng(0), None)
+        found = found[:, : len(self._section.kept)]
+        return found.min(axis=0), found.max(axis=0)
+
+    def _no_momentum(self, state: np.ndarray) -> InputError:
+        names = [self._section.flow.components[i] for i in self._section.kept]
+        at = ", ".join(f"{name} = {x:.6g}" for name, x in zip(names, state, strict=False))
+        return InputError(
+            f"{self._source}: at {at} the energy is too small for any momentum through the "
+            "section; give another energy, or other states by [return_map.initial_conditions]"
+        )

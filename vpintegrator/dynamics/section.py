@@ -16,11 +16,10 @@ form dq dp exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
-from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, random_points
@@ -28,148 +27,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 
 KEYS = ("section", "direction", "crossings", "energy", "return_times", "initial_conditions")
+ENERGY = "energy"  # a parameter of return maps
 _MOST_CROSSINGS = 10_000
 _SAMPLED = 6  # points at which a mirror symmetry is tried
-
-
-@dataclass(frozen=True)
-class ReturnSection:
-    """Section of a return map, in formulas of the flow's symbols.
-
-    Attributes
-    ----------
-    flow
-        The equations of the flow.
-    component
-        Number of the fixed component; for a stroboscopic map, of the time.
-    value
-        Value of the fixed component on the section.
-    sign
-        1 for crossings upwards, -1 downwards.
-    crossings
-        Number of crossings in one step.
-    energy
-        Energy on the section of a Hamiltonian flow without explicit time, else None.
-    return_times
-        Whether the time since the start is a further component.
-    where
-        The file and the table, for messages.
-    period
-        Period of the equations in time, for a stroboscopic map.
-    """
-
-    flow: Equations
-    component: int
-    value: Value
-    sign: int
-    crossings: int
-    energy: Value | None
-    return_times: bool
-    where: str
-    period: Value | None = None
-
-    @property
-    def stroboscopic(self) -> bool:
-        """Whether the section is a phase of the time."""
-        return self.component == self.flow.clock
-
-    @property
-    def conjugate(self) -> int | None:
-        """Number of the momentum that follows from the energy."""
-        return None if self.energy is None else self.component + len(self.flow.symbols) // 2
-
-    @property
-    def kept(self) -> list[int]:
-        """Numbers of the flow's components that are states of the map."""
-        left = (self.component, self.conjugate)
-        return [i for i in range(len(self.flow.symbols)) if i not in left]
-
-    @property
-    def is_canonical(self) -> bool:
-        """Whether the states are (q, p) of a Hamiltonian flow."""
-        return self.flow.hamiltonian is not None and not self.return_times
-
-    @cached_property
-    def parabola(self) -> tuple[Value, Value, Value] | None:
-        """a, b and c of H - energy = a p**2/2 + b p + c, p the momentum that follows."""
-        if self.conjugate is None:
-            return None
-        e, algebra = self.flow, self.flow.algebra
-        p, hamiltonian = e.symbols[self.conjugate], e.hamiltonian
-        assert hamiltonian is not None and self.energy is not None
-        algebra.allow_derivatives()
-        slope = algebra.gradient(hamiltonian).get(p, 0)
-        curvature = algebra.gradient(slope).get(p, 0)
-        if curvature == 0 or (isinstance(curvature, Expression) and curvature.depends & p.depends):
-            raise InputError(
-                f"{self.where}: {e.components[self.conjugate]} follows from the energy only where "
-                f"the Hamiltonian is quadratic in it; choose the section of another position"
-            )
-        fixed = {e.symbols[self.component]: self.value, p: 0}
-        a, b, c = algebra.substitute([curvature, slope, hamiltonian], fixed)
-        return a, b, algebra.subtract(c, self.energy)
-
-    @cached_property
-    def momentum(self) -> Value | None:
-        """The momentum that follows, as a formula."""
-        if self.parabola is None:
-            return None
-        (a, b, c), algebra = self.parabola, self.flow.algebra
-        square = algebra.subtract(algebra.multiply(b, b), algebra.multiply(2, a, c))
-        root = algebra.call("sqrt", square)
-        return algebra.divide(algebra.subtract(algebra.scale(self.sign, root), b), a)
-
-    @cached_property
-    def mirrored(self) -> bool:
-        """Whether the mirror image in the section is a symmetry of the flow."""
-        e, i = self.flow, self.component
-        if isinstance(self.value, Expression):
-            return False
-        twice, partner = 2 * high(self.value), self.conjugate
-        formula = Formula(e.vector_field, e.symbols)
-        for point in random_points(len(e.symbols), _SAMPLED):
-            image = list(point)
-            image[i] = twice - image[i]
-            if partner is not None:
-                image[partner] = -image[partner]
-            rates, expected = formula.at(image), formula.at(point)
-            if rates is None or expected is None:
-                continue
-            for j in (i, partner):
-                if j is not None:
-                    expected[j] = -expected[j]
-            size = 1 + max(map(abs, expected))
-            if any(abs(a - b) > TOLERANCE * size for a, b in zip(rates, expected, strict=True)):
-                return False
-        return True
-
-    @property
-    def plane(self) -> str:
-        """The section as it is written."""
-        value = self.value
-        text = "..." if isinstance(value, Expression) else f"{float(value):g}"
-        return f"{self.flow.components[self.component]} = {text}"
-
-    @property
-    def words(self) -> str:
-        """The section and its coordinates, in a sentence."""
-        e = self.flow
-        names = ", ".join(e.components[i] for i in self.kept)
-        if self.stroboscopic:
-            times = "" if self.crossings == 1 else f"{self.crossings} "
-            what = f"over {times}period{'s' if times else ''} from {self.plane}"
-        else:
-            often = "" if self.crossings == 1 else f", every {self.crossings}th crossing"
-            way = "upwards" if self.sign > 0 else "downwards"
-            what = f"from crossing to crossing of {self.plane} {way}"
-            what += often
-        kind = "canonical coordinates" if e.hamiltonian is not None else "coordinates"
-        form = ""
-        if e.hamiltonian is not None:
-            kept = "area" if len(self.kept) == 2 else "the form dq dp"
-            form = f", in which {kept} is kept"
-        further = "; and the time since the start" if self.return_times else ""
-        return f"{what}; {kind} ({names}){form}{further}"
 
 
 def constant(flow: Equations, text: Any, where: str) -> Value:
@@ -368,6 +228,30 @@ def section_symmetry(
     elif rho[i][i] == -1:
         if section.value != 0:
             return None
-    elif rho[i][i] != 1 or not section.mirrored:
+    elif rho[i][i] != 1 or not _mirrored(section):
         return None
     return tuple({place[j]: c for j, c in rho[old].items()} for old in kept)
+
+
+def _mirrored(section: ReturnSection) -> bool:
+    """Whether the mirror image in the section is a symmetry of the flow."""
+    e, i = section.flow, section.component
+    if isinstance(section.value, Expression):
+        return False
+    twice, partner = 2 * high(section.value), section.conjugate
+    formula = Formula(e.vector_field, e.symbols)
+    for point in random_points(len(e.symbols), _SAMPLED):
+        image = list(point)
+        image[i] = twice - image[i]
+        if partner is not None:
+            image[partner] = -image[partner]
+        rates, expected = formula.at(image), formula.at(point)
+        if rates is None or expected is None:
+            continue
+        for j in (i, partner):
+            if j is not None:
+                expected[j] = -expected[j]
+        size = 1 + max(map(abs, expected))
+        if any(abs(a - b) > TOLERANCE * size for a, b in zip(rates, expected, strict=True)):
+            return False
+    return True

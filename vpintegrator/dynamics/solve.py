@@ -28,6 +28,7 @@ from vpintegrator.names import SOLVERS
 
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
+_COARSE = 1e-8  # tolerance of states on the way, which only initialise a training
 LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
 # an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
 _IMPLICIT = ("Radau", "BDF", "LSODA")
@@ -115,6 +116,49 @@ def solve(
         with np.errstate(all="ignore"):  # a blow-up is reported once, below
             _solve_stack(system, initial[part], times, method, rtol, atol, states[part], progress)
     return states
+
+
+def partway(
+    system: System, initial: np.ndarray, step: float, parts: int, tolerance: float = _COARSE
+) -> np.ndarray | None:
+    """Return states at equal parts of a step.
+
+    Parameters
+    ----------
+    system : System
+    initial : (state, dim)
+    step
+        The whole of it.
+    parts
+        Number of parts.
+    tolerance
+        Relative and absolute, of the solver.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        (part + 1, state, dim), the initial states first; None where no such states are known, as
+        of measured systems.
+
+    Raises
+    ------
+    InputError
+        If a solution cannot be continued to the end of the step.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.solve import partway
+    >>> pendulum = vp.load_system("pendulum")
+    >>> partway(pendulum, np.array([[1.0, 0.0], [0.5, 0.0]]), step=6.0, parts=4).shape
+    (5, 2, 2)
+    """
+    if system.is_measured:
+        return None
+    if system.is_discrete:
+        return system.partway(initial, parts)
+    times = step * np.arange(parts + 1) / parts
+    states = solve(system, initial, times, rtol=tolerance, atol=tolerance)
+    return np.ascontiguousarray(states.transpose(1, 0, 2))
 
 
 def iterate(

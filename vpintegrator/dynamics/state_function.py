@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,21 +10,26 @@ import numpy as np
 
 from vpintegrator.dynamics.arrays import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import Value, vectorised
+from vpintegrator.dynamics.expressions import Coefficients, Value, vectorised
 from vpintegrator.errors import InputError
 
 
 class StateFunction:
-    """Formulas as a function of states (..., dim), made for a library when first called."""
+    """Formulas as a function of states (..., dim), made for a library when first called.
+
+    Where parameters are left open, it is a function of their values (..., name), too.
+    """
 
     def __init__(self, equations: Equations, expressions: Sequence[Value]) -> None:
-        self._dim = len(equations.symbols)
-        self.made = cache(lambda library: vectorised(expressions, equations.symbols, library))
+        self._dim, self._open = len(equations.symbols), len(equations.open)
+        self.made = cache(lambda library: vectorised(expressions, equations.arguments, library))
 
-    def __call__(self, state: Any) -> Any:
+    def __call__(self, state: Any, parameters: Any = None) -> Any:
         """Return the values of the expressions, (..., expression)."""
         if not is_tensor(state):
             state = as_array(state)
+        if self._open:
+            return self._of_both(state, as_array(() if parameters is None else parameters))
         if not state.shape or state.shape[-1] != self._dim:
             raise InputError(
                 f"a state of this system has {self._dim} components in its last dimension, but the "
@@ -33,6 +38,22 @@ class StateFunction:
         if is_tensor(state):
             return stack_torch(self.made("torch")(*state.unbind(-1)), state[..., 0])
         return stack_numpy(self.made("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
+
+    def _of_both(self, state: Any, parameters: np.ndarray) -> np.ndarray:
+        """Return values at states and parameters, as NumPy arrays."""
+        state = np.asarray(state)
+        if (*state.shape[-1:], *parameters.shape[-1:]) != (self._dim, self._open):
+            raise InputError(
+                f"states (..., {self._dim}) and parameters (..., {self._open}) are needed, but the "
+                f"arrays given have shapes {state.shape} and {parameters.shape}"
+            )
+        shape = np.broadcast_shapes(state.shape[:-1], parameters.shape[:-1])
+        columns = [*np.moveaxis(state, -1, 0), *np.moveaxis(parameters, -1, 0)]
+        return stack_numpy(self.made("numpy")(*columns), np.empty(shape))
+
+    def by_component(self, components: np.ndarray) -> list[Any]:
+        """Return the values of the expressions one by one, of components (dim, ...)."""
+        return self.made("numpy")(*components)
 
 
 class ScalarFunction(StateFunction):
@@ -45,14 +66,70 @@ class ScalarFunction(StateFunction):
     def __repr__(self) -> str:
         return f"<{self._name}: a function of states (..., {self._dim})>"
 
-    def __call__(self, state: Any) -> Any:
-        return super().__call__(state)[..., 0]
+    def __call__(self, state: Any, parameters: Any = None) -> Any:
+        return super().__call__(state, parameters)[..., 0]
 
 
-def as_matrices(entries: Any, positions: Sequence[tuple[int, int]], dim: int) -> Any:
-    """Matrices (..., dim, dim) of their entries (..., entry) that are not identically zero."""
-    shape = (*entries.shape[:-1], dim, dim)
-    new = entries.new_zeros(shape) if is_tensor(entries) else np.zeros(shape, entries.dtype)
-    rows, columns = np.array(positions, int).reshape(-1, 2).T
-    new[..., rows, columns] = entries
-    return new
+class MatrixFunction(StateFunction):
+    """A square matrix of formulas, given by its entries that are not identically zero."""
+
+    def __init__(self, equations: Equations, entries: dict[tuple[int, int], Value]) -> None:
+        super().__init__(equations, list(entries.values()))
+        self._positions = list(entries)
+
+    def __call__(self, state: Any, parameters: Any = None) -> Any:
+        """Return matrices (..., dim, dim)."""
+        entries = super().__call__(state, parameters)
+        shape = (*entries.shape[:-1], self._dim, self._dim)
+        new = entries.new_zeros(shape) if is_tensor(entries) else np.zeros(shape, entries.dtype)
+        rows, columns = np.array(self._positions, int).reshape(-1, 2).T
+        new[..., rows, columns] = entries
+        return new
+
+    def matrices_by_component(self, components: np.ndarray) -> np.ndarray:
+        """Return matrices (dim, dim, ...) of components (dim, ...)."""
+        result = np.zeros((self._dim, *components.shape), dtype=components.dtype)
+        for place, value in zip(self._positions, self.by_component(components), strict=True):
+            result[place] = value
+        return result
+
+
+class ScaledField:
+    """The vector field times a step, h f(z; parameters), with its own h for each trajectory.
+
+    Subexpressions that do not depend on the state are computed once, so that the function is as
+    fast as that of a system with numbers.
+    """
+
+    def __init__(self, equations: Equations) -> None:
+        e = equations
+        e.algebra.allow_derivatives()
+        step = e.algebra.symbol("step", varies=False)
+        found = Coefficients(e.vector_field, e.symbols, step, e.algebra)
+        self._values = vectorised(found.values, [*e.symbols, *found.symbols], "numpy")
+        self._constants = vectorised(found.definitions, [step, *e.open], "numpy")
+        self._factors = vectorised(found.factors, found.symbols, "numpy")
+
+    def __call__(
+        self, steps: np.ndarray, parameters: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Return h f as a function of states (dim, trajectory).
+
+        Parameters
+        ----------
+        steps
+            Steps h, (trajectory,).
+        parameters
+            Values of the open parameters, (trajectory, name).
+        """
+        constants = self._constants(steps, *parameters.T)
+        factors = self._factors(*constants)
+
+        def field(components: np.ndarray) -> np.ndarray:
+            result = np.empty_like(components)
+            values = self._values(*components, *constants)
+            for i, (factor, value) in enumerate(zip(factors, values, strict=True)):
+                np.multiply(factor, value, out=result[i])
+            return result
+
+        return field

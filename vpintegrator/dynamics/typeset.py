@@ -20,6 +20,7 @@ from sympy.printing.latex import LatexPrinter
 from vpintegrator.dynamics.expressions import Symbol, Value, below
 from vpintegrator.dynamics.expressions.notation import as_written, in_a_line, is_short
 from vpintegrator.dynamics.expressions.symbolic import can_be_expanded, to_sympy
+from vpintegrator.dynamics.parameter_symbols import exact_equations
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
@@ -202,7 +203,7 @@ class _Written:
     """The formulas of a system in SymPy, with names for parameters."""
 
     def __init__(self, system: System) -> None:
-        self._exact = e = system.equations.exact
+        self._exact = e = exact_equations(system.equations)
         self.components = e.components
         constants = [node for node in e.scope.values.values() for node in _symbols(node)]
         self._names = {node: sympy.Symbol(node.name, real=True) for node in constants}
@@ -328,7 +329,7 @@ def _by_array(system: System) -> bool:
         return True
     if not e.arrays:  # but of parameters
         return e.hamiltonian is not None and "sum(" in system.equations.table["hamiltonian"]
-    long = e.hamiltonian is not None and _operations(e.exact.hamiltonian) > _LONG
+    long = e.hamiltonian is not None and _operations(exact_equations(e).hamiltonian) > _LONG
     return long or system.dim > _LARGE or "sum(" in system.text
 
 

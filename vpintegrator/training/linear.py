@@ -13,7 +13,7 @@ import torch
 from scipy import linalg
 
 from vpintegrator.data.pairs import HeldPairs
-from vpintegrator.dynamics.partway import partway
+from vpintegrator.dynamics.solve import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.generating_arguments import signs_of_time

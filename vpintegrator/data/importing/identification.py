@@ -22,8 +22,7 @@ from vpintegrator.data.importing.samples import Samples
 from vpintegrator.data.noise import noise_of_states
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.varied import VariedEquations
-from vpintegrator.dynamics.varied_solve import solve_varied
+from vpintegrator.dynamics.varied import solve_varied
 from vpintegrator.errors import InputError, nearest
 
 _STARTS = 3000  # solutions in all for the check
@@ -239,7 +238,7 @@ def _noise(noise: Any, dim: int) -> np.ndarray:
 def _judge_family(system: System, samples: Samples) -> dict[str, Any]:
     """Return how far a step is from what was observed, relative to the change in it."""
     names = [name for name in samples.varied if name != STEP]
-    varied = VariedEquations(system, names)
+    varied = system.with_open(names)
     seen = np.flatnonzero(np.isfinite(samples.states[:, :2]).all(axis=(1, 2)))
     chosen = seen[np.unique(np.linspace(0, len(seen) - 1, _FAMILY_STEPS).astype(int))]
     if not len(chosen):

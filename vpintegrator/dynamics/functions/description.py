@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.claims import Claims
-from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.functions.traced_text import number_text
+from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION
 from vpintegrator.errors import InputError, printable
 
 TIME = "t"

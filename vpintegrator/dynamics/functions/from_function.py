@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.claims import Claims
-from vpintegrator.dynamics.equations import read_equations
 from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.functions.called import called_system
 from vpintegrator.dynamics.functions.calls import Values
@@ -20,6 +19,7 @@ from vpintegrator.dynamics.functions.description import changed_parameters, comp
 from vpintegrator.dynamics.functions.function_claims import place
 from vpintegrator.dynamics.functions.given import GivenFunction
 from vpintegrator.dynamics.functions.tracing import NotTraceable
+from vpintegrator.dynamics.reading import read_equations
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.arrays import as_array, is_tensor
+from vpintegrator.dynamics.arrays import is_tensor
 from vpintegrator.dynamics.functions.calls import Values
 from vpintegrator.dynamics.functions.derivatives import ScalarOfStates, derivatives
 from vpintegrator.dynamics.system import System
@@ -87,7 +87,7 @@ class FunctionSystem(System):
     def with_parameters(self, values: Mapping[str, Any]) -> System:
         return self._remade(values)
 
-    def vector_field(self, state: Any) -> Any:
+    def vector_field(self, state: Any, parameters: Any = None) -> Any:
         array = self._array(state)
         found = self._rates(array.reshape(-1, self.dim)).reshape(array.shape)
         return state.new_tensor(found) if is_tensor(state) else found
@@ -116,12 +116,8 @@ class FunctionSystem(System):
         return slopes.diagonal(0, -2, -1).sum(-1)
 
     def _array(self, state: Any) -> np.ndarray:
-        array = np.asarray(state.detach().cpu()) if is_tensor(state) else as_array(state)
-        if not array.shape or array.shape[-1] != self.dim:
-            raise InputError(
-                f"a state of {self.name} has {self.dim} components in its last dimension, but the "
-                f"array given has shape {array.shape}"
-            )
+        state = self.checked_state(state)
+        array = np.asarray(state.detach().cpu() if is_tensor(state) else state)
         return array.astype(np.float64)
 
     def _timed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.arrays import as_array, is_tensor
+from vpintegrator.dynamics.arrays import is_tensor
 from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.functions.called import reference_of, sampled
 from vpintegrator.dynamics.functions.calls import FunctionCall, Values, read_call
@@ -177,7 +177,7 @@ class FunctionMap(Map):
         return _mapped(self, self._values, state)
 
     def map_jacobian(self, state: Any) -> np.ndarray:
-        array = np.asarray(self._checked(state), dtype=np.float64)
+        array = np.asarray(self.checked_state(state), dtype=np.float64)
         rows = array.reshape(-1, self.dim)
         found = derivatives(self._values, rows, np.zeros(len(rows)))[..., :-1]
         return found.reshape(*array.shape, self.dim)
@@ -187,12 +187,8 @@ class FunctionMap(Map):
 
 
 def _mapped(system: System, values: Values, state: Any) -> Any:
-    array = np.asarray(state.detach().cpu()) if is_tensor(state) else as_array(state)
-    if not array.shape or array.shape[-1] != system.dim:
-        raise InputError(
-            f"a state of {system.name} has {system.dim} components in its last dimension, but the "
-            f"array given has shape {array.shape}"
-        )
+    state = system.checked_state(state)
+    array = np.asarray(state.detach().cpu() if is_tensor(state) else state)
     rows = array.reshape(-1, system.dim).astype(np.float64)
     found = values(rows, np.zeros(len(rows))) if len(rows) else rows
     found = found.reshape(array.shape)

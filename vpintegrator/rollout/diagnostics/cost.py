@@ -51,15 +51,15 @@ class CountingSystem(System):
     """
 
     def __init__(self, system: System) -> None:
-        # all that was compiled is shared; a method sees no difference
-        self.__dict__.update(system.__dict__)
+        super().__init__(system.definition, family=system.family)
+        self.invariants = system.invariants  # some may be functions of Python
         self._counted = system
         self.field_evaluations = 0
         self.jacobian_evaluations = 0
 
-    def vector_field(self, state: Any) -> Any:
+    def vector_field(self, state: Any, parameters: Any = None) -> Any:
         self.field_evaluations += int(np.prod(np.shape(state)[:-1]))
-        return self._counted.vector_field(state)
+        return self._counted.vector_field(state, parameters)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
         self.field_evaluations += int(np.prod(np.shape(components)[1:]))

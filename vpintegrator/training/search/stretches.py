@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from vpintegrator.data.pairs import HeldPairs, Pairs
-from vpintegrator.dynamics.partway import partway
+from vpintegrator.dynamics.solve import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import attention, grown, layers, rest_attention

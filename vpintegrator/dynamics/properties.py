@@ -1,0 +1,348 @@
+"""Structure of a system's equations: dimension, time, and the kind of system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.arrays import as_array, is_tensor
+from vpintegrator.dynamics.definition import Definition
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import (
+    LARGEST_HAMILTONIAN,
+    Expression,
+    Number,
+    Value,
+    can_be_written,
+    written,
+)
+from vpintegrator.dynamics.field_functions import functions_in
+from vpintegrator.dynamics.state_function import ScalarFunction
+from vpintegrator.errors import InputError
+
+_FEW = 3  # numbers of a list that stand in a line
+
+
+class SystemProperties:
+    """Properties of a system that follow from its definition; the base of :class:`System`.
+
+    Parameters
+    ----------
+    definition
+        Definition of the system.
+    family
+        Family, a :class:`Family`, if this is the system of its extended states; else None.
+    """
+
+    def __init__(self, definition: Definition, family: Any = None) -> None:
+        self.definition, self.family = definition, family
+        words, equations = definition.words, definition.equations
+        self.text, self.name, self._source = words.text, words.name, words.source
+        self.title, self.subject = words.title, words.subject
+        self.reference, self.description = words.reference, words.description
+        self.function = words.function
+        self.equations: Equations = equations
+        self.parameters, self.definitions = definition.parameters, definition.definitions
+        self.defaults, self.plot = definition.defaults, definition.plot
+        self.bodies, self.return_table = definition.bodies, definition.return_table
+        self.divergence_free = definition.divergence_free
+        self.is_canonical = definition.is_canonical
+        self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
+        self.periods = {i: float(period) for i, period in equations.periods.items()}
+        self.invariants = _scalars(equations, equations.invariants)
+        self.coordinates = _scalars(equations, definition.coordinates)
+
+    @property
+    def dim(self) -> int:
+        """Number of components of the state."""
+        return len(self.equations.components)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the state's components, ``z1`` or ``q[0]``."""
+        return self.equations.components
+
+    @property
+    def clock(self) -> int | None:
+        """Number of the component that is the time, the last; None where nothing depends on it."""
+        return self.equations.clock
+
+    @property
+    def time(self) -> str | None:
+        """Name of the time where the equations depend on it, else None."""
+        return None if self.clock is None else self.components[self.clock]
+
+    @property
+    def period(self) -> float | None:
+        """Period of the equations in time, None where there is none.
+
+        Examples
+        --------
+        >>> system = vp.load_system('''
+        ... state = ["q", "p"]
+        ... time = "t"
+        ... period = "2*pi/omega"
+        ... hamiltonian = "p**2/2 - cos(q) - q*cos(omega*t)"
+        ... parameters = { omega = 2 }
+        ... ''')
+        >>> system.components, system.period
+        (('q', 'p', 't'), 3.14159...)
+        """
+        return None if self.clock is None else self.periods.get(self.clock)
+
+    @property
+    def phase_dim(self) -> int:
+        """Number of components without the time: the dimension of phase space."""
+        return self.dim - (self.clock is not None)
+
+    @property
+    def is_hamiltonian(self) -> bool:
+        """Whether the system was given by a Hamiltonian over positions and momenta."""
+        return self.equations.hamiltonian is not None
+
+    @property
+    def structure(self) -> str:
+        """Structure in words: Hamiltonian, divergence-free, not divergence-free, or measured.
+
+        A map is a symplectic map, volume-preserving map, or map. Measured states follow the file's
+        declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
+        """
+        if self.is_measured:
+            claimed = self.equations.divergence_free
+            if self.is_canonical:
+                return "measured, symplectic"
+            if claimed is None:
+                return "measured"
+            return "measured, volume-preserving" if claimed else "measured, no structure"
+        if self.is_discrete:
+            kept = "symplectic" if self.is_canonical else "volume-preserving"
+            return f"{kept} map" if self.is_canonical or self.divergence_free else "map"
+        if self.is_hamiltonian:
+            return "Hamiltonian"
+        return "divergence-free" if self.divergence_free else "not divergence-free"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether only states are known, and no equations (``measured = true`` in the file)."""
+        return not (self.equations.vector_field or self.is_discrete)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether this is a map that is iterated, and no differential equation.
+
+        Examples
+        --------
+        >>> system = vp.load_system('''
+        ... state = ["q", "p"]
+        ... symplectic = true
+        ... parameters = { K = 0.5 }
+        ... [[map]]
+        ... p = "p + K*sin(q)"
+        ... [[map]]
+        ... q = "q + p"
+        ... ''')
+        >>> system.is_discrete, system.structure, system.map([0.0, 1.0])
+        (True, 'symplectic map', array([1., 1.]))
+        """
+        return self.equations.is_map
+
+    @property
+    def may_preserve_volume(self) -> bool:
+        """Whether volume is preserved, or the states are measured and nothing else is claimed."""
+        base = self if self.family is None else self.family.system
+        unclaimed = base.is_measured and base.equations.divergence_free is None
+        return self.divergence_free or unclaimed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no solver computes states: a map by formula is only iterated."""
+        return bool(self.equations.stages)
+
+    def require_equations(self, what: str) -> None:
+        """Raise InputError where ``what`` needs the equations and they are not known."""
+        if self.is_measured and self.derivatives:
+            given = self.function or "module:name"
+            raise InputError(
+                f"{what} needs the Python function of {self.name}, which files do not hold; give "
+                f"it with --system {given}, in Python with system= or dataset.with_system"
+            )
+        if self.is_measured:
+            raise InputError(
+                f"{what} needs the equations of {self.name}, which are not known: its states were "
+                "measured"
+            )
+
+    @property
+    def has_formulas(self) -> bool:
+        """Whether formulas say the vector field or the map: of files and of recorded functions."""
+        return bool(self.equations.vector_field or (self.is_discrete and self.equations.is_map))
+
+    @property
+    def derivatives(self) -> str:
+        """Source of derivatives: formulas, autograd, finite differences, or none (empty).
+
+        Only functions of Python that were not recorded have autograd or finite differences.
+        """
+        own = self.equations.table.get("derivatives", "")
+        return "formulas" if self.has_formulas else _known_derivatives(own, self._source)
+
+    def require_formulas(self, what: str) -> None:
+        """Raise InputError where ``what`` needs formulas and there are none."""
+        self.require_equations(what)
+
+    def require_vector_field(self, what: str) -> None:
+        """Raise InputError where ``what`` needs a vector field and there is none, or none known."""
+        self.require_equations(what)
+        if self.is_discrete:
+            raise InputError(
+                f"{what} needs a vector field, but {self.name} is a map: its steps are iterations"
+            )
+
+    @cached_property
+    def functions(self) -> list[str]:
+        """Functions in the vector field that are no polynomials, as expressions of ``z[0]``, ...
+
+        Where it depends on time those of its derivative by that too: a step is over some of it. Of
+        a map those in its stages.
+        """
+        stages = [value for stage in self.equations.stages for value in stage.values()]
+        return self._functions_in([*self.equations.vector_field, *stages])
+
+    @cached_property
+    def hamiltonian_functions(self) -> list[str]:
+        """Names of the given functions in the Hamiltonian, whose gradients are the forces."""
+        hamiltonian = self.equations.hamiltonian
+        return [] if hamiltonian is None else self._functions_in([hamiltonian])
+
+    @cached_property
+    def hamiltonian_formula(self) -> str:
+        """The Hamiltonian as an expression of ``z[0]``, ...; empty if none is known, or too long.
+
+        Parameters have their values; of a family they are components.
+        """
+        e = self.equations
+        if not isinstance(e.hamiltonian, Expression) or not can_be_written(
+            e.hamiltonian, LARGEST_HAMILTONIAN
+        ):
+            return ""
+        return written(e.hamiltonian, {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)})
+
+    @cached_property
+    def field_formulas(self) -> list[str]:
+        """The vector field as expressions of ``z[0]``, ...; none if it is unknown, or too long."""
+        e = self.equations
+        rates = [rate for rate in e.vector_field if isinstance(rate, Expression)]
+        if e.is_map or not all(can_be_written(rate, LARGEST_HAMILTONIAN) for rate in rates):
+            return []
+        names = {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)}
+        return [written(rate, names) for rate in e.vector_field]
+
+    def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
+        e = self.equations
+        later: list[Value] = []
+        if e.clock is not None:
+            e.algebra.allow_derivatives()
+            later = [e.algebra.gradient(f).get(e.symbols[e.clock], 0) for f in formulas]
+        return functions_in([*formulas, *later], e)
+
+    @property
+    def cyclic(self) -> list[int]:
+        """Numbers of the components that the vector field does not depend on.
+
+        Of maps, only the time since the start of return maps that have it.
+        """
+        if self.is_discrete:
+            returns = self.equations.returns
+            return [len(returns.kept)] if returns is not None and returns.return_times else []
+        used = 0
+        for value in self.equations.vector_field:
+            used |= value.depends if isinstance(value, Expression) else 0
+        symbols = enumerate(self.equations.symbols)
+        return [i for i, symbol in symbols if self.has_formulas and not used & symbol.depends]
+
+    @property
+    def conserved(self) -> list[int]:
+        """Numbers of the components that stay as they are."""
+        if self.definition.flow is not None:
+            return []
+        if self.is_discrete:
+            changed = set[int]().union(*self.equations.stages)
+            return [i for i in range(self.dim) if i not in changed]
+        return [i for i, value in enumerate(self.equations.vector_field) if value == 0]
+
+    @property
+    def moving(self) -> list[int]:
+        """Numbers of all other components, without the time: those in which a solution can err."""
+        time = self.clock if self.family is None else self.family.system.clock
+        still = {time, *self.conserved}
+        return [i for i in range(self.dim) if i not in still] or list(range(self.dim))
+
+    @property
+    def initial_table(self) -> Mapping[str, Any]:
+        """The table ``[initial_conditions]`` of the system file."""
+        table, flow = self.definition.initial_table, self.definition.flow
+        if table is None and flow is not None:
+            table = flow.initial_table
+        if table is None:
+            raise InputError(
+                f"{self._source} suggests no initial states; add a table [initial_conditions]"
+            )
+        return table
+
+    def require_map(self) -> None:
+        """Raise InputError for systems of differential equations."""
+        if not self.is_discrete:
+            raise InputError(
+                f"{self.name} is no map: it has a vector field, and solve gives its states"
+            )
+
+    def checked_state(self, state: Any) -> Any:
+        """Return states (..., dim) as an array or a tensor.
+
+        Raises
+        ------
+        InputError
+            If they have another number of components.
+        """
+        state = state if is_tensor(state) else as_array(state)
+        if not state.shape or state.shape[-1] != self.dim:
+            raise InputError(
+                f"a state of {self.name} has {self.dim} components in its last dimension, but the "
+                f"array given has shape {tuple(state.shape)}"
+            )
+        return state
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{k}={_in_short(v)}" for k, v in self.parameters.items())
+        return (
+            f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
+        )
+
+
+def _scalars(equations: Equations, values: Mapping[str, Value]) -> dict[str, Callable[..., Any]]:
+    return {name: ScalarFunction(equations, value, name) for name, value in values.items()}
+
+
+def _matrix(rows: Sequence[Mapping[int, Number]]) -> np.ndarray:
+    matrix = np.zeros((len(rows), len(rows)))
+    for i, row in enumerate(rows):
+        for j, entry in row.items():
+            matrix[i, j] = float(entry)
+    return matrix
+
+
+def _known_derivatives(given: Any, source: str) -> str:
+    if given not in ("", "autograd", "finite differences"):
+        raise InputError(f"{source}, derivatives: expected 'autograd' or 'finite differences'")
+    return str(given)
+
+
+def _in_short(value: Any) -> str:
+    """Return a parameter; of a long list the first numbers."""
+    if not isinstance(value, list):
+        return str(value)
+    more = f", ... {len(value)} in all" if len(value) > _FEW else ""
+    return f"[{', '.join(map(str, value[:_FEW]))}{more}]"

@@ -1,0 +1,471 @@
+"""Equations read from the tables of a system file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    Expression,
+    Number,
+    Scope,
+    Sum,
+    Symbol,
+    Value,
+    check_name,
+    parse,
+    readable,
+    size,
+    tidy,
+)
+from vpintegrator.dynamics.formula_tables import (
+    Clock,
+    read_auxiliary,
+    read_clock,
+    read_components,
+    read_map,
+    refuse_time,
+    require_time,
+)
+from vpintegrator.dynamics.tables import read_tables
+from vpintegrator.errors import InputError, nearest
+from vpintegrator.storage.toml import check_keys
+
+MAXIMUM_DIMENSION = 4096
+_MOST_SYMMETRIES = 64
+_MOST_INVARIANTS = 1000
+_ROUNDING = Fraction(1, 10**100)
+_KEYS = {
+    "title",
+    "subject",
+    "reference",
+    "description",
+    "state",
+    "time",
+    "period",
+    "parameters",
+    "auxiliary",
+    "tables",
+    "rounded",
+    "hamiltonian",
+    "vector_field",
+    "map",
+    "iterations",
+    "return_map",
+    "measured",
+    "function",
+    "derivatives",
+    "invariants",
+    "divergence_free",
+    "symplectic",
+    "reversing_symmetry",
+    "symmetry",
+    "periodic",
+    "initial_conditions",
+    "defaults",
+    "plot",
+    "chart",
+}
+_MEANT = {
+    "components": "state",
+    "variables": "state",
+    "equations": "vector_field",
+    "ode": "vector_field",
+    "rhs": "vector_field",
+    "constants": "parameters",
+    "name": "title",
+    "energy": "hamiltonian",
+    "discrete": "map",
+}
+
+
+def plain_values(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return values of parameters as Python's own numbers, texts and lists, which JSON can hold.
+
+    Raises
+    ------
+    InputError
+        For anything else, such as an array of two dimensions.
+    """
+    return {name: _plain_value(value, f"{source}, {name}") for name, value in values.items()}
+
+
+def _plain_value(value: Any, where: str) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.ndim > 1:
+            raise InputError(
+                f"{where}: a parameter is a number or a list of numbers, not an array of shape "
+                f"{value.shape}"
+            )
+        value = value.tolist()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        entries = [_plain_value(entry, where) for entry in value]
+        if any(isinstance(entry, list) for entry in entries):
+            raise InputError(f"{where}: a parameter is a number or a list of numbers, not of lists")
+        return entries
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InputError(
+            f"{where}: expected a number, a list of numbers or an expression in quotes, found "
+            f"{value!r}"
+        )
+    return value
+
+
+def read_equations(
+    table: Mapping[str, Any], source: str, overrides: Mapping[str, Any]
+) -> tuple[Equations, dict[str, Any]]:
+    """Translate the tables of a system file.
+
+    Parameters
+    ----------
+    table
+        Table of the file, as tomllib returns it.
+    source
+        The file's name, for messages.
+    overrides
+        Parameter values that replace those of the file.
+
+    Returns
+    -------
+    equations, parameters
+        The second holds the parameters' values as plain numbers or lists.
+
+    Raises
+    ------
+    InputError
+        Naming the file, the key and, inside an expression, the column.
+    """
+    check_keys(table, _KEYS, source, _MEANT)
+    parameters, scope = _read_parameters(table, source, overrides)
+    definitions = {**table.get("parameters", {}), **overrides}
+    equations = read_state_and_formulas(table, source, scope, definitions)
+    require_time(table, source)
+    return equations, {name: _plain(value) for name, value in parameters.items()}
+
+
+class StateNames(NamedTuple):
+    """Components of the state.
+
+    Attributes
+    ----------
+    components, symbols
+        Names of the components in order, and their symbols.
+    arrays
+        Indices of the components of each array.
+    clock
+        The time as the last component; None where nothing depends on it.
+    """
+
+    components: tuple[str, ...]
+    symbols: tuple[Symbol, ...]
+    arrays: dict[str, tuple[int, ...]]
+    clock: Clock | None
+
+
+def read_state_and_formulas(
+    table: Mapping[str, Any], source: str, parameters: Scope, definitions: Mapping[str, Any]
+) -> Equations:
+    """Read everything after the parameters, given the values of their names."""
+    state = _read_state(table, source, parameters)
+    components, symbols, arrays, clock = state
+    values = dict(parameters.values)
+    for name, indices in arrays.items():
+        values[name] = tuple(symbols[i] for i in indices)
+    if not arrays:
+        values |= dict(zip(components, symbols, strict=True))
+    elif clock is not None:
+        values[clock.name] = symbols[-1]
+    functions = read_tables(table, source, {*values})
+    scope = Scope(values, parameters.integers, parameters.algebra, functions)
+    scope = read_auxiliary(table, source, scope)
+    invariants = {
+        readable(name, f"{source}, [invariants]"): parse(
+            text, scope, f"{source}, [invariants] {name}"
+        )
+        for name, text in _table(table, "invariants", source).items()
+    }
+    stages, iterations = read_map(table, source, scope, components, arrays)
+    hamiltonian, vector_field = _read_vector_field(table, source, scope, state)
+    if len(invariants) > _MOST_INVARIANTS:
+        raise InputError(
+            f"{source}: {len(invariants)} invariants are more than the {_MOST_INVARIANTS} allowed"
+        )
+    if hamiltonian is not None and clock is None and "energy" not in invariants:
+        invariants = {"energy": hamiltonian, **invariants}
+    for key in ("divergence_free", "symplectic", "rounded"):
+        if not isinstance(table.get(key, False), bool):
+            raise InputError(f"{source}, {key}: expected true or false, found {table[key]!r}")
+    return Equations(
+        components=components,
+        symbols=symbols,
+        arrays=arrays,
+        vector_field=vector_field,
+        hamiltonian=hamiltonian,
+        invariants=invariants,
+        reversing_symmetries=_read_symmetries(table, source, scope, state),
+        periods=_read_periods(table, source, scope, state),
+        divergence_free=table.get("divergence_free"),
+        scope=scope,
+        source=source,
+        table=table,
+        definitions=definitions,
+        clock=None if clock is None else len(components) - 1,
+        stages=stages,
+        iterations=iterations,
+        symplectic=table.get("symplectic"),
+        rounded=table.get("rounded", False),
+    )
+
+
+Parameter = Number | tuple[Number, ...]
+
+
+def _plain(value: Parameter) -> int | float | list[int | float]:
+    if isinstance(value, tuple):
+        return [entry if isinstance(entry, int) else float(entry) for entry in value]
+    return value if isinstance(value, int) else float(value)
+
+
+def _table(table: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, Mapping):
+        raise InputError(f"{source}: '{key}' must be a table, written [{key}]")
+    return value
+
+
+def _read_parameters(
+    file: Mapping[str, Any], source: str, overrides: Mapping[str, Any]
+) -> tuple[dict[str, Parameter], Scope]:
+    """Return the values of the parameters, and the scope of their names."""
+    table = file.get("parameters", {})
+    if not isinstance(table, Mapping):
+        raise InputError(f"{source}: 'parameters' must be a table, written [parameters]")
+    for name in overrides:
+        if name not in table:
+            known = ", ".join(table) or "none"
+            raise InputError(
+                f"{source} has no parameter '{name}'{nearest(name, table) or f' (it has: {known})'}"
+            )
+    parameters: dict[str, Parameter] = {}
+    known_values: dict[str, Value | tuple[Value, ...]] = {}
+    integers: dict[str, int] = {}
+    # a parameter may be computed from those before it, as in I3 = "2/3"
+    scope = Scope(known_values, integers, Algebra())
+    for name, default in table.items():
+        where = f"{source}, [parameters] {name}"
+        check_name(name, where)
+        text = overrides.get(name, default)
+        if name != file.get("time"):  # the time has a message of its own
+            refuse_time(text, file.get("time"), where)
+        if isinstance(text, Sequence) and not isinstance(text, str):
+            parameters[name] = tuple(_constant(entry, scope, where) for entry in text)
+        else:
+            parameters[name] = value = _constant(text, scope, where)
+            if isinstance(value, int):
+                integers[name] = value
+        known_values[name] = parameters[name]
+    return parameters, scope
+
+
+def _constant(text: Any, scope: Scope, where: str) -> Number:
+    value = parse(text, scope, where)
+    assert not isinstance(value, Expression)  # the value holds no variables
+    return value
+
+
+def _shown(value: Value) -> str:
+    return "a formula" if isinstance(value, Expression) else f"{float(value):g}"
+
+
+def _read_state(table: Mapping[str, Any], source: str, scope: Scope) -> StateNames:
+    clock, where = read_clock(table, source, scope), f"{source}, state"
+    parameters, integers = scope.values, scope.integers
+    state = table.get("state")
+    if state is None:
+        raise InputError(f'{source}: the key \'state\' is missing, as in state = ["q", "p"]')
+    components: list[str] = []
+    arrays: dict[str, tuple[int, ...]] = {}
+    if isinstance(state, Mapping):
+        for name, length in state.items():
+            check_name(name, where)
+            known = {key: integers.get(key, entry) for key, entry in parameters.items()}
+            count = parse(length, Scope(known, integers, scope.algebra), where)
+            if not isinstance(count, int) or not 1 <= count <= MAXIMUM_DIMENSION:
+                found = count if isinstance(count, int) else _shown(count)
+                raise InputError(
+                    f"{where}: the length of '{name}' is {found}, not a whole number between "
+                    f"1 and {MAXIMUM_DIMENSION}"
+                )
+            if len(components) + count > MAXIMUM_DIMENSION:
+                raise InputError(f"{where}: more than {MAXIMUM_DIMENSION} components in all")
+            arrays[name] = tuple(range(len(components), len(components) + count))
+            components += [f"{name}[{i}]" for i in range(count)]
+    elif isinstance(state, list) and state and all(isinstance(name, str) for name in state):
+        components = [check_name(name, where) for name in state]
+    else:
+        raise InputError(
+            f'{where}: expected names, as in ["z1", "z2"], or arrays, as in {{q = 2, p = 2}}'
+        )
+    uses = Counter(list(arrays) or components)
+    for name, count in uses.items():
+        if count > 1 or name in parameters:
+            raise InputError(f"{where}: the name '{name}' is used twice")
+    if clock is not None:
+        if clock.name in uses:
+            raise InputError(
+                f"{where}: leave '{clock.name}' out, the time is the last component by itself"
+            )
+        components.append(clock.name)
+    if not 1 <= len(components) <= MAXIMUM_DIMENSION:
+        raise InputError(f"{where}: {len(components)} components, not 1 to {MAXIMUM_DIMENSION}")
+    names = [c.replace("[", "_").replace("]", "") for c in components]
+    if len(set(names)) < len(names) or set(names) & set(parameters):
+        raise InputError(
+            f"{where}: two names would be typeset alike; rename one of {', '.join(components[:12])}"
+        )
+    symbols = tuple(scope.algebra.symbol(name) for name in names)
+    return StateNames(tuple(components), symbols, arrays, clock)
+
+
+def _read_vector_field(
+    table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
+) -> tuple[Value | None, tuple[Value, ...]]:
+    components, symbols, arrays, clock = state
+    if (measured := table.get("measured", False)) is not False:
+        if measured is not True or "hamiltonian" in table or "vector_field" in table:
+            raise InputError(
+                f"{source}, measured: write measured = true where the equations are not known, "
+                "with neither hamiltonian nor [vector_field]"
+            )
+        return None, ()
+    if "map" in table:
+        return None, ()
+    if ("hamiltonian" in table) == ("vector_field" in table):
+        raise InputError(
+            f'{source}: give either hamiltonian = "..." or a table [vector_field] or [map]'
+            + (", not both" if "hamiltonian" in table else "")
+        )
+    ticking: tuple[Value, ...] = () if clock is None else (1,)
+    if "hamiltonian" in table:
+        half, odd = divmod(len(symbols) - len(ticking), 2)
+        if odd:
+            raise InputError(
+                f"{source}, hamiltonian: the state must list the positions and then as many "
+                f"momenta, but it has {len(symbols) - len(ticking)} components"
+            )
+        hamiltonian = parse(table["hamiltonian"], scope, f"{source}, hamiltonian")
+        algebra = scope.algebra
+        algebra.allow_derivatives()
+        slopes = algebra.gradient(hamiltonian)
+        field = [slopes.get(symbol, 0) for symbol in symbols[: 2 * half]]
+        forces = (algebra.scale(-1, slope) for slope in field[:half])
+        return hamiltonian, (*field[half:], *forces, *ticking)
+    where = f"{source}, [vector_field]"
+    entries = _table(table, "vector_field", source)
+    found = read_components(entries, where, scope, components, arrays)
+    if clock is not None and len(components) - 1 in found:
+        raise InputError(f"{where} {clock.name}: this is the time, whose rate is 1; leave it out")
+    names = components[: len(components) - len(ticking)]
+    missing = [name for i, name in enumerate(names) if i not in found]
+    if missing:
+        raise InputError(f"{where}: no equation for {', '.join(missing[:6])}")
+    return None, (*(found[i] for i in range(len(names))), *ticking)
+
+
+def _read_symmetries(
+    table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
+) -> tuple[tuple[dict[int, Number], ...], ...]:
+    components, symbols, arrays, clock = state
+    entries = table.get("reversing_symmetry", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise InputError(f"{source}: write each reversing symmetry as [[reversing_symmetry]]")
+    if len(entries) > _MOST_SYMMETRIES:
+        raise InputError(
+            f"{source}: {len(entries)} reversing symmetries are more than the {_MOST_SYMMETRIES} "
+            "allowed"
+        )
+    column = {symbol: j for j, symbol in enumerate(symbols)}
+    matrices = []
+    for number, entry in enumerate(entries, start=1):
+        where = f"{source}, [[reversing_symmetry]] {number},"
+        images: dict[int, Value] = dict(enumerate(symbols))  # other components are unchanged
+        if clock is not None:  # but for time, which goes back
+            images[len(symbols) - 1] = scope.algebra.scale(-1, symbols[-1])
+        images |= read_components(entry, where, scope, components, arrays)
+        rows = [_linear(images[i], column, scope.algebra) for i in range(len(symbols))]
+        matrix = [row for row in rows if row is not None]
+        if len(matrix) < len(rows):
+            raise InputError(f"{where[:-1]}: the map must be linear in the state, with constants")
+        if not _is_involution(matrix):
+            raise InputError(f"{where[:-1]}: applied twice, the map must give the state back")
+        matrices.append(tuple(matrix))
+    return tuple(matrices)
+
+
+def _read_periods(
+    table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
+) -> dict[int, Number]:
+    components, _, arrays, clock = state
+    where = f"{source}, [periodic]"
+    entries = _table(table, "periodic", source)
+    periods: dict[int, Number] = {}
+    if clock is not None:
+        if clock.name in entries:
+            raise InputError(
+                f"{where} {clock.name}: the period of equations in time is given by the key "
+                "'period', outside of this table"
+            )
+        for name, text in entries.items():
+            refuse_time(text, clock.name, f"{where} {name}")
+        if clock.period is not None:
+            periods[len(components) - 1] = clock.period
+    for i, period in read_components(entries, where, scope, components, arrays).items():
+        if isinstance(period, Expression) or period < 0:
+            raise InputError(
+                f"{where} {components[i]}: a period is a positive number, or 0 for a component of "
+                f"an array that is no angle, not {_shown(period)}"
+            )
+        if period:
+            periods[i] = period
+    return periods
+
+
+def _linear(
+    value: Value, column: Mapping[Symbol, int], algebra: Algebra
+) -> dict[int, Number] | None:
+    """Coefficients of a linear function by the number of the component, None for any other."""
+    row: dict[int, Number] = {}
+    stack: list[tuple[Value, Number]] = [(value, 1)]
+    while stack:
+        part, factor = stack.pop()
+        match part:
+            case Symbol():
+                row[column[part]] = tidy(row.get(column[part], 0) + factor)
+            case Sum(constant=0, terms=terms):
+                algebra.spend(len(terms))
+                stack.extend((term, tidy(factor * c)) for term, c in terms)
+            case int(0):
+                pass
+            case _:
+                return None
+    return {j: c for j, c in row.items() if c}
+
+
+def _is_involution(matrix: Sequence[Mapping[int, Number]]) -> bool:
+    """Whether a matrix is its own inverse, but for the rounding of irrational numbers."""
+    for i, row in enumerate(matrix):
+        square: dict[int, Number] = {i: -1}
+        for j, c in row.items():
+            for k, d in matrix[j].items():
+                square[k] = square.get(k, 0) + c * d
+        if any(size(entry) > _ROUNDING for entry in square.values()):
+            return False
+    return True
