@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vpintegrator.dynamics.evaluation import vectorised
+from vpintegrator.dynamics.expressions import vectorised
 
 import vpintegrator as vp
 from vpintegrator.catalogue import system_summaries
