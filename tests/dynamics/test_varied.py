@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vpintegrator.dynamics.expressions import vectorised
 
 import vpintegrator as vp
 from vpintegrator.catalogue import system_summaries
+from vpintegrator.dynamics.expressions import vectorised
 
 POWER = """
 state = ["q", "p"]
