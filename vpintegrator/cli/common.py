@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -220,6 +220,14 @@ def say_title(text: str) -> None:
 def say(heading: str, text: str, style: str | None = None) -> None:
     """Print a line of what is known under a title."""
     console().print(f"  {heading:<15}{text}", soft_wrap=True, style=style)
+
+
+def say_all(lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines with their headings; one that is that of the line before is left out."""
+    before = ""
+    for heading, text in lines:
+        say("" if heading == before else heading, text)
+        before = heading
 
 
 def progress_bar(*columns: Any) -> AbstractContextManager[Progress]:
