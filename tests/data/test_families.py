@@ -248,12 +248,6 @@ def test_relative_noise_is_that_of_the_family(tmp_path):
     np.testing.assert_array_equal(dataset.states("test"), exact.states("test"))
 
 
-def test_trajectories_of_different_steps_are_stacked_by_difficulty(monkeypatch):
-    monkeypatch.setattr("vpintegrator.data.generation.stacks.stack_size", lambda _: 8)
-    vary = {"step": {"low": 0.001, "high": 1, "log": True}}
-    assert Plan.of(load_recipe("pendulum", count=40, steps=5, vary=vary)).uneven
-
-
 def test_a_recipe_travels_between_processes():
     recipe = load_recipe("rigid-body", vary=VARY)
     assert recipe.varied is not None

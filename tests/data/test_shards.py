@@ -21,7 +21,7 @@ from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import fingerprint
 from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shards import Shards
-from vpintegrator.data.generation.stacks import integrate, rates, stack_size
+from vpintegrator.data.generation.stacks import stack_size
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 from vpintegrator.runtime.workers import versions
@@ -29,17 +29,6 @@ from vpintegrator.runtime.workers import versions
 # an implicit method has stacks of one, so that few trajectories make several shards
 SMALL = {"method": "LSODA", "count": 200, "steps": 5, "rtol": 1e-8, "atol": 1e-8}
 ARGUMENTS = "rigid-body --method LSODA --count 200 --steps 5 --rtol 1e-8 --atol 1e-8 -o a.h5"
-KEPLER = """
-state = { q = 2, p = 2 }
-hamiltonian = "(p[0]**2 + p[1]**2)/2 - 1/sqrt(q[0]**2 + q[1]**2)"
-[initial_conditions]
-distribution = "uniform"
-low = [1, 0, 0, 0.2]
-high = [1, 0, 0, 1]
-[defaults]
-step = 0.5
-steps = 6
-"""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +57,7 @@ def test_the_plan_keeps_stacks_whole():
     assert plan.rows % stack_size(recipe) == 0
     parts = list(plan)
     assert [number for number, _ in parts] == list(range(plan.shards))
-    assert plan.shards > 2 and not plan.uneven
+    assert plan.shards > 2
     assert np.array_equal(plan.initial, recipe.initial_states())
     assert np.array_equal(np.concatenate([plan.initial[rows] for _, rows in parts]), plan.initial)
     long = load_recipe("rigid-body", count=30, steps=10**6)
@@ -356,26 +345,6 @@ def test_a_full_disk_can_be_resumed(whole, tmp_path, monkeypatch):
     )
     assert seen[0] == (0, 1200) and seen[-1] == (1200, 1200)
     assert (tmp_path / "a.h5").read_bytes() == whole.path.read_bytes()
-
-
-def test_sorting_by_difficulty_keeps_the_order(monkeypatch):
-    recipe = load_recipe(KEPLER, count=40)
-    initial = recipe.initial_states()
-    conditions = recipe.conditions()
-    found = rates(recipe, initial, conditions)
-    assert (
-        np.corrcoef(np.argsort(np.argsort(-initial[:, 3])), np.argsort(np.argsort(found)))[0, 1]
-        > 0.95
-    )  # the slower it starts, the closer it comes to the centre
-    monkeypatch.setattr("vpintegrator.data.generation.stacks.stack_size", lambda _: 8)
-    assert Plan.of(recipe).uneven
-    assert not Plan.of(load_recipe("pendulum", count=40)).uneven
-    plain, by_difficulty = (
-        integrate(recipe, initial, conditions, uneven) for uneven in (False, True)
-    )
-    np.testing.assert_allclose(by_difficulty, plain, rtol=1e-8, atol=1e-9)
-    assert not np.array_equal(by_difficulty, plain)
-    assert np.array_equal(by_difficulty[:, 0], initial)
 
 
 def test_a_recipe_travels_between_processes():

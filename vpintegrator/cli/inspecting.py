@@ -132,9 +132,8 @@ def _of_origin(dataset: Dataset) -> Lines:
         yield from (("units", units), *told, *told_of_equations(recipe))
     else:
         yield "seed", str(dataset.seed)
-        known = [
-            f"{key} {_short(attributes[key])}" for key in ("rtol", "atol") if key in attributes
-        ]
+        tolerances = [key for key in ("rtol", "atol") if key in attributes]
+        known = [f"{key} {_short(attributes[key])}" for key in tolerances]
         solver = "none: iterated by formula" if dataset.system.is_discrete else "not known"
         yield "solver", ", ".join([_short(attributes.get("solver", solver)), *known])
     if "estimated_error" in accuracy:

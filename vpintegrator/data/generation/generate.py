@@ -131,7 +131,7 @@ def generate(
 
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
-        states = integrate(recipe, plan.initial, plan.conditions, plan.uneven, advance)
+        states = integrate(recipe, plan.initial, plan.conditions, advance)
         seen = recipe.observe(states, 0, noise)
         groups = {group: seen[part] for group, part in recipe.parts().items()}
         accuracy = measure_accuracy(recipe, states, plan.conditions).summary()
@@ -183,7 +183,6 @@ def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
             first=rows.start,
             initial=plan.initial[rows],
             conditions=plan.conditions[rows],
-            uneven=plan.uneven,
             noise=noise,
             versions=versions(),
             reuse=reuse,

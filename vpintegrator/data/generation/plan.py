@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.data.generation.stacks import MEMORY, is_uneven, stack_size
+from vpintegrator.data.generation.stacks import MEMORY, stack_size
 from vpintegrator.data.recipe import Recipe
 
 _STACKS = 64  # in a shard at most, so that slow integrations are saved often
@@ -28,14 +28,11 @@ class Plan:
         Step and parameters that vary, (trajectory, name).
     rows
         Trajectories of a shard.
-    uneven
-        Whether they are sorted by difficulty before they are stacked.
     """
 
     initial: np.ndarray
     conditions: np.ndarray
     rows: int
-    uneven: bool
 
     @classmethod
     def of(cls, recipe: Recipe) -> Plan:
@@ -44,8 +41,7 @@ class Plan:
         stack = stack_size(recipe)
         trajectory = 8 * recipe.system.dim * (recipe.steps + 1)
         stacks = min(max(MEMORY // (stack * trajectory), 1), _STACKS)
-        uneven = is_uneven(recipe, initial, conditions)
-        return cls(initial, conditions, stack * stacks, uneven)
+        return cls(initial, conditions, stack * stacks)
 
     @property
     def shards(self) -> int:

@@ -46,8 +46,6 @@ class Task:
         Initial states, (trajectory, dim).
     conditions
         Step and parameters that vary, (trajectory, name).
-    uneven
-        Whether to sort the trajectories by difficulty.
     noise
         Standard deviation of the observation's noise, (dim,).
     versions
@@ -63,7 +61,6 @@ class Task:
     first: int
     initial: np.ndarray
     conditions: np.ndarray
-    uneven: bool
     noise: np.ndarray
     versions: dict[str, str]
     reuse: bool
@@ -120,7 +117,7 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     if task.reuse and (found := find_shard(task)):
         return found
     recipe, count = task.recipe, len(task.initial)
-    states = integrate(recipe, task.initial, task.conditions, task.uneven, progress)
+    states = integrate(recipe, task.initial, task.conditions, progress)
     accuracy = measure_accuracy(recipe, states, task.conditions)
     seen = recipe.observe(states, task.first, task.noise)
     times = recipe.times
