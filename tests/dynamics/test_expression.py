@@ -2,14 +2,19 @@
 
 import math
 
+import numpy as np
 import pytest
 import sympy
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.dynamics.expressions import Algebra, Scope, parse, vectorised
+import vpintegrator as vp
+from vpintegrator.dynamics.expressions import Algebra, Scope, functions, parse, vectorised
 from vpintegrator.dynamics.expressions.symbolic import to_sympy
+from vpintegrator.dynamics.typeset import equations_latex
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import METHODS, CompiledMethod
 
 x, y = sympy.symbols("x y", real=True)
 q = sympy.symbols("q_0:4", real=True)
@@ -141,3 +146,26 @@ def test_refusals_without_a_column():
     for text in ("", "(" * 500 + "x" + ")" * 500, "x" * 30_000, "sqrt(-1)*x", None, [1], True):
         with pytest.raises(InputError, match=r"^my.toml, \[vector_field\] x"):
             formula(text)
+
+
+def test_a_new_function_is_one_entry_of_the_table(monkeypatch):
+    """Parsing, derivatives, NumPy, PyTorch, many digits, LaTeX and machine code read the entry."""
+    entries = {
+        "cosh": functions._of_one("cosh", lambda a, x, f: a.call("sinh", x), parity=1),
+        "sinh": functions._of_one("sinh", lambda a, x, f: a.call("cosh", x), parity=-1),
+    }
+    for name, entry in entries.items():
+        monkeypatch.setitem(functions.FUNCTIONS, name, entry)
+    system = vp.load_system(
+        'state = ["q", "p"]\nhamiltonian = "p**2/2 + cosh(q)"\n'
+        '[[reversing_symmetry]]\nq = "-q"\np = "p"\n'
+    )
+    z = np.random.default_rng(0).normal(size=(20, 2))
+    np.testing.assert_allclose(system.vector_field(z)[:, 1], -np.sinh(z[:, 0]), rtol=1e-14)
+    found = system.jacobian(torch.tensor(z))[:, 1, 0].numpy()
+    np.testing.assert_allclose(found, -np.cosh(z[:, 0]), rtol=1e-14)
+    assert r"\sinh{\left(q \right)}" in equations_latex(system)
+    assert system.hamiltonian_formula == "(0.5*z[1]**2 + cosh(z[0]))"
+    method = METHODS["rk4"]
+    machine = CompiledMethod(method, system, z, 0.1).start(z, 0.1).advance(3)
+    np.testing.assert_allclose(machine, method.start(system, z, 0.1).advance(3), atol=1e-13)

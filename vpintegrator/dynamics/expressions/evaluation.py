@@ -50,10 +50,9 @@ def vectorised(
     names = {symbol: f"component_{i}" for i, symbol in enumerate(symbols)}
     used = {node.function: None for node in nodes if isinstance(node, Call)}
     functions = {function: f"function_{i}" for i, function in enumerate(used)}
-    source = PythonSource(expressions, nodes, names, functions)
-    lines, values = source.lines_and_values()
-    text = [f"def computed({', '.join(names.values())}):", *lines]
-    text.append(f"    return [{', '.join(values)}]")
+    source = PythonSource(functions)
+    lines = source.lines(fold(expressions, names, source, nodes))
+    text = [f"def computed({', '.join(names.values())}):", *(f"    {line}" for line in lines)]
     implementation = arithmetic(library).implementation
     space: dict[str, Any] = {name: implementation(f) for f, name in functions.items()}
     space |= {"__builtins__": {}, "sqrt": implementation(SQRT)}
