@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.program import Program, scalar_function
+from vpintegrator.dynamics.expressions.bessel import ORDERS
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace
@@ -87,7 +88,12 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
 def kernel(real: str, narrow: bool, abreast: int = 0) -> str:
     """Return the beginning of every source."""
     defines = ["#define NARROW"] * narrow + [f"#define ABREAST {abreast}"] * bool(abreast)
-    return "\n".join([f"typedef {real} real;", *defines, header("kernel.h")])
+    return "\n".join([f"typedef {real} real;", bessel_orders(), *defines, header("kernel.h")])
+
+
+def bessel_orders() -> str:
+    """Return a macro that applies another one to the order of each Bessel function."""
+    return f"#define BESSEL_ORDERS(F) {' '.join(f'F({order})' for order in ORDERS.values())}"
 
 
 def header(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -236,7 +235,7 @@ class ImplicitMap(nn.Module):
         residual = _oriented(self, backward)
         image: torch.Tensor = _Value.apply(self, backward, z, *c)
         for _ in range(order.bit_length()):
-            matrix = _derivative(functools.partial(_at_state, residual, z, c), image)
+            (matrix,) = jacobians(lambda y: residual(z, y, c), image)
             defect = residual(z, image, c).unsqueeze(-1)
             image = image - torch.linalg.solve(matrix, defect).squeeze(-1)
         return image
@@ -310,7 +309,7 @@ class _Solve(torch.autograd.Function):
         *given, image = ctx.saved_tensors
         z, *c = given
         residual = _oriented(ctx.of, ctx.back)
-        matrix = _derivative(lambda y: residual(z, y, tuple(c)), image)
+        (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)
         weight = torch.linalg.solve(matrix.mT, gradient.unsqueeze(-1)).squeeze(-1)
         _, pull = torch.func.vjp(lambda z, *c: residual(z, image, c), *given)  # type: ignore[misc]
         return None, None, *(-part for part in pull(weight))
@@ -324,7 +323,7 @@ class _Solve(torch.autograd.Function):
             torch.zeros_like(value) if tangent is None else tangent
             for value, tangent in zip(given, tangents, strict=True)
         )
-        matrix = _derivative(lambda y: residual(z, y, tuple(c)), image)
+        (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)
         _, change = torch.func.jvp(lambda z, *c: residual(z, image, c), tuple(given), moved)  # type: ignore[misc]
         return -torch.linalg.solve(matrix, change.unsqueeze(-1)).squeeze(-1)
 
@@ -341,23 +340,19 @@ class _Value(_Solve):
         return torch.zeros_like(ctx.saved_tensors[-1])
 
 
-def _at_state(
-    residual: Callable[..., torch.Tensor],
-    z: torch.Tensor,
-    c: tuple[torch.Tensor, ...],
-    image: torch.Tensor,
-) -> torch.Tensor:
-    return residual(z, image, c)
-
-
 def _oriented(of: ImplicitMap, backward: bool) -> Callable[..., torch.Tensor]:
     if backward:
         return lambda image, z, c: of.residual(z, image, c)
     return of.residual
 
 
-def _derivative(function: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor) -> torch.Tensor:
-    """Return Jacobians (..., n, n) of a function of states (..., n), state by state."""
-    directions = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
-    columns = [torch.func.jvp(function, (y,), (e.expand_as(y),))[1] for e in directions]
-    return torch.stack(columns, -1)
+def jacobians(function: Callable[..., torch.Tensor], *states: torch.Tensor) -> list[torch.Tensor]:
+    """Return Jacobians (..., n, n) of a function of states (..., n) by each of them.
+
+    The function treats each state by itself. Rows by reverse derivatives take a tenth of the time
+    of columns by forward ones.
+    """
+    value, pull = torch.func.vjp(function, *states)  # type: ignore[misc]
+    directions = torch.eye(value.shape[-1], dtype=value.dtype, device=value.device)
+    rows = [pull(e.expand_as(value)) for e in directions]
+    return [torch.stack(each, -2) for each in zip(*rows, strict=True)]

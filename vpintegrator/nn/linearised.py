@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from vpintegrator.nn.implicit import ImplicitMap
+from vpintegrator.nn.implicit import jacobians
 from vpintegrator.nn.reversible import Reversible
 
 
@@ -51,7 +51,7 @@ def linearised(
         given = layer.outer(z, back)
         found = layer.solve(given, c, back)
         old, new = (found, given) if back else (given, found)
-        by_old, by_new = _by_states(layer, old, new, c)
+        by_old, by_new = jacobians(lambda a, b: layer.residual(a, b, c), old, new)
         matrix = z.new_zeros(len(z), n, count + n)
         if coefficients:
             rows = layer.equations(old, new)[0]
@@ -60,17 +60,3 @@ def linearised(
         D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
         z = layer.outer(found, back)
     return z, D
-
-
-def _by_states(
-    layer: ImplicitMap, old: torch.Tensor, new: torch.Tensor, c: tuple[torch.Tensor, ...]
-) -> list[torch.Tensor]:
-    """Return Jacobians (state, dim, dim) of the residual by states and images, row by row."""
-    with torch.enable_grad():  # forward derivatives take ten times as long
-        both = [old.detach().requires_grad_(), new.detach().requires_grad_()]
-        parts = layer.residual(both[0], both[1], c).sum(0)
-        rows = [
-            torch.autograd.grad(part, both, retain_graph=True, materialize_grads=True)
-            for part in parts
-        ]
-    return [torch.stack(each, 1) for each in zip(*rows, strict=True)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.adjoint_source import differentiated
 from vpintegrator.compiled.program import Program, scalar_function
-from vpintegrator.compiled.source import header
+from vpintegrator.compiled.source import bessel_orders, header
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.scalar_graph import ScalarGraph
@@ -186,6 +186,7 @@ def prelude(real: str, short: bool, constants: int = 0, functions: int = 0) -> s
     return "\n".join(
         [
             f"typedef {real} real;",
+            bessel_orders(),
             f"#define PART static __device__ {part} void",
             f'#define UNROLLED _Pragma("{unrolled}")',
             *([f"#define BANK {constants}"] if _has_bank(real, constants) else []),
