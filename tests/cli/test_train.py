@@ -27,6 +27,7 @@ from vpintegrator.nn import Composition
 from vpintegrator.storage.lock_file import claim
 from vpintegrator.training import History, relative_error
 from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.search import couplings
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -477,8 +478,8 @@ def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypa
         found.ended = found.history.stopped_by = "interrupt"
         return found
 
-    search = vpintegrator.training.find_functions
-    monkeypatch.setattr(vpintegrator.training, "find_functions", interrupted)
+    search = couplings.find_couplings
+    monkeypatch.setattr(couplings, "find_couplings", interrupted)
     result = run(main, body, "--model", "vpff", "--epochs", "120")
     assert result.exit_code == 0, result.output
     assert "interrupted; the best model so far is kept" in result.output
@@ -489,8 +490,8 @@ def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypa
 @pytest.mark.parametrize(
     ("place", "call"),
     [
-        ("training.search.larger_ones", 1),
-        ("training.search.doubt", 1),
+        ("training.search.couplings.larger_ones", 1),
+        ("training.search.couplings.doubt", 1),
         ("cli.training_report.announce", 1),
         ("training.trainer.compile_for_training", 2),
         ("training.trainer.compile_for_training", -1),

@@ -19,8 +19,9 @@ from vpintegrator.storage.files import check_output, safe_name
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
-    from vpintegrator.training import Budget, Found, History
+    from vpintegrator.training import Files, Found, History
     from vpintegrator.training.search.cheapest import Cheapest
+    from vpintegrator.training.search.options import SearchOptions
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
@@ -35,11 +36,8 @@ _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
 _PATIENCE = 300  # epochs of the training that follows
-_NOT_BESIDE_FASTEST = ("start", "target", "epochs", "resume", "adaptive", "orbits")
-_OF_THE_END = ("checkpoint_seconds", "log", "restarts", "seconds", "epochs", "target", "patience")
 
 Make = Callable[[dict[str, Any]], "Integrator"]
-Show = Callable[["History"], None]
 
 
 @dataclass
@@ -71,8 +69,8 @@ class Candidate:
         Error below which the cheapest model is taken.
     cheapest
         All models that the search for the cheapest model compared.
-    refine
-        Whether generating functions are refined by orbits where states have noise.
+    found
+        Result of the search, if there was one.
     reversible
         Whether reversing symmetries are built in, for models that learn in context.
     """
@@ -89,7 +87,7 @@ class Candidate:
     reasons: list[str] = field(default_factory=list)
     fastest: float | None = None
     cheapest: Cheapest | None = None
-    refine: bool = True
+    found: Found | None = None
     reversible: bool | None = None
 
     def path(self, data: Dataset) -> Path:
@@ -104,36 +102,31 @@ class Candidate:
     def _path_of(self, data: Dataset, name: str) -> Path:
         return Path(f"{safe_name(data.system.name)}-{name}.safetensors")
 
-    def choose(
-        self, training: dict[str, Any], checkpoint: Path | None, refine: bool = True
-    ) -> None:
+    def choose(self, options: SearchOptions, checkpoint: Path | None) -> None:
         """Choose functions, degree and depth, if nothing is to be searched for.
 
         Parameters
         ----------
-        training
+        options
             Options of the training.
         checkpoint
             Checkpoint to resume, with the functions that it contains.
-        refine
-            Whether generating functions of noisy states are refined.
 
         Raises
         ------
         InputError
             If a search is asked for where there can be none, or the checkpoint cannot be read.
         """
-        self.refine = refine
         if self.make is not None:
             self.arguments, searching = chosen_functions(
-                self.architecture, self.arguments, training, self.dtype, checkpoint, self.make
+                self.architecture, self.arguments, options, self.dtype, checkpoint, self.make
             )
             if _has_free_width(self.architecture, self.arguments):
-                self._choose_width(training, checkpoint)
+                self._choose_width(options, checkpoint)
             if (size := _SEARCHED.get(self.architecture.name)) is not None:
                 searching = size not in self.arguments and checkpoint is None
                 searching |= self.architecture.name == "ict"  # a search of one degree
-            if training["epochs"] is not None or checkpoint is not None or not searching:
+            if options.budget.epochs is not None or checkpoint is not None or not searching:
                 self.solved = self.composed = None
             if self.fastest is not None and not searching:
                 raise InputError(
@@ -146,7 +139,7 @@ class Candidate:
             if self.network is not None and checkpoint is not None:
                 _rest_as_before(self.network, checkpoint)
 
-    def _choose_width(self, training: dict[str, Any], checkpoint: Path | None) -> None:
+    def _choose_width(self, options: SearchOptions, checkpoint: Path | None) -> None:
         """Choose the greatest width that the budget allows, or take the width of the checkpoint."""
         from vpintegrator.training.history import DEFAULT_SECONDS
         from vpintegrator.training.search.sizes import widest
@@ -156,14 +149,16 @@ class Candidate:
         if checkpoint is not None:
             self.arguments = _stored(checkpoint, ("width",)) | given
             return
-        seconds = _budget(training).seconds or DEFAULT_SECONDS
+        seconds = options.budget.seconds or DEFAULT_SECONDS
         width = widest(lambda more: make(given | more), make(given).dim, seconds)
         if width is not None:
             self.arguments = given | {"width": width}
             self.reasons = [f"width {width} was chosen: {seconds:g} s suffice for its parameters"]
 
-    def announce(self, data: Dataset) -> None:
-        """Say what is trained."""
+    def announce(self, data: Dataset, missing: Path | None = None) -> None:
+        """Say what is trained, and that a checkpoint to resume is missing, if one is."""
+        if missing is not None:
+            _tell(f"nothing was recorded in {missing}: training begins anew")
         name = self.architecture.name
         if self.network is None and name in _SEARCHED:
             size = _SEARCHED[name]
@@ -175,193 +170,187 @@ class Candidate:
         else:
             training_report.announce(self.network, data)
 
-    def train(
-        self, data: Dataset, training: dict[str, Any], files: dict[str, Any], show: Show | None
-    ) -> tuple[Integrator, History]:
-        """Train the model, after a search if it is not known, and return it with its history."""
+    @property
+    def trained(self) -> Integrator:
+        """The model that training ended with."""
+        assert self.network is not None
+        return self.network
+
+    def search(self, data: Dataset, options: SearchOptions) -> None:
+        """Search for the model, if it is not known."""
+        if self.network is not None:
+            return
+        budget = options.budget.or_default()
+        self.found = self._searched(data, replace(options, budget=budget, tell=_tell))
+        self.network, self.cheapest = self.found.model, self.found.cheapest
+        self.network.metadata["search"] = json.dumps(self.found.tried)
+
+    def _searched(self, data: Dataset, options: SearchOptions) -> Found:
+        from vpintegrator.training import find_in_context
+        from vpintegrator.training.search.couplings import find_couplings
+        from vpintegrator.training.search.degrees import find_degree
+        from vpintegrator.training.search.models import search
+        from vpintegrator.training.search.proposals import SearchTask
+        from vpintegrator.training.search.stages import find_stages
+        from vpintegrator.training.training_data import TrainingData
+
+        make, arguments, name = self.make, self.arguments, self.architecture.name
+        assert make is not None
+
+        def made(more: dict[str, Any]) -> Integrator:
+            return make(arguments | more)
+
+        if name == "ict":
+            sizes = {n: arguments[n] for n in _OF_CONTEXT if n in arguments}
+            return find_in_context(
+                data,
+                options.budget,
+                reversible=self.reversible,
+                seed=options.method.seed,
+                tell=options.tell,
+                progress=options.progress,
+                **sizes,
+            )
+        known = TrainingData.of(data)
+        if name == "split":
+            return find_stages(made, known, options)
+        if name in _SEARCHED:
+            return find_degree(made, known, options)
+        given = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
+        options = replace(options, sizes=given)
+        if not self.solved and not self.composed and self.fastest is None:
+            return find_couplings(made, known, options)
+        return search(SearchTask(known, options, self.solved, self.composed, made, self.fastest))
+
+    def train(self, data: Dataset, options: SearchOptions, files: Files) -> History:
+        """Train the model, and write it; a search may have left nothing to train."""
         from vpintegrator.training import train
 
-        if self.network is None:
-            found = self._found(data, training, show)
-            searched = found.model
-            history = self._train_found(found, data, training, files, show)
-            self.cheapest = found.cheapest
-            if self.cheapest is not None and found.model is searched and not found.complete:
-                self.cheapest = self.cheapest.trained(history.best_validation_error)
-            return found.model, history
-        options = training | files | {"normalise": self.normalise, "progress": show or False}
-        history = train(self.network, data, **options)
-        if history.stopped_by == "solved" and self.refine:
-            history = self._refined(self.network, data, history, training, files)
-        return self.network, history
+        network, found = self.trained, self.found
+        if found is not None and found.complete:
+            training_report.announce(network, data)
+            return self._write(found, data, files)
+        before = network.metadata.get("training")
+        try:
+            if found is not None:
+                training_report.announce(network, data)
+                if found.ended == "interrupt":
+                    return self._leave(found, data, files)
+                options = _after_search(found, options)
+            history = train(
+                network,
+                data,
+                method=options.method,
+                budget=options.budget,
+                objective=options.objective,
+                execution=options.execution,
+                files=files,
+                normalise=self.normalise,
+                progress=options.progress or False,
+            )
+        except KeyboardInterrupt:
+            if found is None or network.metadata["training"] != before:  # the model was written
+                raise
+            return self._leave(found, data, files)
+        if found is not None:
+            return self._compared(found, history, data, files)
+        if history.stopped_by == "solved" and options.refine:
+            history = self._refined(data, history, options, files)
+        return history
+
+    def _compared(self, found: Found, history: History, data: Dataset, files: Files) -> History:
+        """Keep the model that was trained after a search, or its rival if that errs less."""
+        error = history.best_validation_error
+        if _is_better(found.rival, error):
+            history = self._take_rival(found, error, data, files)
+            if self.written != files.output and files.output is not None:
+                Path(files.output).unlink(missing_ok=True)  # it holds the couplings
+        elif not math.isfinite(error):
+            return self._leave(found, data, files)
+        elif self.cheapest is not None:
+            self.cheapest = self.cheapest.trained(error)
+        return history
+
+    def _leave(self, found: Found, data: Dataset, files: Files) -> History:
+        """Write the model of a search as it is, where an interrupt leaves no time."""
+        from vpintegrator.training.output import save_somewhere
+
+        if _is_better(found.rival, found.error):
+            history = self._take_rival(found, found.error, data, files)
+            return replace(history, stopped_by="interrupt")
+        if math.isfinite(found.error) and files.output is not None:
+            save_somewhere(found.model, files.output, files.overwrite)
+        if found.history.warning:
+            warnings.warn(found.history.warning, stacklevel=2)
+        return replace(found.history, stopped_by="interrupt")
 
     def _refined(
-        self,
-        network: Integrator,
-        data: Dataset,
-        history: History,
-        training: dict[str, Any],
-        files: dict[str, Any],
+        self, data: Dataset, history: History, options: SearchOptions, files: Files
     ) -> History:
         """Refine a solved model by orbits where states have noise, and write it again."""
         from vpintegrator.models import save
         from vpintegrator.training.refinement import is_noisy, refine
         from vpintegrator.training.training_data import TrainingData
 
-        known = TrainingData.of(data)
-        if not is_noisy(known, history.best_validation_error):
+        network, known = self.trained, TrainingData.of(data)
+        if not is_noisy(known, history.best_validation_error) or files.output is None:
             return history
         try:
-            found = refine(network, known, _budget(training).seconds)
+            found = refine(network, known, options.budget.or_default().seconds)
         except (InputError, KeyboardInterrupt):  # no validation orbits; the model is written
             return history
-        console().print(f"  {found.words}", soft_wrap=True)
-        save(network, files["output"], overwrite=True)
+        _tell(found.words)
+        save(network, files.output, overwrite=True)
         told = json.loads(network.metadata["training"])
         errors = {name: told[name] for name in ("best_validation_error", "test_error")}
         return replace(history, **errors)
 
-    def _train_found(
-        self,
-        found: Found,
-        data: Dataset,
-        training: dict[str, Any],
-        files: dict[str, Any],
-        show: Show | None,
-    ) -> History:
-        """Train what a search found; write it as it is where an interrupt leaves no time."""
-        from vpintegrator.training import train
-        from vpintegrator.training.output import save_somewhere
-
-        network, budget = found.model, _budget(training)
-        if found.complete:
-            training_report.announce(network, data)
-            self._write(found, data, files)
-            return found.history
-        searched, left = network.metadata["training"], found.left(budget)
-        training = training | {
-            "seconds": left.seconds,
-            "epochs": left.epochs,
-            "patience": training["patience"] or _PATIENCE,
-            "batch": training["batch"] or found.history.windows or None,
-        }
-        show = _shown_from(budget.share(found.epochs, found.seconds), show)
-        try:
-            training_report.announce(network, data)
-            if found.ended != "interrupt":
-                history = train(network, data, **training, **files, progress=show or False)
-                if _is_better(found.rival, history.best_validation_error):
-                    error = history.best_validation_error
-                    history = self._take_rival(found, error, data, files)
-                    if self.written != files["output"]:  # the default file holds the couplings
-                        files["output"].unlink(missing_ok=True)
-                    return history
-                if math.isfinite(history.best_validation_error):
-                    return history
-        except KeyboardInterrupt:
-            if network.metadata["training"] != searched:  # it came when the model was written
-                raise
-        if _is_better(found.rival, found.error):
-            history = self._take_rival(found, found.error, data, files)
-            return replace(history, stopped_by="interrupt")
-        if math.isfinite(found.error):
-            save_somewhere(network, files["output"], files["overwrite"])
-        if found.history.warning:
-            warnings.warn(found.history.warning, stacklevel=2)
-        return replace(found.history, stopped_by="interrupt")
-
-    def _take_rival(
-        self, found: Found, error: float, data: Dataset, files: dict[str, Any]
-    ) -> History:
+    def _take_rival(self, found: Found, error: float, data: Dataset, files: Files) -> History:
         """Write the model that errs less than the couplings that were trained."""
         rival = found.rival
         assert rival is not None
         what = "splitting" if rival.model.name == "split" else "generating function"
-        console().print(
-            f"  the {what} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}",
-            soft_wrap=True,
-        )
-        found.model = rival.model
-        self._write(rival, data, files | {"overwrite": True})
-        return rival.history
+        _tell(f"the {what} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}")
+        self.network = rival.model
+        return self._write(rival, data, replace(files, overwrite=True))
 
-    def _write(self, found: Found, data: Dataset, files: dict[str, Any]) -> None:
+    def _write(self, found: Found, data: Dataset, files: Files) -> History:
         """Write a model that nothing is left to train of, under a name that says what it is."""
         from vpintegrator.training.output import save_somewhere
 
         if found.history.warning:
             warnings.warn(found.history.warning, stacklevel=4)
-        path = files["output"]
+        path = files.output
+        assert path is not None
         if path == self.path(data):
             path = self._path_of(data, found.model.name)
-        save_somewhere(found.model, path, files["overwrite"])
-        self.written = path
-
-    def _found(self, data: Dataset, training: dict[str, Any], show: Show | None) -> Found:
-        """Search for a model and return the result; the model stores the candidates tried."""
-        from vpintegrator.training import (
-            find_functions,
-            find_generating_function,
-            find_in_context,
-            find_model,
-            find_splitting,
-        )
-
-        make, arguments, budget = self.make, self.arguments, _budget(training)
-        assert make is not None
-
-        def tell(line: str) -> None:
-            console().print(f"  {line}", soft_wrap=True, markup=False)
-
-        def made(more: dict[str, Any]) -> Integrator:
-            return make(arguments | more)
-
-        given = {name: value for name, value in training.items() if name not in _OF_THE_END}
-        given |= {"tell": tell, "progress": show}
-        if self.architecture.name in _SEARCHED:
-            given = {name: given[name] for name in ("tell", "progress", "seed")}
-            if self.architecture.name == "ict":
-                sizes = {n: arguments[n] for n in _OF_CONTEXT if n in arguments}
-                return find_in_context(data, budget, reversible=self.reversible, **sizes, **given)
-            if self.architecture.name == "split":
-                return find_splitting(made, data, budget, **given)
-            given["refine"] = self.refine
-            return find_generating_function(made, data, budget, **given)
-        given["sizes"] = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
-        if self.solved or self.composed or self.fastest is not None:
-            found = find_model(
-                self.solved,
-                made,
-                data,
-                budget,
-                composed=self.composed,
-                fastest=self.fastest,
-                **given,
-            )
-        else:
-            found = find_functions(made, data, budget, **given)
-        found.model.metadata["search"] = json.dumps(found.tried)
-        return found
+        save_somewhere(found.model, path, files.overwrite)
+        self.written = Path(path)
+        return found.history
 
 
-def checked_fastest(fastest: float, given: Sequence[str], model: str) -> float:
-    """Return the error of ``--fastest``, if no other option contradicts it.
+def _tell(line: str) -> None:
+    console().print(f"  {line}", soft_wrap=True, markup=False)
 
-    Raises
-    ------
-    InputError
-        If it is not positive, or something is.
-    """
-    from vpintegrator.arguments import positive
 
-    refused = [flag(name) for name in _NOT_BESIDE_FASTEST if name in given]
-    refused += ["--model"] if model != "auto" else []
-    if refused:
-        raise InputError(
-            "--fastest trains each model of --model auto until its error is small enough; leave "
-            f"out {', '.join(refused)}"
-        )
-    return positive("--fastest", fastest)
+def _after_search(found: Found, options: SearchOptions) -> SearchOptions:
+    """Return the options of the training that follows a search."""
+    budget, batch, show = options.budget.or_default(), options.method.batch, options.progress
+    left, used = found.left(budget), budget.share(found.epochs, found.seconds)
+
+    def shown(history: History) -> None:
+        share = history.share
+        history.share = used + (1 - used) * share
+        if show is not None:
+            show(history)
+        history.share = share
+
+    return replace(
+        options,
+        budget=replace(left, patience=left.patience or _PATIENCE),
+        method=replace(options.method, batch=batch or found.history.windows or None),
+        progress=None if show is None else shown,
+    )
 
 
 def _is_better(rival: Found | None, error: float) -> bool:
@@ -371,7 +360,7 @@ def _is_better(rival: Found | None, error: float) -> bool:
 def chosen_functions(
     architecture: type[Integrator],
     arguments: dict[str, Any],
-    training: dict[str, Any],
+    options: SearchOptions,
     dtype: str,
     checkpoint: Path | None,
     make: Make,
@@ -382,7 +371,7 @@ def chosen_functions(
     ----------
     arguments
         Arguments that the user gave.
-    training
+    options
         Options of the training.
     checkpoint
         Checkpoint to resume, with the functions that it contains.
@@ -398,14 +387,14 @@ def chosen_functions(
     if asked not in ("", "auto"):
         return arguments, False
     arguments = {name: value for name, value in arguments.items() if name != "functions"}
-    reason = _why_not(architecture, arguments, training, dtype)
+    reason = _why_not(architecture, arguments, options, dtype)
     if reason and asked:
         raise InputError(f"--functions auto: {reason}; name the functions")
     if reason:
         return arguments, False
     if checkpoint is not None:
         return _stored_sizes(checkpoint) | arguments, False
-    budget = _budget(training)
+    budget = options.budget
     if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
         from vpintegrator.training.search.sizes import smallest
 
@@ -416,7 +405,7 @@ def chosen_functions(
 
 
 def _why_not(
-    architecture: type[Integrator], arguments: dict[str, Any], training: dict[str, Any], dtype: str
+    architecture: type[Integrator], arguments: dict[str, Any], options: SearchOptions, dtype: str
 ) -> str:
     """Return the reason why no functions can be searched for; empty if they can."""
     from vpintegrator.training import processes
@@ -428,27 +417,13 @@ def _why_not(
     for name in ("width", "activation"):
         if name in arguments:
             return f"{flag(name)} is of neurons"
-    if training["optimizer"] not in ("auto", "levenberg-marquardt") or dtype != "float64":
+    if options.method.optimizer not in ("auto", "levenberg-marquardt") or dtype != "float64":
         return "polynomials are trained by Levenberg-Marquardt in float64"
-    if training["restarts"] > 1:
+    if options.method.restarts > 1:
         return "--restarts is for functions, degree and depth that are known"
     if processes.count() > 1:
         return "the search runs in one process"
     return ""
-
-
-def _shown_from(used: float, show: Show | None) -> Show | None:
-    """Return a display for the remaining training, after a share ``used`` of the whole."""
-    if show is None:
-        return None
-
-    def shown(history: History) -> None:
-        share = history.share
-        history.share = used + (1 - used) * share
-        show(history)
-        history.share = share
-
-    return shown
 
 
 def _has_free_width(architecture: type[Integrator], arguments: dict[str, Any]) -> bool:
@@ -478,9 +453,3 @@ def _rest_as_before(network: Integrator, checkpoint: Path) -> None:
 
     if stored_identity(checkpoint).get("fixed weights"):
         rest_attention(network)
-
-
-def _budget(training: dict[str, Any]) -> Budget:
-    from vpintegrator.training import Budget
-
-    return Budget(training["seconds"], training["epochs"], training["target"]).or_default()

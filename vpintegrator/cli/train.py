@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -14,11 +13,15 @@ from click.core import ParameterSource
 from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import (
     FLAGS,
-    flag,
     flags_of_models,
-    given_names,
     help_of_options,
-    read_options,
+)
+from vpintegrator.cli.candidates import (
+    MOST_COMPONENTS,
+    MOST_EXACT,
+    ModelOptions,
+    started,
+    untrained,
 )
 from vpintegrator.cli.common import (
     SETTINGS,
@@ -27,35 +30,27 @@ from vpintegrator.cli.common import (
     device_option,
     overwrite_option,
     plain_errors,
-    progress_bar,
     version_option,
 )
 from vpintegrator.cli.completion import models, offer
+from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, output_options, write_json
-from vpintegrator.cli.searching import Candidate, checked_fastest
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
 from vpintegrator.storage.files import check_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vpintegrator.data import Dataset
-    from vpintegrator.dynamics import System
-    from vpintegrator.models import Integrator
-    from vpintegrator.training import History, OrbitFit
-    from vpintegrator.training.progress import Show
+    from vpintegrator.training import Files
+    from vpintegrator.training.search.options import SearchOptions
 
+
+Group = TypeVar("Group")
 
 _ARGUMENTS = "vpintegrator.arguments"
-_MOST_COMPONENTS = 5  # moving components; polynomials of more have too many terms
-_MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of this size
-_FURTHER = 0.5  # of the budget of the training, spent in addition
-_LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
-_ABOUT_MODEL = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
 
 
 class _Command(click.Command):
@@ -105,7 +100,7 @@ class _Command(click.Command):
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
     "changes volumes. Of complete states auto first solves for a generating function, sgf or vpgf "
-    f"(at most {_MOST_COMPONENTS} moving components, {_MOST_EXACT} where the Hamiltonian is known, "
+    f"(at most {MOST_COMPONENTS} moving components, {MOST_EXACT} where the Hamiltonian is known, "
     "unless bodies are declared whose equations have exact parts), and trains splittings, split, "
     "where the equations are a sum of parts with exact flows. An explicit map, split, spff or "
     "vpff, is taken where its error is below 1e-14 or at most ten times as large as that of the "
@@ -279,7 +274,7 @@ def main(
     resume: bool,
     list_models: bool,
     verdict: bool,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
 
@@ -313,39 +308,40 @@ def main(
 
     terminate_as_interrupt()
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
-    _check_arguments(start, given, options)
-    data = _opened(dataset, system, options)
+    asked, options, files = _read(values, start, given)
+    data = _opened(dataset, system, asked)
     if adaptive is not None:
         from vpintegrator.training import AdaptiveData
 
         AdaptiveData(data)  # a mistake is told before the training
-    candidate = _started(start, options) if start else _untrained(data, options)
+    candidate = started(start) if start else untrained(data, asked, options)
     path = output or candidate.path(data)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     goes_on = resume and checkpoint.exists()
-    candidate.choose(options, checkpoint if goes_on else None, orbits is None)
+    options = replace(options, refine=orbits is None)
+    candidate.choose(options, checkpoint if goes_on else None)
     _check_files(path, checkpoint, overwrite or goes_on, resume)
     candidate.check_other_paths(data, overwrite or output is not None)
-    options["device"] = processes.start(options["device"])
+    device = processes.start(str(options.execution.device))
+    options = replace(options, execution=replace(options.execution, device=device))
     first = processes.rank() == 0
     if first:
-        candidate.announce(data)
-        if resume and not goes_on:
-            console().print(
-                f"  nothing was recorded in {checkpoint}: training begins anew", soft_wrap=True
-            )
+        candidate.announce(data, None if goes_on or not resume else checkpoint)
     before = _mark(path)
-    files = {"output": path, "overwrite": overwrite or goes_on}
-    files |= {"checkpoint": checkpoint, "resume": resume}
+    files = replace(
+        files, output=path, overwrite=overwrite or goes_on, checkpoint=checkpoint, resume=resume
+    )
     try:
         with training_bar(quiet=is_asked("quiet") or not first) as show:
-            network, history = candidate.train(data, options, files, show if first else None)
+            options = replace(options, progress=show if first else None)
+            candidate.search(data, options)
+            history = candidate.train(data, options, files)
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
-    path = candidate.written or path
+    path, network = candidate.written or path, candidate.trained
     nothing = not history.epochs and math.isinf(history.best_validation_error)
     if first and not nothing:
-        history = _trained_on(network, data, history, adaptive, orbits, options, path)
+        history = Further(adaptive, orbits).train(network, data, history, options, path)
         training_report.report(history, path, checkpoint)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, verdict)
@@ -361,220 +357,43 @@ def main(
         _leave_interrupted("not an epoch was done, so nothing is written")
 
 
-def _opened(path: Path, system: str | None, options: dict[str, Any]) -> Dataset:
+def _opened(path: Path, system: str | None, asked: ModelOptions) -> Dataset:
     """Open the dataset, with the Python function asked for."""
     from vpintegrator.cli.own_code import load_system_asked
     from vpintegrator.data import ExtendedDataset, open_dataset
 
     data = open_dataset(path, load_system_asked(system, {}) if system else None)
-    return ExtendedDataset(data) if data.is_family and options["model"] != "ict" else data
+    return ExtendedDataset(data) if data.is_family and asked.model != "ict" else data
 
 
-def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
-    """Return the architecture asked for, and remove its options from ``options``."""
-    from vpintegrator.models.untrained import build, suited
-
-    flags = {key: options.pop(key) for key in FLAGS}
-    name, extra, dtype = (options.pop(key) for key in ("model", "extra", "dtype"))
-    given, chart = given_names(flags, extra), _usable_chart(data, options.pop("chart"))
-    of_neurons = {"width", "activation"} & given.keys() or dtype != "float64"
-    of_neurons = of_neurons or options["optimizer"] not in ("auto", "levenberg-marquardt")
-    if not of_neurons and options["restarts"] == 1:
-        given = {"functions": "polynomial"} | given  # the functions to search for
-    taken = suited(data.system, given, chart) if name == "auto" else name
-    architecture = ARCHITECTURES.find(taken)
-    fixed = {key: options.pop(key) for key in ("reversible", "symmetries")}
-    fixed |= {"chart": chart, "seed": options["seed"], "dtype": dtype}
-
-    def make(arguments: dict[str, Any]) -> Integrator:
-        return build(data.system, name, **fixed, **arguments)
-
-    candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
-    candidate.fastest, candidate.reversible = options.pop("fastest"), fixed["reversible"]
-    if name == "auto" and not {*given} - {"functions"} and _is_plain(data, options, dtype):
-        if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
-            candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
-        if 2 <= _moving(data) <= _most(data.system, chart, candidate.composed):
-            candidate.solved = _generating_function(data, fixed)
-    return candidate
-
-
-def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
-    """Return the largest number of components for which generating functions are tried.
-
-    The number is small if no Hamiltonian is known, or if splittings of declared bodies cost less.
-    """
-    from vpintegrator.models.untrained import is_made
-
-    known = system if system.chart is None or chart is False else system.chart.system
-    if not known.is_canonical or not known.hamiltonian_formula:
-        return _MOST_COMPONENTS
-    splits = system.bodies is not None and composed is not None and is_made(composed, {"stages": 1})
-    return _MOST_COMPONENTS if splits else _MOST_EXACT
-
-
-def _moving(data: Dataset) -> int:
-    """Return the number of components without those for the parameters of a family."""
-    family = data.system.family
-    return data.dim - (0 if family is None else len(family.coefficients))
-
-
-def _is_plain(data: Dataset, options: dict[str, Any], dtype: str) -> bool:
-    """Whether what is asked for is a map of the states themselves, in double precision."""
-    system = data.system
-    plain = {"optimizer": "auto", "loss": "mean-square", "horizon": 1, "noise": 0.0}
-    return (
-        dtype == "float64"
-        and (system.is_measured or not data.is_observed)
-        and data.is_complete
-        and system.may_preserve_volume
-        and all(options[key] == value for key, value in plain.items())
-    )
-
-
-def _generating_function(data: Dataset, fixed: dict[str, Any]) -> Callable[..., Integrator]:
-    """Make the generating function that suits a system."""
-    from vpintegrator.models.untrained import build, suited
-
-    polynomials = {"functions": "polynomial"}  # in which the angles of a chart are periodic
-    name = "sgf" if suited(data.system, polynomials, fixed["chart"]) == "spff" else "vpgf"
-
-    def make(arguments: dict[str, Any]) -> Integrator:
-        return build(data.system, name, **fixed, **arguments)
-
-    return make
-
-
-def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
-    """Whether to use the system's chart: not by default where some states have no place in it."""
-    import numpy as np
-
-    if data.system.chart is None or asked is not None:
-        return asked
-    _, length, _ = data.shapes["train"]
-    states = data.states("train", slice(0, max(1, _LOOKED_AT // length)))
-    states = states.reshape(-1, data.dim)
-    with np.errstate(all="ignore"):
-        known = np.isfinite(data.system.chart(states[np.isfinite(states).all(1)])).all()
-    return None if known else False
-
-
-def _started(path: Path, options: dict[str, Any]) -> Candidate:
-    """Return a trained model to train further, with a record of its origin."""
-    from vpintegrator.models import load
-    from vpintegrator.models.growth import rest_attention
-    from vpintegrator.models.one_step import without_attention
-
-    for name in (*_ABOUT_MODEL, "extra", "fastest"):
-        del options[name]
-    model = load(path)
-    if model.name == "ict":
-        raise InputError("ict is trained in one go: leave out --start, and give more --seconds")
-    if without_attention(model) is not None:  # attention layers stay frozen
-        rest_attention(model)
-    for name in ("verdict", "fastest"):  # results of the model before the training
-        model.metadata.pop(name, None)
-    model.metadata["start"] = path.name
-    model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Candidate(type(model), network=model, normalise=False)
-
-
-def _trained_on(
-    network: Integrator,
-    data: Dataset,
-    history: History,
-    adaptive: int | None,
-    orbits: int | None,
-    options: dict[str, Any],
-    path: Path,
-) -> History:
-    """Train a model on by what is asked for beside; an interrupt leaves it as it was written."""
-    from vpintegrator.training.progress import training_bar
-
-    try:
-        if adaptive is not None and history.stopped_by != "interrupt":
-            with training_bar(quiet=is_asked("quiet")) as show:
-                history = _train_where_wrong(network, data, adaptive, options, path, show)
-        if orbits and history.stopped_by != "interrupt":
-            fit = _fit_orbits(network, data, orbits, options, path)
-            error, test_error = fit.validation_error, fit.test_error
-            history = replace(history, best_validation_error=error, test_error=test_error)
-    except KeyboardInterrupt:
-        return replace(history, stopped_by="interrupt")
-    return history
-
-
-def _train_where_wrong(
-    network: Integrator,
-    data: Dataset,
-    states: int,
-    options: dict[str, Any],
-    path: Path,
-    show: Show | None,
-) -> History:
-    """Train a trained model on with further states where it errs, and write it again."""
-    from vpintegrator.models import save
-    from vpintegrator.training import Budget, train_where_wrong
-
-    budget = Budget(options["seconds"], options["epochs"]).or_default().part(_FURTHER)
-    history = train_where_wrong(
-        network,
-        data,
-        states,
-        seconds=budget.seconds,
-        epochs=budget.epochs,
-        seed=options["seed"],
-        progress=show,
-    )
-    save(network, path, overwrite=True)
-    return history
-
-
-def _fit_orbits(
-    network: Integrator, data: Dataset, length: int, options: dict[str, Any], path: Path
-) -> OrbitFit:
-    """Fit a trained model to stretches of orbits, and write it again."""
-    from vpintegrator.models import save
-    from vpintegrator.training import Budget, fit_orbits
-
-    budget = Budget(options["seconds"], options["epochs"]).or_default().part(_FURTHER)
-    limits = {} if budget.epochs is None else {"epochs": budget.epochs}
-    with progress_bar() as bar:
-        task = bar.add_task("orbits", total=None)
-
-        def show(iteration: int, distance: float) -> None:
-            bar.update(task, description=f"orbits: {distance:.2g} after {iteration} iterations")
-
-        fit = fit_orbits(network, data, length, seconds=budget.seconds, progress=show, **limits)
-    save(network, path, overwrite=True)
-    train, validation = (errors[fit.best - 1] for errors in (fit.training, fit.validation))
-    console().print(
-        f"  fitted to {fit.stretches[0]:,} stretches of {fit.length} steps: observations lie "
-        f"{train:.2g} standard deviations off, {validation:.2g} in the validation group",
-        soft_wrap=True,
-    )
-    return fit
-
-
-def _check_arguments(start: Path | None, given: list[str], options: dict[str, Any]) -> None:
-    """Refuse what is wrong whatever the dataset is, before any file is opened."""
+def _read(
+    values: dict[str, Any], start: Path | None, given: list[str]
+) -> tuple[ModelOptions, SearchOptions, Files]:
+    """Return the options by what they are about; mistakes are told before any file is opened."""
     from vpintegrator.runtime.devices import check_device
     from vpintegrator.training import Budget, Execution, Files, Method, Objective
+    from vpintegrator.training.search.options import SearchOptions
 
-    refused = [flag(name) for name in _ABOUT_MODEL if name in given]
-    refused += [f"--option {entry}" for entry in options["extra"]]
-    if start is not None and refused:
-        raise InputError(
-            f"--start takes the model and its sizes from {start}; leave out {', '.join(refused)}"
-        )
-    if options["model"] != "auto":
-        architecture = ARCHITECTURES.find(options["model"])
-        read_options(architecture, {name: options[name] for name in FLAGS}, options["extra"])
-    if options["fastest"] is not None:
-        options["target"] = checked_fastest(options["fastest"], given, options["model"])
-    check_device(options["device"], "--device")
-    for group in (Method, Budget, Objective, Execution, Files):
-        group(**{f.name: options[f.name] for f in fields(group) if f.name in options})
+    flags = {name: values.pop(name) for name in FLAGS}
+    own = {f.name: values.pop(f.name) for f in fields(ModelOptions) if f.name in values}
+    asked = ModelOptions(**own, flags=flags)
+    asked.check(start, given)
+    check_device(values["device"], "--device")
+    if asked.fastest is not None:
+        values["target"] = asked.fastest
+    options = SearchOptions(
+        _group(Budget, values),
+        _group(Method, values),
+        _group(Objective, values),
+        _group(Execution, values),
+    )
+    return asked, options, _group(Files, values)
+
+
+def _group(kind: type[Group], values: dict[str, Any]) -> Group:
+    """Return a group of options from the values that belong to it."""
+    names = {each.name for each in fields(kind)} & values.keys()  # type: ignore[arg-type]
+    return kind(**{name: values[name] for name in names})
 
 
 def _check_files(path: Path, checkpoint: Path, overwrite: bool, resume: bool) -> None:

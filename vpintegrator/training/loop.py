@@ -135,6 +135,8 @@ class Training:
                 used, interrupted = processes.agree(time.perf_counter() - start, bool(held), like)
                 with held_back():
                     self._note(used, *errors, budget)
+                    own = self.history.stopped_by or self.optimizer.finished
+                    self.history.stopped_by = own or budget.ended(self.history)
                 if interrupted and held is not None:
                     held.forget()
                     raise KeyboardInterrupt
@@ -180,7 +182,6 @@ class Training:
             weights = self._roll_back()
         history.windows = self.optimizer.windows
         history.share = budget.share(history.epochs, used)
-        history.stopped_by = history.stopped_by or self.optimizer.finished or budget.ended(history)
         self.moment = self._now(weights)
 
     def _roll_back(self) -> Tensors:
