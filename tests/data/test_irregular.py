@@ -167,8 +167,8 @@ def test_an_input_that_changes_is_held_over_each_pair(tmp_path):
     assert list(dataset.varied) == ["u"] and dataset.step == 0.5
     np.testing.assert_array_equal(dataset.times("train"), [0, 0.5])
     np.testing.assert_allclose(all_pairs(dataset)[1][:3], [0, 0.5, 1])
-    with pytest.raises(InputError, match=r"u changes along a trajectory.*leave resample out"):
-        import_dataset(path, tmp_path / "c.h5", parameter_columns=["u"], resample=True)
+    with pytest.raises(InputError, match=r"u changes along a trajectory.*leave --irregular out"):
+        import_dataset(path, tmp_path / "c.h5", parameter_columns=["u"], irregular="resample")
 
 
 def test_a_parameter_that_is_the_same_everywhere_is_the_systems(tmp_path):
@@ -218,9 +218,8 @@ def test_equations_are_judged_with_the_parameters_of_each(tmp_path):
     ("source", "options", "message"),
     [
         (STATES, {"step": 1.0, "irregular": "pairs"}, "leave step out"),
-        (STATES, {"irregular": "pairs"}, "pairs need times, and none are known"),
+        (STATES, {"irregular": "pairs"}, "irregular needs times, and none are known"),
         (STATES, {"times": TIMES, "irregular": "both"}, "expected one of pairs, resample"),
-        (STATES, {"times": TIMES, "irregular": "pairs", "resample": True}, "not both"),
         (STATES, {"times": TIMES, "longest_step": -1.0}, "longest_step = -1.0 must be a positive"),
         (STATES, {"step": 0.1, "longest_step": 1.0}, "is for pairs of neighbours"),
         (STATES, {"step": 0.1, "parameter_columns": ["k"]}, "give a dictionary"),

@@ -15,7 +15,7 @@ STATES = np.stack([np.cos(TIMES), -np.sin(TIMES)], axis=-1)
 def test_irregular_times_are_resampled_on_demand_and_the_error_is_told(tmp_path):
     with pytest.raises(InputError, match="--irregular resample"):
         import_dataset(STATES, tmp_path / "a.h5", times=TIMES, step=0.1)
-    dataset = import_dataset(STATES, tmp_path / "a.h5", times=TIMES, resample=True, step=0.1)
+    dataset = import_dataset(STATES, tmp_path / "a.h5", times=TIMES, irregular="resample", step=0.1)
     states = np.concatenate([dataset.states(group)[0] for group in dataset.shapes])
     times = np.concatenate([dataset.times(group) for group in dataset.shapes])
     assert dataset.step == 0.1
@@ -33,8 +33,8 @@ def test_long_gaps_and_few_times_are_not_interpolated(tmp_path):
         (TIMES[::-1], STATES, "that increase"),
     ):
         with pytest.raises(InputError, match=message):
-            import_dataset(states, tmp_path / "a.h5", times=times, resample=True)
+            import_dataset(states, tmp_path / "a.h5", times=times, irregular="resample")
     with pytest.raises(InputError, match="far below"):
-        import_dataset(STATES, tmp_path / "a.h5", times=TIMES, resample=True, step=1e-9)
-    with pytest.raises(InputError, match="resample needs times"):
-        import_dataset(STATES, tmp_path / "a.h5", step=1.0, resample=True)
+        import_dataset(STATES, tmp_path / "a.h5", times=TIMES, irregular="resample", step=1e-9)
+    with pytest.raises(InputError, match="irregular needs times"):
+        import_dataset(STATES, tmp_path / "a.h5", step=1.0, irregular="resample")

@@ -39,7 +39,6 @@ OPTIONS = Options(
         "times to equal steps by cubic splines, and say the error.  [default: pairs where steps "
         "differ by more than a tenth]",
     ),
-    click.option("--resample", is_flag=True, help="With --from: as --irregular resample."),
     click.option(
         "--longest-step",
         type=float,

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from vpintegrator.data.loading import WindowDataset
 
+_CHECKED = 4, 4  # trajectories, and states of each, that a system put beside them must give
+
 
 class Dataset:
     """A dataset on disk; states are read when asked for. Made by :func:`open_dataset`.
@@ -222,7 +224,15 @@ class Dataset:
         """
         if not isinstance(system, System):
             raise InputError(f"system must be a System, not {type(system).__name__}")
-        check_reproduces(self, system)
+        if self.varied:
+            raise InputError(
+                f"every trajectory of {self.path} has its own {', '.join(self.varied)}; a system "
+                "is put beside trajectories that have the same"
+            )
+        group = next(name for name, shape in self.shapes.items() if shape[0] and shape[1])
+        states = self.states(group, *map(slice, _CHECKED))
+        times = self.times(group)[: _CHECKED[1]]
+        check_reproduces(self.path, self.system, system, states, times, self.noise)
         return self.attached(system)
 
     def attached(self, system: System) -> Dataset:

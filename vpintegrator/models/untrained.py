@@ -80,7 +80,7 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     if _is_incomplete(system) and system.family is not None:
         raise InputError(
             f"{_INCOMPLETE}, and pairs of neighbours hold no windows; import the table again with "
-            "--irregular resample (resample=True in Python)"
+            "--irregular resample (irregular='resample' in Python)"
         )
     if system.dim < 2:
         return "resnet", "resnet was chosen: states of one component have no structure to keep"

@@ -2,6 +2,9 @@
 
 The operating system releases a lock when its process ends, for whatever reason. Windows, and file
 systems without locks, do without.
+
+The package ``filelock`` does not serve: it leaves its file behind, cannot lock a folder, and on
+file systems without locks it relies on a file that a killed process leaves for ever.
 """
 
 from __future__ import annotations

@@ -47,8 +47,6 @@ class Reading:
         pairs are taken if steps differ by more than a tenth and neither ``step`` nor ``missing`` is
         given; times that are regular except for gaps or rounding are then refused. A single
         component without equations is resampled by default, because the component needs windows.
-    resample
-        Abbreviation of ``irregular="resample"``.
     longest_step
         The longest step of a pair; longer ones are left out. By default 10 times the median.
     parameter_columns
@@ -69,7 +67,6 @@ class Reading:
     columns: Sequence[str] | Mapping[str, str] | None = None
     missing: bool = False
     irregular: str | None = None
-    resample: bool = False
     longest_step: float | None = None
     parameter_columns: Sequence[str] = ()
 
@@ -82,8 +79,6 @@ class Reading:
             raise InputError(
                 f"irregular = {self.irregular!r}: expected one of {', '.join(_IRREGULAR)}"
             )
-        if self.resample and self.irregular == "pairs":
-            raise InputError("irregular times become pairs or are resampled, not both")
         if self.irregular == "pairs" and self.step is not None:
             raise InputError("pairs have their own steps, as their times say; leave step out")
         if isinstance(self.columns, str):
@@ -94,7 +89,7 @@ class Reading:
     @property
     def interpolated(self) -> bool:
         """Whether states are brought to equal steps."""
-        return self.resample or self.irregular == "resample"
+        return self.irregular == "resample"
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def import_dataset(
         :class:`~vpintegrator.data.importing.arguments.Identification` and
         :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
         ``times``, ``components``, ``variable``, ``decimal``, ``columns``, ``missing``,
-        ``irregular``, ``resample``, ``longest_step``, ``parameter_columns``; ``system``,
+        ``irregular``, ``longest_step``, ``parameter_columns``; ``system``,
         ``parameters``, ``fit``, ``noise``, ``structure``; ``split``, ``fractions``, ``seed``.
     title
         Title; by default the system's, or the file's name.

@@ -99,7 +99,7 @@ def arrange(
     if change and given.interpolated:
         raise InputError(
             f"{where}: {names[change[0]]} changes along a trajectory, so states cannot be brought "
-            "to other times; leave resample out, and pairs of neighbours are taken"
+            "to other times; leave --irregular out, and pairs of neighbours are taken"
         )
     if given.irregular == "pairs" or change or _as_pairs(times, lengths, given):
         if times is None:
@@ -191,10 +191,8 @@ def times_of(arrays: Arrays, given: Reading, where: str) -> np.ndarray | None:
     """Return times (trajectory, time), where they are known."""
     times, (count, length, _) = arrays.times, arrays.states.shape
     if times is None:
-        for option, asked in (("resample", given.interpolated), ("pairs", given.irregular)):
-            if asked:
-                verb = "needs" if option == "resample" else "need"
-                raise InputError(f"{where}: {option} {verb} times, and none are known")
+        if given.irregular is not None:
+            raise InputError(f"{where}: --irregular needs times, and none are known")
         return None
     if times.shape not in ((length,), (count, length)):
         raise InputError(

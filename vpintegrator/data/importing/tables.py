@@ -256,9 +256,9 @@ class _Table:
         """Return the first cell of a column."""
         return str(self._frame[k].iloc[0])
 
-    def trajectories(self, k: int) -> np.ndarray:
-        """Return a number for each row, the same where the cells of a column are."""
-        return _pandas(self._where).factorize(self._frame[k], use_na_sentinel=False)[0]
+    def trajectories(self, k: int) -> list[np.ndarray]:
+        """Return the rows of each trajectory, in which the cells of a column are the same."""
+        return list(self._frame.groupby(k, sort=False, dropna=False).indices.values())
 
     def numbers(self, k: int) -> np.ndarray:
         """Return a column, NaN where nothing stands, or InputError if a cell is no number."""
@@ -419,9 +419,7 @@ def _arrange(table: _Table, roles: _Roles, guessed: list[str]) -> Arrays:
     states = np.stack([table.numbers(k) for k in roles.columns], axis=-1)
     found = [np.arange(len(table))]
     if roles.trajectory is not None:
-        which = table.trajectories(roles.trajectory)
-        order = np.argsort(which, kind="stable")
-        found = np.split(order, np.cumsum(np.bincount(which))[:-1])
+        found = table.trajectories(roles.trajectory)
     lengths = np.array([len(rows) for rows in found])
     if int(lengths.max()) * len(found) > _SMALL + _ROOM * len(table):
         raise InputError(
