@@ -183,3 +183,13 @@ def test_maps_without_an_inverse_say_so():
         map.inverse([0.0, 1.0])
     with pytest.raises(vp.InputError, match="needs a vector field, but standard is a map"):
         vp.compare(None, "rk4", system=map, steps=3)
+
+
+def test_parameters_change_one_after_the_other():
+    def turn(x, px, K=0.6, a=1.0):
+        px = px + K * np.sin(a * x)
+        return x + px, px
+
+    standard = vp.Map.from_function(turn, dim=2, parameters={"K": 0.6, "a": 1.0})
+    changed = standard.with_parameters({"K": 0.1}).with_parameters({"a": 2.0})
+    assert changed.parameters == {"K": 0.1, "a": 2.0}

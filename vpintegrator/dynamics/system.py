@@ -212,7 +212,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> system.divergence_free, system.parameters
         (True, {'g': 9.81})
         """
-        module = importlib.import_module("vpintegrator.dynamics.functions.from_function")
+        module = importlib.import_module("vpintegrator.dynamics.functions.function_system")
         given = f, dim, components, claims, sample, step, parameters, name
         made: System = module.system_from_function(*given)
         return made
@@ -254,7 +254,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> system.structure, system.vector_field([0.0, 2.0]).tolist()
         ('Hamiltonian', [2.0, -0.0])
         """
-        module = importlib.import_module("vpintegrator.dynamics.functions.from_function")
+        module = importlib.import_module("vpintegrator.dynamics.functions.function_system")
         given = (hamiltonian_function, degrees_of_freedom, components, claims, sample, step)
         made: System = module.system_from_hamiltonian(*given, parameters, name)
         return made

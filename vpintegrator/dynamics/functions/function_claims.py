@@ -1,4 +1,4 @@
-"""Claims about functions that are called, checked at random states of the sampling domain."""
+"""Claims about functions and maps that are called, checked at random states."""
 
 from __future__ import annotations
 
@@ -12,9 +12,45 @@ from vpintegrator.errors import InputError
 _EXACT = 1e-12  # relative, of values and of derivatives by autograd
 _DIFFERENCES = 1e-8  # relative, of derivatives by finite differences
 _SMALLER = 2e-4  # finite differences, which agree with usual ones where a function is smooth
+_INVERSE = 1e-9  # relative: inverses may be found by iterations
 
 
-class FunctionClaims:
+class _Claims:
+    """States at which a function has finite values; a claim fails where its defect is largest."""
+
+    def __init__(
+        self, values: np.ndarray, states: np.ndarray, components: Sequence[str], source: str
+    ) -> None:
+        self.finite = np.isfinite(values).all(axis=1)
+        if not self.finite.any():
+            raise InputError(
+                f"{source} has no finite value at states of its sampling domain; give sample=(low, "
+                "high), a box in which it has"
+            )
+        self.values, self.states = values[self.finite], states[self.finite]
+        self.components, self.source = components, source
+
+    def holds(
+        self,
+        defects: np.ndarray,
+        size: np.ndarray,
+        tolerance: float,
+        words: str,
+        claim: bool = True,
+    ) -> bool:
+        """Whether defects (state, ...) are small relative to a size; InputError where claimed."""
+        largest = np.abs(defects).reshape(len(self.states), -1).max(axis=1)
+        relative = np.nan_to_num(largest / (1 + size))
+        k = int(np.argmax(relative))
+        if relative[k] <= tolerance:
+            return True
+        if claim:
+            where = place(self.components, self.states[k])
+            raise InputError(f"{self.source}, {words} {largest[k]:.3g} at {where}")
+        return False
+
+
+class FunctionClaims(_Claims):
     """States at which claims are checked, with the vector field and its derivatives there.
 
     Parameters
@@ -35,16 +71,8 @@ class FunctionClaims:
         components: Sequence[str],
         source: str,
     ) -> None:
-        self.field, self.states, self.times = field, states, times
-        self.components, self.source = components, source
-        self.rates = field(states, times)
-        finite = np.isfinite(self.rates).all(axis=1)
-        if not finite.any():
-            raise InputError(
-                f"{source} has no finite value at states of its sampling domain; give sample=(low, "
-                "high), a box in which it has"
-            )
-        self.states, self.times, self.rates = states[finite], times[finite], self.rates[finite]
+        super().__init__(field(states, times), states, components, source)
+        self.field, self.rates, self.times = field, self.values, times[self.finite]
 
     def _slopes(self, function: BatchFunction) -> tuple[np.ndarray, float]:
         return sound_derivatives(function, self.states, self.times)
@@ -56,7 +84,7 @@ class FunctionClaims:
         slopes = slopes.reshape(len(self.states), -1)
         half = dim // 2
         expected = np.concatenate([slopes[:, half:dim], -slopes[:, :half]], axis=1)
-        self._require(
+        self.holds(
             self.rates - expected,
             np.abs(self.rates).max(axis=1),
             tolerance,
@@ -68,7 +96,7 @@ class FunctionClaims:
         slopes, tolerance = self._slopes(function)
         slopes = slopes.reshape(len(self.states), -1)
         rates = np.concatenate([self.rates, np.ones((len(self.rates), 1))], axis=1)
-        self._require(
+        self.holds(
             (slopes * rates).sum(axis=1),
             np.abs(slopes * rates).sum(axis=1),
             tolerance,
@@ -83,7 +111,7 @@ class FunctionClaims:
         total = own.sum(axis=1)
         if claim:
             size = np.abs(slopes).max(axis=(1, 2))
-            self._require(total, size, tolerance, "divergence_free: the divergence is")
+            self.holds(total, size, tolerance, "divergence_free: the divergence is")
         free = not (np.abs(total) > tolerance * (1 + np.abs(own).sum(axis=1))).any()
         if claim is False and free:
             raise InputError(f"{self.source}, divergence_free: it is said false, but is 0")
@@ -92,7 +120,7 @@ class FunctionClaims:
     def symmetry(self, number: int, rho: np.ndarray) -> None:
         """Check f(rho z) = -rho f(z), with time going back."""
         images = self.field(self.states @ rho.T, -self.times)
-        self._require(
+        self.holds(
             images + self.rates @ rho.T,
             np.abs(self.rates).max(axis=1),
             _EXACT,
@@ -104,16 +132,102 @@ class FunctionClaims:
         for turns in (1, -2):
             images = self.field(self.states + turns * periods, self.times + turns * period_in_time)
             size = np.abs(self.rates).max(axis=1) + np.abs(turns * periods).max(initial=0)
-            self._require(
-                images - self.rates, size, _EXACT, "periodic: f changes after a period by"
-            )
+            self.holds(images - self.rates, size, _EXACT, "periodic: f changes after a period by")
 
-    def _require(self, defects: np.ndarray, size: np.ndarray, tolerance: float, words: str) -> None:
-        largest = np.abs(defects).reshape(len(self.states), -1).max(axis=1)
-        relative = np.nan_to_num(largest / (1 + size))
-        if (k := int(np.argmax(relative))) >= 0 and relative[k] > tolerance:
-            where = place(self.components, self.states[k])
-            raise InputError(f"{self.source}, {words} {largest[k]:.3g} at {where}")
+
+class MapClaims(_Claims):
+    """States at which a map is checked, with their images and derivatives.
+
+    Parameters
+    ----------
+    images
+        Images of the states, (state, dim).
+    slopes
+        Derivatives of the images, (state, dim, dim); NaN where they are not known.
+    states
+        The states, (state, dim).
+    tolerance
+        Error bound of derivatives, relative to their size.
+    components, source
+        Names of the components, and of the function, for messages.
+    """
+
+    def __init__(
+        self,
+        images: np.ndarray,
+        slopes: np.ndarray,
+        states: np.ndarray,
+        tolerance: float,
+        components: Sequence[str],
+        source: str,
+    ) -> None:
+        super().__init__(images, states, components, source)
+        self.images, self.slopes, self.tolerance = self.values, slopes[self.finite], tolerance
+
+    def volume_preserving(self, claim: bool) -> bool:
+        """Whether the determinant of the derivative is 1; InputError where that is claimed."""
+        with np.errstate(all="ignore"):
+            defects = np.linalg.det(self.slopes) - 1
+        words = "structure: that the determinant of the derivative is 1 fails by"
+        return self.holds(defects, self._scale(self.slopes.shape[1]), self.tolerance, words, claim)
+
+    def symplectic(self, claim: bool) -> bool:
+        """Whether the form dq dp of states (q, p) is kept; InputError where that is claimed."""
+        dim = self.slopes.shape[1]
+        if dim % 2:
+            if claim:
+                raise InputError(
+                    f"{self.source}, structure: a symplectic map has positions and as many "
+                    f"momenta, not {dim} components"
+                )
+            return False
+        order = np.arange(dim).reshape(-1, 2).T.ravel()  # order of states (x, px, y, py)
+        words = "structure: that the form dq dp is kept fails by"
+        known = self._scale(2), self.tolerance, words
+        if claim and dim > 2 and self.holds(self._form(order), *known, False):
+            names = [self.components[i] for i in order]
+            raise InputError(
+                f"{self.source}, structure: the map is symplectic for pairs of neighbours; states "
+                f"have all positions first: reorder them as {', '.join(names)}"
+            )
+        return self.holds(self._form(np.arange(dim)), *known, claim)
+
+    def invariant(self, name: str, before: np.ndarray, after: np.ndarray) -> None:
+        """Check that a function, of these values, is constant."""
+        words = f"invariants, {name}: this is not constant, the map changes it by"
+        self.holds(after - before, np.abs(before), _EXACT, words)
+
+    def symmetry(self, number: int, again: np.ndarray) -> None:
+        """Check that rho M rho M gives the states back."""
+        size = np.abs(self.images).max(axis=1) + np.abs(self.states).max(axis=1)
+        words = f"reversing_symmetries, {number}: rho M rho M = identity fails by"
+        self.holds(again - self.states, size, 10 * _EXACT, words)
+
+    def periods(self, turned: np.ndarray, periods: np.ndarray) -> None:
+        """Check images of states whose angles are turned by their periods."""
+        changes = turned - self.images
+        angles = periods > 0
+        whole = np.rint(changes[:, angles] / periods[angles])
+        changes[:, angles] -= whole * periods[angles]
+        size = np.abs(turned).max(axis=1)
+        words = "periodic: the image changes after a period by"
+        self.holds(changes, size, 10 * _EXACT, words)
+
+    def inverse(self, back: np.ndarray) -> None:
+        """Check that the inverse of the images gives the states back."""
+        size = np.abs(self.states).max(axis=1)
+        words = "inverse: the inverse of the image differs from the state by"
+        self.holds(back - self.states, size, _INVERSE, words)
+
+    def _form(self, order: np.ndarray) -> np.ndarray:
+        slopes = self.slopes[:, order][:, :, order]
+        half = len(order) // 2
+        form = np.zeros((2 * half, 2 * half))
+        form[:half, half:], form[half:, :half] = np.eye(half), -np.eye(half)
+        return slopes.transpose(0, 2, 1) @ form @ slopes - form
+
+    def _scale(self, power: int) -> np.ndarray:
+        return np.abs(self.slopes).max(axis=(1, 2)) ** power
 
 
 def sound_derivatives(

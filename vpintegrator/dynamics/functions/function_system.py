@@ -1,18 +1,42 @@
-"""Systems whose vector field is a Python function that no formulas say."""
+"""Systems of Python functions: recorded as formulas where that is possible, else called."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics.arrays import is_tensor
-from vpintegrator.dynamics.functions.calls import Values
-from vpintegrator.dynamics.functions.derivatives import ScalarOfStates, derivatives
+from vpintegrator.dynamics.claims import Claims
+from vpintegrator.dynamics.expressions import TooLong
+from vpintegrator.dynamics.functions.calls import FunctionCall, Values
+from vpintegrator.dynamics.functions.derivatives import (
+    AUTOGRAD,
+    DIFFERENCES,
+    ScalarOfStates,
+    derivatives,
+)
+from vpintegrator.dynamics.functions.function_claims import FunctionClaims, place
+from vpintegrator.dynamics.functions.given import GivenFunction, component_names
+from vpintegrator.dynamics.functions.tracing import NotTraceable
+from vpintegrator.dynamics.properties import SystemProperties
+from vpintegrator.dynamics.reading import read_equations
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
+
+CHECKED = 16  # states at which a function and its formulas are compared
+_AGREEMENT = 1e-11  # relative: other orders of the same operations
+_AGREEMENT_OF_BESSEL = 1e-5  # with PyTorch's j0 and j1, whose errors are 5e-7
+CLAIMS = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
+_STATES = 64  # at which claims are checked
+_TIME_SPAN = 10.0  # range of times for checks of systems without a period
 
 
 def reduced(name: str, remade: Callable[..., Any]) -> tuple[Any, ...]:
@@ -33,7 +57,38 @@ def reduced(name: str, remade: Callable[..., Any]) -> tuple[Any, ...]:
     return remade, ({},)
 
 
-class FunctionSystem(System):
+class CalledFunction(SystemProperties):
+    """Properties of systems and maps whose function is called, as no formulas say it.
+
+    Attributes
+    ----------
+    remade
+        Makes the system again with other parameters.
+    reason
+        Why the function is no formula.
+    """
+
+    remade: Callable[[Mapping[str, Any]], System]
+    reason: str
+
+    @property
+    def is_measured(self) -> bool:
+        return False
+
+    def require_formulas(self, what: str) -> None:
+        raise InputError(
+            f"{what} needs formulas, but {self.name} is a Python function that was not recorded as "
+            f"formulas ({self.reason})"
+        )
+
+    def with_parameters(self, values: Mapping[str, Any]) -> System:
+        return self.remade(values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self.name, self.remade)
+
+
+class FunctionSystem(CalledFunction, System):
     """A system of a function that is called; made by :meth:`vpintegrator.System.from_function`.
 
     Its text says its name and its claims, and no code.
@@ -63,29 +118,16 @@ class FunctionSystem(System):
         reason: str,
     ) -> None:
         super().__init__(text, name, source=source)
-        self._values, self._remade, self.reason = field, remade, reason
+        self._values, self.remade, self.reason = field, remade, reason
         timed = self.clock is not None
         for key, values in scalars.items():
             self.invariants[key] = ScalarOfStates(values, self.phase_dim, timed, key)
-
-    @property
-    def is_measured(self) -> bool:
-        return False
 
     @property
     def structure(self) -> str:
         if self.is_canonical:
             return "Hamiltonian"
         return "divergence-free" if self.divergence_free else "not divergence-free"
-
-    def require_formulas(self, what: str) -> None:
-        raise InputError(
-            f"{what} needs formulas, but {self.name} is a Python function that was not recorded as "
-            f"formulas ({self.reason})"
-        )
-
-    def with_parameters(self, values: Mapping[str, Any]) -> System:
-        return self._remade(values)
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         array = self._array(state)
@@ -137,5 +179,234 @@ class FunctionSystem(System):
             result[:, : self.phase_dim] = found[..., : self.dim]
         return result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self.name, self._remade)
+
+def system_from_function(
+    function: Callable[..., Any],
+    dim: int | None,
+    components: Sequence[str] | None,
+    claims: Claims,
+    sample: Any,
+    step: float | None,
+    parameters: Mapping[str, Any] | None,
+    name: str | None,
+) -> System:
+    """See :meth:`vpintegrator.System.from_function`."""
+    names = component_names(dim, components, claims.hamiltonian is not None)
+    if function is None:
+        raise InputError("f must be a function, not None")
+    return _made(GivenFunction(function, names, claims, sample, step, parameters, name))
+
+
+def system_from_hamiltonian(
+    hamiltonian: Callable[..., Any],
+    degrees_of_freedom: int | None,
+    components: Sequence[str] | None,
+    claims: Claims,
+    sample: Any,
+    step: float | None,
+    parameters: Mapping[str, Any] | None,
+    name: str | None,
+) -> System:
+    """See :meth:`vpintegrator.System.from_hamiltonian`."""
+    dim = None if degrees_of_freedom is None else 2 * degrees_of_freedom
+    names = component_names(dim, components, True)
+    if hamiltonian is None:
+        raise InputError("the Hamiltonian must be a function, not None")
+    if claims.hamiltonian is not None:
+        raise InputError("from_hamiltonian takes the Hamiltonian first; leave hamiltonian= out")
+    claims = Claims(**{**vars(claims), "hamiltonian": hamiltonian})
+    return _made(GivenFunction(None, names, claims, sample, step, parameters, name))
+
+
+def _made(given: GivenFunction) -> System:
+    reasons = []
+    for fixed in given.recordings():
+        try:
+            return _of_formulas(given, given.recorded_text(fixed))
+        except NotTraceable as error:
+            reasons.append(str(error))
+    return _called_system(given, reasons[0])
+
+
+def _changed(given: GivenFunction, changes: Mapping[str, Any]) -> System:
+    return _made(given.changed(changes))
+
+
+def _of_formulas(given: GivenFunction, text: str) -> System:
+    """Return the system of recorded formulas, its claims checked, compared with the function."""
+    require_readable(given, text)
+    system, exact = None, None
+    try:
+        system = System(text, given.name, source=given.source)
+        if system.divergence_free or given.claims.divergence_free is False:
+            exact = system
+    except InputError as error:
+        exact = None
+        problem = error
+    if exact is None:
+        # constants of a Python function are rounded, and claims hold to that
+        try:
+            rounded = System(f"rounded = true\n{text}", given.name, source=given.source)
+        except InputError:
+            if system is None:
+                raise problem from None
+            rounded = system
+        exact = rounded if system is None or rounded.divergence_free else system
+    _compare_with_function(given, exact)
+    return exact
+
+
+def require_readable(given: GivenFunction, text: str) -> None:
+    """Raise NotTraceable where recorded formulas are longer than those of files may be."""
+    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
+    try:
+        read_equations(table, given.source, {})
+    except (InputError, TooLong, RecursionError, ArithmeticError) as error:
+        raise NotTraceable(f"its formulas cannot be read: {error}") from None
+
+
+def _compare_with_function(given: GivenFunction, system: System) -> None:
+    """Compare a function with the formulas that were recorded.
+
+    Raises
+    ------
+    InputError
+        If the Hamiltonian that was given is that of another vector field.
+    NotTraceable
+        If the function is none of its arguments alone.
+    """
+    if given.call is None:
+        return
+    generator = np.random.default_rng(0)
+    states = system.sample_initial(CHECKED, generator)
+    times = states[:, -1] if system.clock is not None else np.zeros(CHECKED)
+    dim = len(given.components)
+    called = Values(given.call, dim, given.parameters, states[:, :dim], times)
+    with np.errstate(all="ignore"):
+        found, expected = called(states[:, :dim], times), system.vector_field(states)[:, :dim]
+    undefined = np.isfinite(found).all(axis=1) & ~np.isfinite(expected).all(axis=1)
+    if undefined.any():  # as in a branch of where that is not taken
+        where = place(given.components, states[int(np.argmax(undefined))])
+        raise NotTraceable(f"its formulas have no finite value at {where}")
+    rough = called.library == "torch" and re.search(r"\bj[01]\(", system.text)
+    agreement = _AGREEMENT_OF_BESSEL if rough else _AGREEMENT
+    scale = 1 + np.abs(np.nan_to_num(found)).max(axis=1)
+    defect = np.abs(found - expected).max(axis=1) / scale
+    if (worst := int(np.nanargmax(np.r_[0, defect])) - 1) >= 0 and defect[worst] > agreement:
+        where = place(given.components, states[worst])
+        if given.hamiltonian is not None:
+            raise InputError(
+                f"{given.source}, hamiltonian: f is not (dH/dp, -dH/dq), they differ by "
+                f"{defect[worst] * scale[worst]:.3g} at {where}"
+            )
+        raise NotTraceable(
+            f"two calls with one state do not give the same, they differ by "
+            f"{defect[worst] * scale[worst]:.3g} at {where}"
+        )
+
+
+def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
+    """Return the system of a function that is called for a reason, its claims checked."""
+    states, times = sampled(given)
+    energy = None
+    if given.hamiltonian is not None:
+        energy = Values(given.hamiltonian, 0, given.parameters, states, times)
+    call = given.call
+    if call is None:
+        assert energy is not None
+        call = _field_of(given, energy, reason)
+    field = Values(call, len(given.components), given.parameters, states, times)
+    timed = _depends_on_time(field, states)
+    claims = FunctionClaims(field, states, times, given.components, given.source)
+    if energy is not None:
+        claims.hamiltonian(energy)
+    scalars = {
+        name: Values(call, 0, given.parameters, states, times)
+        for name, call in given.invariants.items()
+    }
+    for name, scalar in scalars.items():
+        claims.invariant(name, scalar)
+    free = claims.divergence_free(given.claims.divergence_free)
+    formulas: dict[str, Any] = {
+        "measured": True,
+        "derivatives": AUTOGRAD if field.library == "torch" else DIFFERENCES,
+        "divergence_free": free or energy is not None,
+    }
+    if energy is not None:
+        formulas["symplectic"] = True
+        if not timed:
+            scalars = {"energy": energy, **scalars}
+    if (reference := reference_of(given)) is not None:
+        formulas["function"] = reference
+    known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
+    formulas["invariants"] = {name: text for name, text in known.items() if text is not None}
+    remade = partial(_changed, given)
+    rest = {name: scalar for name, scalar in scalars.items() if known[name] is None}
+    text = given.text(formulas, timed)
+    system = FunctionSystem(text, given.name, given.source, field, rest, remade, reason)
+    dim = len(given.components)
+    for number, rho in enumerate(system.reversing_symmetries, start=1):
+        claims.symmetry(number, rho[:dim, :dim])
+    periods = np.array([system.periods.get(i, 0.0) for i in range(dim)])
+    if system.periods:
+        claims.periods(periods, system.period or 0.0)
+    return system
+
+
+def sampled(given: GivenFunction) -> tuple[np.ndarray, np.ndarray]:
+    """Return states of the sampling domain, and times, at which claims are checked."""
+    text = given.text({"measured": True}, timed=False)
+    domain = System(text, given.name, source=given.source)
+    generator = np.random.default_rng(20231219)
+    available = domain.initial_conditions.available
+    count = _STATES if available is None else min(_STATES, available)
+    states = domain.sample_initial(count, generator)
+    return states, generator.uniform(0.0, _TIME_SPAN, count)
+
+
+def _depends_on_time(field: Values, states: np.ndarray) -> bool:
+    if "t" not in field.call.arguments:
+        return False
+    values = [field(states, np.full(len(states), t)) for t in (0.0, 0.618, 2.718, 7.389)]
+    return not all(np.array_equal(values[0], other, equal_nan=True) for other in values[1:])
+
+
+def _field_of(given: GivenFunction, energy: Values, reason: str) -> FunctionCall:
+    """Return the vector field of a Hamiltonian in PyTorch, by autograd."""
+    if energy.library != "torch":
+        raise InputError(
+            f"{given.source} was not recorded as formulas ({reason}), and needs derivatives: write "
+            "it with torch's functions, or give the vector field too, with System.from_function"
+        )
+    return HamiltonianField(energy.call.function, energy.call.arguments, given.name)
+
+
+class HamiltonianField(FunctionCall):
+    """The vector field (dH/dp, -dH/dq) of a Hamiltonian in PyTorch, by autograd."""
+
+    def __call__(self, t: Any, y: Any, parameters: Mapping[str, Any], axis: int = 0) -> Any:
+        import torch
+
+        if not isinstance(y, torch.Tensor):
+            raise TypeError("a Hamiltonian in PyTorch takes tensors")
+        with torch.enable_grad():
+            y = y if y.requires_grad else y.detach().requires_grad_()
+            energy = super().__call__(t, y, parameters, axis)
+            slopes = torch.autograd.grad(energy.sum(), y, create_graph=True)[0]
+        q, p = slopes.chunk(2, dim=axis)
+        found = torch.cat([p, -q], dim=axis)
+        return found if torch.is_grad_enabled() else found.detach()
+
+
+def reference_of(given: GivenFunction) -> str | None:
+    """Return ``module:name`` of the function, where it has one."""
+    function: Any = given.call.function if given.call is not None else given.hamiltonian.function  # type: ignore[union-attr]
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<>")
+    if not isinstance(module, str) or "<" in name or "." in name:
+        return None
+    if module == "__main__":
+        path = getattr(sys.modules["__main__"], "__file__", None)
+        if path is None:
+            return None
+        module = Path(path).stem
+    return f"{module}:{name}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from vpintegrator.dynamics.arrays import is_tensor
 from vpintegrator.dynamics.claims import Claims
-from vpintegrator.dynamics.functions.called import reference_of, sampled
 from vpintegrator.dynamics.functions.calls import FunctionCall, Values, read_call
 from vpintegrator.dynamics.functions.derivatives import (
     AUTOGRAD,
@@ -20,12 +19,16 @@ from vpintegrator.dynamics.functions.derivatives import (
     ScalarOfStates,
     derivatives,
 )
-from vpintegrator.dynamics.functions.description import changed_parameters, component_names
-from vpintegrator.dynamics.functions.from_function import CLAIMS, require_readable
-from vpintegrator.dynamics.functions.function_claims import sound_derivatives
-from vpintegrator.dynamics.functions.function_system import reduced
-from vpintegrator.dynamics.functions.given import GivenFunction
-from vpintegrator.dynamics.functions.map_claims import MapClaims
+from vpintegrator.dynamics.functions.function_claims import MapClaims, sound_derivatives
+from vpintegrator.dynamics.functions.function_system import (
+    CLAIMS,
+    CalledFunction,
+    reduced,
+    reference_of,
+    require_readable,
+    sampled,
+)
+from vpintegrator.dynamics.functions.given import GivenFunction, component_names
 from vpintegrator.dynamics.functions.tracing import NotTraceable
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
@@ -45,6 +48,10 @@ class Map(System):
     ----------
     text, name, parameters, source
         Arguments of :class:`vpintegrator.System`; ``from_function`` writes the text.
+    inverse
+        The inverse map as a function of states, where it is known.
+    remade
+        Makes the map again with other parameters.
 
     Examples
     --------
@@ -56,8 +63,18 @@ class Map(System):
     ('symplectic map', array([1., 1.]))
     """
 
-    _inverse: Values | None = None
-    _remade: Callable[[Mapping[str, Any]], Map] | None = None
+    def __init__(
+        self,
+        text: str,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        source: str | None = None,
+        *,
+        inverse: Values | None = None,
+        remade: Callable[[Mapping[str, Any]], Map] | None = None,
+    ) -> None:
+        super().__init__(text, name, parameters, source)
+        self._inverse, self._remade = inverse, remade
 
     @classmethod
     def from_function(
@@ -119,8 +136,8 @@ class Map(System):
         claims = Claims(
             reversing_symmetries=reversing_symmetries, invariants=invariants, periodic=periodic
         )
-        request = MapRequest(turn, names, claims, sample, parameters, name, inverse, structure)
-        return request.made({})
+        given = turn, names, claims, sample, None, parameters, name
+        return _made(GivenMap(*given, inverse=inverse, structure=structure))
 
     def inverse(self, state: Any) -> Any:
         """Return the state whose image is given, shape (..., dim).
@@ -145,15 +162,38 @@ class Map(System):
         return reduced(self.name, self._remade)
 
 
-class FunctionMap(Map):
-    """A map whose function is called, as no formulas say it."""
+class FunctionMap(CalledFunction, Map):
+    """A map whose function is called, as no formulas say it.
 
-    _values: Values
-    reason: str = ""
+    Parameters
+    ----------
+    text, name, source
+        Arguments of :class:`vpintegrator.System`.
+    values
+        The map of states (state, dim).
+    scalars
+        Invariants that no formulas say, by name.
+    reason
+        Why the function is no formula.
+    inverse, remade
+        Arguments of :class:`Map`.
+    """
 
-    @property
-    def is_measured(self) -> bool:
-        return False
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        source: str,
+        values: Values,
+        scalars: Mapping[str, Values],
+        reason: str,
+        inverse: Values | None,
+        remade: Callable[[Mapping[str, Any]], Map],
+    ) -> None:
+        super().__init__(text, name, source=source, inverse=inverse, remade=remade)
+        self._values, self.reason, self.remade = values, reason, remade
+        for key, scalar in scalars.items():
+            self.invariants[key] = ScalarOfStates(scalar, self.dim, False, key)
 
     @property
     def is_discrete(self) -> bool:
@@ -166,12 +206,6 @@ class FunctionMap(Map):
     @property
     def conserved(self) -> list[int]:
         return []
-
-    def require_formulas(self, what: str) -> None:
-        raise InputError(
-            f"{what} needs formulas, but {self.name} is a Python function that was not recorded as "
-            f"formulas ({self.reason})"
-        )
 
     def map(self, state: Any) -> Any:
         return _mapped(self, self._values, state)
@@ -195,90 +229,58 @@ def _mapped(system: System, values: Values, state: Any) -> Any:
     return state.new_tensor(found) if is_tensor(state) else found
 
 
-@dataclass(frozen=True)
-class MapRequest:
-    """The arguments of :meth:`vpintegrator.Map.from_function`, to make the map again."""
-
-    turn: Callable[..., Any]
-    components: list[str]
-    claims: Claims
-    sample: Any
-    parameters: Mapping[str, Any] | None
-    name: str | None
-    inverse: Callable[..., Any] | None
-    structure: str | None
-
-    def made(self, changes: Mapping[str, Any]) -> Map:
-        """Return the map, with other values of some parameters."""
-        values = changed_parameters(self.parameters, self.components, changes)
-        request = replace(self, parameters=values)
-        given = GivenMap(
-            request.turn,
-            request.components,
-            request.claims,
-            request.sample,
-            None,
-            request.parameters,
-            request.name,
-        )
-        found = _made(given, request)
-        found._remade = partial(MapRequest.made, self)
-        return found
-
-
+@dataclass
 class GivenMap(GivenFunction):
-    """A map with all that was said of it."""
+    """A map with all that was said of it, its inverse and the structure that it keeps."""
 
-    key = "map"
+    key: ClassVar[str] = "map"
+    inverse: Callable[..., Any] | None = None
+    structure: str | None = None
 
     def read(self, function: Callable[..., Any]) -> FunctionCall:
         return read_call(function, "turn", self.parameters, components=len(self.components))
 
 
-def _made(given: GivenMap, request: MapRequest) -> Map:
+def _changed(given: GivenMap, changes: Mapping[str, Any]) -> Map:
+    return _made(given.changed(changes))
+
+
+def _made(given: GivenMap) -> Map:
     states, _ = sampled(given)
     assert given.call is not None
-    values = Values(given.call, states.shape[1], given.parameters, states, np.zeros(len(states)))
+    times = np.zeros(len(states))
+    values = Values(given.call, states.shape[1], given.parameters, states, times)
     text, reason = _recorded(given, values, states)
     if text is None:
-        slopes, tolerance = sound_derivatives(values, states, np.zeros(len(states)))
+        slopes, tolerance = sound_derivatives(values, states, times)
         slopes = slopes[..., :-1]
     else:
         slopes, tolerance = _without_claims(given, text).map_jacobian(states), _EXACT
-    claims = MapClaims(
-        values(states, np.zeros(len(states))),
-        slopes,
-        states,
-        tolerance,
-        given.components,
-        given.source,
-    )
+    images = values(states, times)
+    claims = MapClaims(images, slopes, states, tolerance, given.components, given.source)
     kept = {
-        "symplectic": claims.symplectic(request.structure == "symplectic"),
-        "divergence_free": claims.volume_preserving(request.structure == "volume-preserving"),
+        "symplectic": claims.symplectic(given.structure == "symplectic"),
+        "divergence_free": claims.volume_preserving(given.structure == "volume-preserving"),
     }
-    inverse = _check_inverse(given, request, claims)
+    inverse = _check_inverse(given, claims)
     scalars = {
-        name: Values(call, 0, given.parameters, states, np.zeros(len(states)))
+        name: Values(call, 0, given.parameters, states, times)
         for name, call in given.invariants.items()
     }
     for name, scalar in scalars.items():
         times = np.zeros(len(claims.states))
         claims.invariant(name, scalar(claims.states, times), scalar(claims.images, times))
     if text is not None:
-        found = _of_formulas(given, text, kept)
-    else:
-        found = _called(given, values, scalars, kept, reason)
-        _check_symmetries(found, claims)
-    found._inverse = inverse
+        return _of_formulas(given, text, kept, inverse)
+    found = _called(given, values, scalars, kept, reason, inverse)
+    _check_symmetries(found, claims)
     return found
 
 
 def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str | None, str]:
     """Return the text of the formulas of a map, or None and why there are none."""
-    whole = [name for name, value in given.parameters.items() if isinstance(value, int)]
     reason = ""
-    for fixed in [(), whole] if whole else [()]:
+    for fixed in given.recordings():
         try:
             text = given.recorded_text(fixed)
             require_readable(given, text)
@@ -294,21 +296,25 @@ def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str 
     return None, reason
 
 
-def _without_claims(given: GivenMap, text: str) -> Map:
+def _without_claims(given: GivenMap, text: str) -> System:
     """Return the map of a text without what is claimed of it, which nothing has checked yet."""
     table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
     tables = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
     values = {key: entry for key, entry in table.items() if key not in tables}
-    return Map(toml_text(values, tables), given.name, source=given.source)
+    return System(toml_text(values, tables), given.name, source=given.source)
 
 
-def _of_formulas(given: GivenMap, text: str, kept: Mapping[str, bool]) -> Map:
+def _of_formulas(
+    given: GivenMap, text: str, kept: Mapping[str, bool], inverse: Values | None
+) -> Map:
     """The map of recorded formulas with the structure that was found, to rounding if need be."""
     claimed = next((f"{key} = true\n" for key, holds in kept.items() if holds), "")
+    more: dict[str, Any] = {"inverse": inverse, "remade": partial(_changed, given)}
     try:
-        return Map(f"{claimed}{text}", given.name, source=given.source)
+        return Map(f"{claimed}{text}", given.name, source=given.source, **more)
     except InputError:
-        return Map(f"rounded = true\n{claimed}{text}", given.name, source=given.source)
+        rounded = f"rounded = true\n{claimed}{text}"
+        return Map(rounded, given.name, source=given.source, **more)
 
 
 def _called(
@@ -317,6 +323,7 @@ def _called(
     scalars: Mapping[str, Values],
     kept: Mapping[str, bool],
     reason: str,
+    inverse: Values | None,
 ) -> FunctionMap:
     formulas: dict[str, Any] = {
         "measured": True,
@@ -330,19 +337,16 @@ def _called(
     known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
     formulas["invariants"] = {name: text for name, text in known.items() if text is not None}
     given.tables["defaults"] = {"step": 1.0}
-    found = FunctionMap(given.text(formulas, timed=False), given.name, source=given.source)
-    found._values, found.reason = values, reason
-    for name, scalar in scalars.items():
-        if known[name] is None:
-            found.invariants[name] = ScalarOfStates(scalar, found.dim, False, name)
-    return found
+    text, remade = given.text(formulas, timed=False), partial(_changed, given)
+    rest = {name: scalar for name, scalar in scalars.items() if known[name] is None}
+    return FunctionMap(text, given.name, given.source, values, rest, reason, inverse, remade)
 
 
-def _check_inverse(given: GivenMap, request: MapRequest, claims: MapClaims) -> Values | None:
-    if request.inverse is None:
+def _check_inverse(given: GivenMap, claims: MapClaims) -> Values | None:
+    if given.inverse is None:
         return None
     dim, times = claims.states.shape[1], np.zeros(len(claims.states))
-    call = read_call(request.inverse, "inverse", given.parameters, components=dim)
+    call = read_call(given.inverse, "inverse", given.parameters, components=dim)
     inverse = Values(call, dim, given.parameters, claims.images, times)
     claims.inverse(inverse(claims.images, times))
     return inverse
