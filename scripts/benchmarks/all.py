@@ -24,7 +24,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.storage.files import replacing
 
 SPEED = (
-    "cayley",
     "rollout",
     "polynomials",
     "bodies",

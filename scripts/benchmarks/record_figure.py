@@ -69,7 +69,10 @@ def draw(record: str) -> Figure:
     known = tables(record)
     with PAPER.applied():
         figure = Figure(figsize=(PAPER.page, 1.4 * PAPER.page), layout="constrained")
-        for axes, panel in zip(figure.subplots(3, 2).flat, _PANELS, strict=True):
+        places = list(figure.subplots(3, 2).flat)
+        for axes in places[len(_PANELS) :]:
+            figure.delaxes(axes)
+        for axes, panel in zip(places, _PANELS, strict=False):
             panel(axes, known)
             axes.legend(fontsize="x-small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return figure
@@ -106,12 +109,6 @@ def _style(name: str) -> dict[str, object]:
         return {"color": look.colour, "lw": 1.0, "ls": look.line, "marker": look.marker, "ms": size}
     colour, mark = _PEERS[bare]
     return {"color": colour, "lw": 1.0, "ls": "--", "marker": mark, "ms": size}
-
-
-def _cayley(axes: Axes, known: Tables) -> None:
-    rows = [row for row in _named(known, "cayley(C) and its gradient") if row["dtype"] == "float64"]
-    names = {"compiled": "vpintegrator", "in PyTorch": "PyTorch", "linalg.solve": "linalg.solve"}
-    _lines(axes, rows, "window", names, "Cayley transform and its gradient")
 
 
 def _polynomials(axes: Axes, known: Tables) -> None:
@@ -177,7 +174,6 @@ _PANELS: tuple[Callable[[Axes, Tables], None], ...] = (
     _polynomials,
     _bodies,
     _training,
-    _cayley,
 )
 
 

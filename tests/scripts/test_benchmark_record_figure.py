@@ -15,15 +15,7 @@ def test_it_draws_what_the_record_says(script):
     text = RECORD.read_text(encoding="utf-8")
     figure = module.draw(text)
     panels = {axes.get_title(): axes for axes in figure.axes}
-    assert len(panels) == 6
-    rows = module.tables(RECORD.read_text(encoding="utf-8"))[
-        "cayley(C) and its gradient, 16,384 matrices"
-    ]
-    lines = {line.get_label(): line for line in panels["Cayley transform and its gradient"].lines}
-    own = [row for row in rows if row["dtype"] == "float64"]
-    assert lines["vpintegrator"].get_xdata().tolist() == [float(row["window"]) for row in own]
-    times = [module.seconds(row["compiled"]) for row in own]
-    assert lines["vpintegrator"].get_ydata().tolist() == times
+    assert len(panels) == 5
     assert all(line.get_xdata().size for axes in figure.axes for line in axes.lines)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn import cayley_kernel
-from vpintegrator.nn.cayley_kernel import CLOSED_FORM, closed_form_factor
+
+CLOSED_FORM = 3  # up to this size the transform is a polynomial of C
 
 
 def cayley(C: torch.Tensor) -> torch.Tensor:
@@ -60,8 +60,6 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
             [-1.,  0.]])
     """
     size = _square(C)
-    if cayley_kernel.usable(C):
-        return cayley_kernel.cayley(C)
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
     if size <= CLOSED_FORM:
         return identity - closed_form_factor(C) * (C - C @ C)
@@ -80,8 +78,6 @@ def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) 
     """
     size = _square(C)
     closed = min(size, size if rank is None else rank) <= CLOSED_FORM
-    if C.shape[:-1] == X.shape[:-1] and cayley_kernel.usable(C, X):
-        return cayley_kernel.cayley_increment(C, X, closed)
     CX = C @ X
     if closed:
         return closed_form_factor(C) * (CX + C @ CX)
@@ -168,6 +164,11 @@ def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
     """
     lower = torch.tril(X @ A @ X.mT, -1)
     return lower - lower.mT
+
+
+def closed_form_factor(C: torch.Tensor) -> torch.Tensor:
+    """Return 2 / (1 + |c|^2) with |c|^2 = |C|_F^2 / 2, shaped to multiply matrices."""
+    return 2 / (1 + 0.5 * (C * C).sum((-2, -1), keepdim=True))
 
 
 def _square(C: torch.Tensor) -> int:
