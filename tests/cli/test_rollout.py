@@ -398,13 +398,6 @@ def test_looks(run, model):
     assert not Path("wide").exists()
 
 
-def test_pgf_without_latex(run, model, monkeypatch):
-    run(main, model, "--steps", "5", "-o", "a.h5")
-    monkeypatch.setenv("PATH", "")
-    assert refused(run(plot, "a.h5", "-o", "f", "--format", "pgf"), "LaTeX")
-    assert not Path("f").exists()
-
-
 def test_columns_are_chosen_for_the_terminal_and_for_every_file(run, tmp_path):
     options = ["--system", "pendulum", "--against", "rk4", "--step", "0.1", "--steps", "9"]
     result = run(main, *options, "--columns", "median rmse,order", "-o", "r.h5")

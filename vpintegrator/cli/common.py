@@ -9,12 +9,13 @@ import functools
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
 from vpintegrator.cli.completion import offer
-from vpintegrator.cli.output import UNLIMITED, is_asked
+from vpintegrator.cli.output import UNLIMITED, is_asked, output_options
 from vpintegrator.errors import InputError, printable
 from vpintegrator.names import DEVICES
 
@@ -115,11 +116,6 @@ def read_numbers(text: str, option: str, kind: Callable[[str], Any] = float) -> 
         raise InputError(f"--{flag} {text}: expected numbers with commas between") from None
 
 
-overwrite_option = click.option(
-    "--overwrite", is_flag=True, help="Replace output that exists already."
-)
-
-
 def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--columns``, which the command receives as a list of titles, or None."""
     return click.option(
@@ -145,9 +141,30 @@ class Options:
         return command
 
 
-def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--version``, which is looked up only when asked for."""
-    return click.version_option(package_name="vpintegrator")(command)
+# options of every command, and its errors in a sentence
+common_options = Options(
+    output_options,
+    click.version_option(package_name="vpintegrator"),  # looked up only when asked for
+    plain_errors,
+)
+
+
+def file_options(help: str, **output: Any) -> Options:
+    """Return ``--output`` and ``--overwrite``."""
+    path = click.Path(path_type=Path)
+    return Options(
+        click.option("-o", "--output", type=path, help=help, **output),
+        click.option("--overwrite", is_flag=True, help="Replace output that exists already."),
+    )
+
+
+def worker_options(processes: str, scheduler: str, **workers: Any) -> Options:
+    """Return ``--workers`` and ``--scheduler``, with their texts of help."""
+    least = click.IntRange(min=1)
+    return Options(
+        click.option("--workers", type=least, help=processes, **workers),
+        click.option("--scheduler", metavar="ADDRESS|FILE", help=scheduler),
+    )
 
 
 def parameter_option(
@@ -210,6 +227,11 @@ def console() -> Console:
     if not out.is_terminal:
         out.width = NOTEBOOK if in_notebook() else UNLIMITED
     return out
+
+
+def tell(text: object) -> None:
+    """Print a sentence, which the terminal wraps."""
+    console().print(text, soft_wrap=True)
 
 
 def say_title(text: str) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.common import Options, console, progress_bar
+from vpintegrator.cli.common import Options, progress_bar, tell, worker_options
 from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import write_json
+from vpintegrator.cli.surveying import refuse_others
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _STEPS = 1000
 _SHARED = {"ensemble", "steps", "time", "step", "seed", "compiled"}
-_USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
 
 ensemble_options = Options(
     click.option(
@@ -31,16 +31,9 @@ ensemble_options = Options(
         help="Follow N trajectories of one map and keep statistics alone: where they have been, "
         "when each left, how it turns.",
     ),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        help="Ensembles: processes on this machine; they change no number.  [default: 1]",
-    ),
-    click.option(
-        "--scheduler",
-        metavar="ADDRESS|FILE",
-        help="Ensembles: a dask scheduler, tcp://HOST:8786 or its file, whose workers share this "
-        "disk.",
+    worker_options(
+        "Ensembles: processes on this machine; they change no number.  [default: 1]",
+        "Ensembles: a dask scheduler, tcp://HOST:8786 or its file, whose workers share this disk.",
     ),
     click.option(
         "--plane",
@@ -98,14 +91,7 @@ def run_ensemble(
     from vpintegrator.storage.files import safe_name
     from vpintegrator.storage.shard_folder import folder_of
 
-    left_out = [
-        name
-        for name, value in options.items()
-        if name not in _SHARED | _OWN and value != _USUAL.get(name, False)
-    ]
-    if left_out:
-        flags = ", ".join("--" + name.replace("_", "-") for name in left_out)
-        raise InputError(f"{flags}: not for an ensemble")
+    refuse_others(options, _SHARED | _OWN, "not for an ensemble")
     flow, system = _flow(models, given, methods, options.get("step"))
     measured: dict[str, Any] = {
         n: options[n] for n in ("plane", "view", "escape", "rotation") if n in options
@@ -138,16 +124,15 @@ def run_ensemble(
             )
     except KeyboardInterrupt:
         kept = len(list(folder_of(path).glob("*.h5")))
-        console().print(
+        tell(
             f"interrupted, nothing is lost: {folder_of(path)} holds {kept} finished parts; the "
             "same command with --resume goes on"
             if kept
-            else "interrupted; nothing was written",
-            soft_wrap=True,
+            else "interrupted; nothing was written"
         )
         raise SystemExit(130) from None
     _say(found, options.get("rotation", "auto"))
-    console().print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+    tell(f"written to {path}; draw it with: vp-plot {path}")
     write_json(lambda: {"output": path, "table": found.table()})
 
 
@@ -219,35 +204,31 @@ def _states(texts: tuple[str, ...], count: int, system: System) -> np.ndarray:
 
 def _say(found: EnsembleStatistics, rotation: str) -> None:
     """Print how many trajectories left, and the rotation numbers if they were asked for."""
-    out, row = console(), found.table()[0]
+    row = found.table()[0]
     count, steps = row["trajectories"], row["steps"]
-    out.print(
+    tell(
         f"{found.title}: {count:,} trajectories of {steps:,} steps of {found.step:g}, "
-        f"{row['states']:,} states",
-        soft_wrap=True,
+        f"{row['states']:,} states"
     )
     gone = int((found.left >= 0).sum())
     if gone:
-        out.print(
+        tell(
             f"{gone:,} left ({found.plan.escape.words}), half of these by step "
-            f"{row['median_left']:,.0f}; {row['confined']:.4%} stay",
-            soft_wrap=True,
+            f"{row['median_left']:,.0f}; {row['confined']:.4%} stay"
         )
     else:
-        out.print(f"none left ({found.plan.escape.words})", soft_wrap=True)
+        tell(f"none left ({found.plan.escape.words})")
     if found.domain_words:
-        out.print(found.domain_words, soft_wrap=True)
+        tell(found.domain_words)
     if found.rotation is not None and gone < count:
-        out.print(
+        tell(
             f"turns per step {found.plan.centre_words}: from {row['rotation_from']:.6g} to "
             f"{row['rotation_to']:.6g}; {row['regular']:.2%} of all are regular, their halves "
             f"agree within {row['tolerance']:.1e}, the tolerance of {steps:,} steps; "
-            f"{found.length_words}",
-            soft_wrap=True,
+            f"{found.length_words}"
         )
     elif found.rotation is None and rotation == "auto" and not found.plan.is_canonical:
-        out.print(
+        tell(
             f"no turns: ({', '.join(found.plan.names)}) is no coordinate with its momentum; "
-            "--rotation takes a point, for turns of the projection, or an angle",
-            soft_wrap=True,
+            "--rotation takes a point, for turns of the projection, or an angle"
         )

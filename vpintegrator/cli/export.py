@@ -9,14 +9,13 @@ import click
 
 from vpintegrator.cli.common import (
     SETTINGS,
-    console,
-    overwrite_option,
+    common_options,
+    file_options,
     parameter_option,
-    plain_errors,
     read_parameters,
-    version_option,
+    tell,
 )
-from vpintegrator.cli.output import output_options, write_json
+from vpintegrator.cli.output import write_json
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,12 +37,7 @@ if TYPE_CHECKING:
     help="c: one file of C99, its weights in it, that needs nothing but <math.h> and <string.h>; "
     "onnx: for ONNX runtimes (extra 'export'); torch: a program of torch.export (.pt2).",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="File to write.  [default: named after the model]",
-)
+@file_options("File to write.  [default: named after the model]")
 @click.option(
     "--dtype",
     type=click.Choice(["float64", "float32"]),
@@ -78,10 +72,7 @@ if TYPE_CHECKING:
     metavar="FILE.h",
     help="Of C: also write the declarations of its functions.",
 )
-@overwrite_option
-@output_options
-@version_option
-@plain_errors
+@common_options
 def main(
     model: Path,
     to: str,
@@ -149,33 +140,28 @@ def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
     """Print the facts of the exported model, and the commands that use the file."""
     from vpintegrator.export.description import facts_of
 
-    out, details = console(), written.details
+    details = written.details
     facts = facts_of(model)
     known = [facts[name] for name in ("system",) if name in facts]
     known += [f"step {facts['step']}"] if "step" in facts else []
     title = ", ".join(
         [f"{model.name}, {sum(p.numel() for p in model.parameters())} parameters", *known]
     )
-    out.print(title, soft_wrap=True)
+    tell(title)
     if "keeps" in facts:
-        out.print(f"  keeps {facts['keeps']}", soft_wrap=True)
+        tell(f"  keeps {facts['keeps']}")
     if "operations" in details:
         functions = details["functions"]
         more = f" and {functions:,} functions such as tanh" if functions else ""
-        out.print(f"  a step takes {details['operations']:,} operations{more}", soft_wrap=True)
+        tell(f"  a step takes {details['operations']:,} operations{more}")
     if written.verified:
-        out.print(
-            "  compared with the model in PyTorch at random windows: equal to rounding",
-            soft_wrap=True,
-        )
+        tell("  compared with the model in PyTorch at random windows: equal to rounding")
     else:
-        out.print(f"  not compared with the model in PyTorch: {written.note}", soft_wrap=True)
+        tell(f"  not compared with the model in PyTorch: {written.note}")
     header = options.get("header")
     also = f", its declarations to {header}" if header else ""
     compiled = f"; compile it with: cc -O2 -march=native -c {written.path}"
-    out.print(
-        f"written to {written.path}{also}{compiled if written.to == 'c' else ''}", soft_wrap=True
-    )
+    tell(f"written to {written.path}{also}{compiled if written.to == 'c' else ''}")
 
 
 if __name__ == "__main__":

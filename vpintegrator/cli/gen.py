@@ -10,13 +10,11 @@ import click
 from vpintegrator.cli import generating, importing
 from vpintegrator.cli.common import (
     SETTINGS,
-    overwrite_option,
-    plain_errors,
+    common_options,
+    file_options,
     read_parameters,
-    version_option,
 )
 from vpintegrator.cli.completion import datasets, offer, systems
-from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
 
@@ -27,13 +25,7 @@ from vpintegrator.errors import InputError
     metavar="[DATASET|SYSTEM|FILE.toml|MODULE:NAME]",
     shell_complete=offer(systems, datasets),
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="HDF5 file to write.  [default: NAME.h5]",
-)
-@overwrite_option
+@file_options("HDF5 file to write.  [default: NAME.h5]")
 @generating.RECIPE_OPTIONS
 @click.option(
     "--from",
@@ -58,9 +50,7 @@ from vpintegrator.errors import InputError
     shell_complete=offer(systems),
     help="Typeset a system: equations, invariants, symmetries, divergence.",
 )
-@output_options
-@version_option
-@plain_errors
+@common_options
 def main(
     source: str | None,
     output: Path | None,

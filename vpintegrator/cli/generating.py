@@ -13,11 +13,12 @@ import click
 from vpintegrator.cli import importing
 from vpintegrator.cli.common import (
     Options,
-    console,
     parameter_option,
     progress_bar,
     read_fractions,
     read_numbers,
+    tell,
+    worker_options,
 )
 from vpintegrator.cli.completion import offer
 from vpintegrator.errors import InputError, printable
@@ -110,17 +111,11 @@ RECIPE_OPTIONS = Options(
     ),
 )
 RUN_OPTIONS = Options(
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
+    worker_options(
+        "Processes on this machine; the numbers do not depend on it.",
+        "Scheduler of a dask cluster whose workers integrate, such as tcp://host:8786.",
         default=1,
         show_default=True,
-        help="Processes on this machine; the numbers do not depend on it.",
-    ),
-    click.option(
-        "--scheduler",
-        metavar="ADDRESS|FILE",
-        help="Scheduler of a dask cluster whose workers integrate, such as tcp://host:8786.",
     ),
     click.option(
         "--resume", is_flag=True, help="Keep what an interrupted run left in OUTPUT.shards."
@@ -295,4 +290,4 @@ def _say_how_to_go_on(path: Path) -> None:
             f"interrupted, nothing is lost: {folder} holds {kept} finished "
             f"shard{'' if kept == 1 else 's'}; the same command with --resume goes on"
         )
-    console().print(text, soft_wrap=True)
+    tell(text)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.cli.common import console
+from vpintegrator.cli.common import tell
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,23 +24,21 @@ def tell_inference(model: Integrator, data: Dataset) -> None:
     try:
         found = context_errors(model, data, _LENGTHS, _TRAJECTORIES)
     except InputError as error:
-        console().print(f"  parameters are not inferred: {error}", soft_wrap=True)
+        tell(f"  parameters are not inferred: {error}")
         return
     if not found:
         return
-    out = console()
     lengths = ", ".join(str(each.length) for each in found)
-    out.print(
+    tell(
         f"  next state from {lengths} states of a test trajectory with unknown parameters: "
-        f"relative error {', '.join(f'{each.error:.1e}' for each in found)}",
-        soft_wrap=True,
+        f"relative error {', '.join(f'{each.error:.1e}' for each in found)}"
     )
     last = found[-1]
     if last.parameters:
         words = ", ".join(f"{name} to {error:.1e}" for name, error in last.parameters.items())
-        out.print(f"  parameters from {last.length} states (median): {words}", soft_wrap=True)
+        tell(f"  parameters from {last.length} states (median): {words}")
     elif last.unknown:
-        out.print(f"  {last.unknown}", soft_wrap=True)
+        tell(f"  {last.unknown}")
 
 
 def families_at_context(
@@ -75,7 +73,7 @@ def families_at_context(
         if "step" in model.conditions and "step" not in options:
             raise InputError("this family takes any step: name that of the rollout by --step")
         inferred = model.infer(table.states[0], times, undetermined=True)
-        console().print(f"{name}: {inferred!r}", soft_wrap=True)
+        tell(f"{name}: {inferred!r}")
         values = dict(zip(inferred.names, inferred.values.tolist(), strict=True))
         if "step" in model.conditions:
             values["step"] = options["step"]

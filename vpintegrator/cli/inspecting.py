@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.cli.common import console, say, say_all, say_title
+from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import told_of_bodies, told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
@@ -222,7 +222,7 @@ def _inspect_rollout(path: Path) -> None:
     say("methods", ", ".join(f"{name} ({run.kind})" for name, run in report.runs.items()))
     out = console()
     out.print(terminal_table(report, width_of(out)))
-    out.print(f"draw it with: vp-plot {path}", soft_wrap=True)
+    tell(f"draw it with: vp-plot {path}")
     write_json(lambda: rollout_results(report))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vpintegrator.cli.common import console, progress_bar
+from vpintegrator.cli.common import progress_bar, tell
 from vpintegrator.cli.inferring import tell_inference
 
 if TYPE_CHECKING:
@@ -54,11 +54,10 @@ def _print(heading: str, rows: Sequence[Performance], sentence: str) -> None:
 
     costs = any(math.isfinite(each.cost) for each in rows)
     width = max(len(heading), *(len(each.name) for each in rows))
-    out = console()
     line = f"  {heading:<{width}}    error"
-    out.print(line + ("   cost of a step" if costs else ""), soft_wrap=True)
+    tell(line + ("   cost of a step" if costs else ""))
     for each in rows:
         cost = duration(each.cost) if math.isfinite(each.cost) else "-"
         line = f"  {each.name:<{width}}  {each.error:.1e}"
-        out.print(line + (f"   {cost:>9}" if costs else ""), soft_wrap=True)
-    out.print(f"  {sentence}", soft_wrap=True)
+        tell(line + (f"   {cost:>9}" if costs else ""))
+    tell(f"  {sentence}")

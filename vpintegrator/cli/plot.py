@@ -10,15 +10,14 @@ import click
 from vpintegrator.cli.common import (
     SETTINGS,
     columns_option,
-    console,
-    overwrite_option,
-    plain_errors,
+    common_options,
+    file_options,
     progress_bar,
     read_numbers,
-    version_option,
+    tell,
 )
 from vpintegrator.cli.completion import offer
-from vpintegrator.cli.output import output_options, write_json
+from vpintegrator.cli.output import write_json
 
 
 @click.command(context_settings=SETTINGS)
@@ -27,14 +26,7 @@ from vpintegrator.cli.output import output_options, write_json
     type=click.Path(path_type=Path),
     metavar="ROLLOUT.h5|SURVEY.h5|ENSEMBLE.h5|MODEL.safetensors",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("figures"),
-    show_default=True,
-    help="Folder for all of it; made if need be.",
-)
+@file_options("Folder for all of it; made if need be.", default=Path("figures"), show_default=True)
 @click.option(
     "--format",
     "formats",
@@ -69,10 +61,7 @@ from vpintegrator.cli.output import output_options, write_json
     "[default: in the overview the median and the worst of the first model]",
 )
 @columns_option
-@overwrite_option
-@output_options
-@version_option
-@plain_errors
+@common_options
 def main(
     file: Path,
     output: Path,
@@ -120,9 +109,8 @@ def main(
                 task, description=name or "figures", completed=done, total=total
             ),
         )
-    out = console()
     for path in paths:
-        out.print(path, soft_wrap=True)
+        tell(path)
 
     def results() -> dict[str, Any]:
         source = open_drawn(file)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +11,15 @@ from vpintegrator.arguments import not_negative, positive
 from vpintegrator.cli.common import (
     SETTINGS,
     columns_option,
+    common_options,
     compiled_option,
-    console,
     device_option,
-    overwrite_option,
+    file_options,
     parameter_option,
-    plain_errors,
-    progress_bar,
     read_parameters,
-    version_option,
+    tell,
 )
+from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
 from vpintegrator.cli.completion import offer, systems
 from vpintegrator.cli.ensembles import (
     ensemble_options,
@@ -31,7 +27,6 @@ from vpintegrator.cli.ensembles import (
     run_ensemble,
 )
 from vpintegrator.cli.inferring import families_at_context
-from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
 from vpintegrator.errors import InputError
 from vpintegrator.names import CLASSICAL_METHODS
@@ -39,10 +34,8 @@ from vpintegrator.names import CLASSICAL_METHODS
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
-    from vpintegrator.rollout import Report
 
 _TRAJECTORIES = 8  # default
-_TIME = 120.0  # default
 _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": positive}
 
 
@@ -168,13 +161,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
     "faster; auto wherever possible; gpu for kernels on a GPU, which runs PyTorch else."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="HDF5 file to write.  [default: SYSTEM-rollout.h5]",
-)
-@overwrite_option
+@file_options("HDF5 file to write.  [default: SYSTEM-rollout.h5]")
 @click.option(
     "--resume",
     is_flag=True,
@@ -188,9 +175,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 )
 @columns_option
 @ensemble_options
-@output_options
-@version_option
-@plain_errors
+@common_options
 def main(
     models: tuple[Path, ...],
     against: str | None,
@@ -233,12 +218,12 @@ def main(
     given = None if system is None else _load_system(system, parameters)
     other = read_parameters(parameters) if given is None else {}
     if list_methods:
-        _list_methods(given)
+        print_methods(given)
         return
     options = {name: value for name, value in options.items() if value is not None}
     steps = read_steps(step)
     _check(models, given, parameters, initial, options)
-    _check_methods([*(_methods(against) or ()), options["first_window"]])
+    _check_methods([*(methods_named(against) or ()), options["first_window"]])
     if initial and "ensemble" not in options:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
@@ -249,74 +234,16 @@ def main(
     if any(len(values) > 1 for values in asked.values()):
         if resume or initial:
             raise InputError("several values of a condition: leave out --resume and --initial")
-        run_survey(loaded, asked, _methods(against), output, overwrite, options)
+        run_survey(loaded, asked, methods_named(against), output, overwrite, options)
         return
     loaded = singled(loaded, asked) if asked else _with_bodies(loaded, other)
     if steps:
         options["step"] = steps[0]
     if "ensemble" in options:
-        methods = _methods(against)
+        methods = methods_named(against)
         run_ensemble(loaded, given, methods, initial, output, overwrite, resume, options)
         return
-    _compare(loaded, given, against, output, overwrite, resume, options)
-
-
-def _compare(
-    models: dict[str, Integrator],
-    given: System | None,
-    against: str | None,
-    output: Path | None,
-    overwrite: bool,
-    resume: bool,
-    options: dict[str, Any],
-) -> None:
-    """Let all run, write what was measured, and say it."""
-    from vpintegrator.cli.results import rollout_results
-    from vpintegrator.plotting.tables import terminal_table
-    from vpintegrator.rollout import compare
-    from vpintegrator.rollout.compare import prepare_comparison
-    from vpintegrator.rollout.recording import is_recorded
-    from vpintegrator.rollout.start import check_agreement
-    from vpintegrator.runtime.interrupts import terminate_as_interrupt
-    from vpintegrator.storage.files import check_output_last, safe_name
-
-    if given is not None:
-        check_agreement(models, given)
-    name = given.name if given else next(iter(models.values())).metadata.get("system_name", "model")
-    path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
-    options |= _start(models, given, options)
-    methods, columns = _methods(against), options.pop("columns", None)
-    asked = {name: value for name, value in options.items() if name != "compiled"}
-    check_output_last(path, overwrite, lambda: prepare_comparison(models or None, methods, **asked))
-    checkpoint = path.with_name(f"{path.name}.checkpoint")
-    note = ""
-    if resume and not is_recorded(checkpoint):
-        note = f"nothing is recorded in {checkpoint} yet: the rollout begins anew"
-    terminate_as_interrupt()
-    try:
-        with _bars(note) as show:
-            report = compare(
-                models or None,
-                against=methods,
-                checkpoint=checkpoint,
-                resume=resume,
-                progress=show,
-                **options,
-            )
-        report.save(path, overwrite=overwrite)
-        report.discard_checkpoint()
-    except KeyboardInterrupt:
-        console().print("interrupted, nothing is lost: the same command with --resume goes on")
-        raise SystemExit(130) from None
-    out = console()
-    try:
-        out.print(terminal_table(report, width_of(out), columns))
-    except InputError as error:  # columns are known only after the measurements
-        warnings.warn(f"--columns: {error}", stacklevel=2)
-        out.print(terminal_table(report, width_of(out)))
-    _remarks(report, against)
-    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
-    write_json(lambda: {"output": path, **rollout_results(report)})
+    compare_methods(loaded, given, against, output, overwrite, resume, options)
 
 
 def _check(
@@ -376,7 +303,7 @@ def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, 
             model.to(choice.device)
             if choice.reason:
                 where = f"{name} runs on {choice.device}: {choice.reason}"
-                console().print(where, soft_wrap=True)
+                tell(where)
     return loaded
 
 
@@ -391,34 +318,6 @@ def _with_bodies(
     return {name: with_parameters(each, **parameters) for name, each in models.items()}
 
 
-def _start(
-    models: dict[str, Integrator],
-    given: System | None,
-    options: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the system, start and duration for :func:`vpintegrator.compare`."""
-    from vpintegrator.rollout import recorded_dataset
-    from vpintegrator.rollout.start import find_system
-
-    system = find_system(models, given)
-    found: dict[str, Any] = {"system": system}
-    if (
-        "initial" not in options
-        and options.get("reference", "dataset" if system.is_measured else "") == "dataset"
-    ):
-        found["reference"] = "dataset"
-        if "dataset" not in options:
-            found["dataset"] = recorded = recorded_dataset(models)
-            # the user must learn that a model from elsewhere makes the command read a file
-            name = next(iter(models))
-            console().print(
-                f"compared with {recorded}, which {name} was trained on", soft_wrap=True
-            )
-    if not {"time", "steps"} & {*options} and "reference" not in found:
-        found["time"] = _TIME
-    return found
-
-
 def _numbers(states: tuple[str, ...]) -> list[list[float]]:
     try:
         rows = [[float(x) for x in state.split(",")] for state in states]
@@ -431,101 +330,10 @@ def _numbers(states: tuple[str, ...]) -> list[list[float]]:
     return rows
 
 
-def _remarks(report: Report, against: str | None) -> None:
-    """Print remarks on the comparison that the table does not contain."""
-    from vpintegrator.plotting.names import grouped
-
-    out = console()
-    if report.every > 1:
-        out.print(f"every step is measured; one state in {report.every:,} is kept")
-    if 0 < report.reference_time < report.times[-1]:
-        out.print(
-            f"errors of trajectories are those up to t = {grouped(report.reference_time)}, where "
-            "the reference ends (--reference-time)",
-            soft_wrap=True,
-        )
-    if report.system.is_measured and report.system.derivatives:
-        out.print(
-            f"{report.system.name} is a Python function, which the model does not hold: with "
-            f"--system {report.system.function or 'MODULE:NAME'} classical methods run beside it",
-            soft_wrap=True,
-        )
-    elif report.system.is_measured:
-        out.print(
-            f"the equations of {report.system.name} are not known; left out: an accurate solution, "
-            "classical methods, and the phase-space volume of models that read several states",
-            soft_wrap=True,
-        )
-    elif "all" in (_methods(against) or ()):
-        _say_what_is_left_out(report.system)
-
-
 def _load_system(name: str, parameters: tuple[str, ...]) -> System:
     from vpintegrator.cli.own_code import load_system_asked
 
     return load_system_asked(name, read_parameters(parameters))
-
-
-@contextmanager
-def _bars(note: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for each method, with a note before the first."""
-    with progress_bar() as bar:
-        tasks: dict[str, Any] = {}
-
-        def show(method: str, done: int, total: int) -> None:
-            if note and not tasks:
-                console().print(note, soft_wrap=True)
-            if method not in tasks:
-                tasks[method] = bar.add_task(method, total=total)
-            bar.update(tasks[method], completed=done, total=total)
-
-        yield show
-
-
-def _methods(against: str | None) -> list[str] | None:
-    """Return the names of classical methods that the user gave, or None for the default."""
-    if against is None:
-        return None
-    return [m.strip() for m in against.split(",") if m.strip() not in ("", "none")]
-
-
-def _list_methods(system: System | None) -> None:
-    """Print all methods, or those for a system and the reasons why others do not apply."""
-    from rich.table import Column, Table
-
-    from vpintegrator.rollout import METHODS, applicable_methods
-
-    traits = ("symplectic", "volume_preserving", "symmetric")
-    methods = METHODS if system is None else applicable_methods(system)[0]
-    table = Table(Column("method", no_wrap=True), "order", "structure", "source", box=None)
-    for name, method in methods.items():
-        if system is None:
-            kept = tuple(t.replace("_", "-") for t in traits if getattr(method, t))
-        else:
-            kept = method.structure(system)
-        table.add_row(name, str(method.order), ", ".join(kept) or "none", method.source)
-    console().print(table)
-    write_json(
-        lambda: {
-            "methods": {
-                name: {"order": method.order, "source": method.source}
-                for name, method in methods.items()
-            }
-        }
-    )
-    if system is not None:
-        _say_what_is_left_out(system)
-
-
-def _say_what_is_left_out(system: System) -> None:
-    from vpintegrator.rollout import applicable_methods
-    from vpintegrator.rollout.period_flow import period_flow_of
-
-    if system.is_discrete and period_flow_of(system) is None:
-        console().print(f"left out: all classical methods, as {system.name} is a map")
-        return
-    for reason in applicable_methods(system)[1].values():
-        console().print(f"left out: {reason}", soft_wrap=True)
 
 
 if __name__ == "__main__":

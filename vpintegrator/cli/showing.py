@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.cli.common import console
+from vpintegrator.cli.common import console, tell
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.reporting import told_of_bodies
 from vpintegrator.cli.results import system_results
@@ -83,7 +83,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     def section(title: str, *lines: str) -> None:
         out.print(f"\n{title}", style="bold")
         for line in "\n".join(lines).splitlines():
-            out.print("  " + line, soft_wrap=True)
+            tell("  " + line)
 
     out.print(system.title, style="bold")
     out.print(f"{system.name}, {system.dim} components, {system.structure}")

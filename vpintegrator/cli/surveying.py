@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.cli.common import console, progress_bar, read_numbers
+from vpintegrator.cli.common import console, progress_bar, read_numbers, tell
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.errors import InputError
 
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 _OF_SURVEYS = {"time", "trajectories", "seed", "compiled"}
 _USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
+
+
+def refuse_others(options: Mapping[str, Any], allowed: Collection[str], reason: str) -> None:
+    """Refuse options of comparisons alone that were given, and say why."""
+    left_out = [n for n, v in options.items() if n not in allowed and v != _USUAL.get(n, False)]
+    if left_out:
+        flags = ", ".join("--" + name.replace("_", "-") for name in left_out)
+        raise InputError(f"{flags}: {reason}")
 
 
 def read_steps(text: str | None) -> list[float]:
@@ -82,10 +90,9 @@ def run_survey(
 
     if len(models) > 1:
         raise InputError("several values of a condition are for one family at a time")
-    left_out = [n for n, v in options.items() if n not in _OF_SURVEYS and v != _USUAL.get(n, False)]
-    if left_out:
-        flags = ", ".join("--" + name.replace("_", "-") for name in left_out)
-        raise InputError(f"{flags}: not for several values of a condition; ask for one at a time")
+    refuse_others(
+        options, _OF_SURVEYS, "not for several values of a condition; ask for one at a time"
+    )
     ((name, model),) = models.items()
     path = output or Path(f"{safe_name(model.metadata.get('system_name', name))}-survey.h5")
     given = {n: options[n] for n in _OF_SURVEYS if n in options}
@@ -102,7 +109,7 @@ def run_survey(
     found.save(path, overwrite)
     out = console()
     out.print(survey_table(found, width_of(out)))
-    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+    tell(f"written to {path}; draw it with: vp-plot {path}")
     write_json(lambda: {"output": path, "time": found.time, "table": found.table()})
 
 

@@ -25,17 +25,16 @@ from vpintegrator.cli.candidates import (
 )
 from vpintegrator.cli.common import (
     SETTINGS,
+    common_options,
     compiled_option,
     console,
     device_option,
-    overwrite_option,
-    plain_errors,
-    version_option,
+    file_options,
 )
 from vpintegrator.cli.completion import models, offer
 from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
-from vpintegrator.cli.output import is_asked, output_options, write_json
+from vpintegrator.cli.output import is_asked, write_json
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
@@ -79,13 +78,9 @@ class _Command(click.Command):
     type=click.Path(path_type=Path),
     metavar="DATASET.h5",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Model file to write.  [default: SYSTEM-MODEL.safetensors, with the model that is taken]",
+@file_options(
+    "Model file to write.  [default: SYSTEM-MODEL.safetensors, with the model that is taken]"
 )
-@overwrite_option
 @click.option(
     "--system",
     metavar="MODULE:NAME",
@@ -258,10 +253,8 @@ class _Command(click.Command):
     f"some {VERDICT_SECONDS:.0f} seconds, as methods are compiled.",
 )
 @click.option("--list-models", is_flag=True, help="List the architectures and their options.")
-@output_options
-@version_option
+@common_options
 @click.pass_context
-@plain_errors
 def main(
     context: click.Context,
     dataset: Path | None,

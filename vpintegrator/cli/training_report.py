@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpintegrator.cli.architecture import help_of_options, model_options
-from vpintegrator.cli.common import console
+from vpintegrator.cli.common import console, tell
 from vpintegrator.cli.output import write_json
 from vpintegrator.models.registry import ARCHITECTURES
 
@@ -22,7 +22,7 @@ def list_models() -> None:
     for name, description in ARCHITECTURES.descriptions().items():
         out.print(f"{name}: {description}", style="bold", soft_wrap=True)
         for given, words in help_of_options(ARCHITECTURES.find(name)):
-            out.print(f"  {given:<44} {words}", soft_wrap=True)
+            tell(f"  {given:<44} {words}")
     write_json(
         lambda: {
             name: {
@@ -48,20 +48,17 @@ def announce(model: Integrator, data: Dataset) -> None:
         traits = ["symplectic"]
     if len(kept.reversing_symmetries):
         traits.append(f"reversible ({len(kept.reversing_symmetries)} symmetries)")
-    out = console()
-    out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
+    tell(f"{model.name}: {', '.join(traits)}; {count} parameters")
     for line in (model.description, *model.choices):
-        out.print(f"  {line}", soft_wrap=True)
-    out.print(
+        tell(f"  {line}")
+    tell(
         f"  window {model.window}, predicting {model.prediction_window}; step {data.step_text}; "
-        f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
-        soft_wrap=True,
+        f"{data.shapes['train'][0]} training trajectories of {data.system.title}"
     )
 
 
 def report(history: History, path: Path, checkpoint: Path) -> None:
     """Print the result of a training and the path of the model."""
-    out = console()
     goes_on = ", --resume goes on" if checkpoint.exists() else ""
     ending = {
         "interrupt": f"interrupted; the best model so far is kept{goes_on}",
@@ -69,24 +66,19 @@ def report(history: History, path: Path, checkpoint: Path) -> None:
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
     if history.device_reason:
-        out.print(f"  on {history.device}: {history.device_reason}", soft_wrap=True)
+        tell(f"  on {history.device}: {history.device_reason}")
     how = "" if history.device == "cpu" else f" on {history.device}"
     how += ", compiled" if history.compiled else ""
-    out.print(
-        f"  {history.optimizer}{how}: {history.epochs} epochs in {history.used:.0f} s, {ending}",
-        soft_wrap=True,
-    )
+    tell(f"  {history.optimizer}{how}: {history.epochs} epochs in {history.used:.0f} s, {ending}")
     if history.rollbacks:
-        out.print(f"  went back to the best weights {history.rollbacks} times", soft_wrap=True)
-    out.print(
+        tell(f"  went back to the best weights {history.rollbacks} times")
+    tell(
         f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
-        f"(epoch {history.best_epoch}), test {history.test_error:.2e}",
-        soft_wrap=True,
+        f"(epoch {history.best_epoch}), test {history.test_error:.2e}"
     )
     if history.overfitted:
-        out.print(
+        tell(
             f"  the training windows were learned better and others worse after epoch "
-            f"{history.best_epoch}: give more trajectories, --noise or --horizon",
-            soft_wrap=True,
+            f"{history.best_epoch}: give more trajectories, --noise or --horizon"
         )
-    out.print(f"  written to {path}", soft_wrap=True)
+    tell(f"  written to {path}")
