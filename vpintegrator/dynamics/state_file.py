@@ -11,6 +11,7 @@ import json
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import printable
 from vpintegrator.storage.hdf5 import TEXT, fill, write_words
+from vpintegrator.storage.reading import StoredGroup
 
 
 def write_header(
@@ -32,6 +34,12 @@ def write_header(
     file.attrs["parameters"] = json.dumps(system.definitions)
     file.attrs["step"] = step
     file.attrs["versions"] = _versions()
+
+
+def read_system(root: StoredGroup, path: Path) -> System:
+    """Return the system of a file, which :func:`write_header` wrote."""
+    text, name, parameters = root.text("system"), root.text("system_name"), root.json("parameters")
+    return System(text, name, parameters, source=f"system in {path}")
 
 
 @functools.cache

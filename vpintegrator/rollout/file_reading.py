@@ -12,6 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import as_path
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.state_file import read_system
 from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
@@ -57,12 +58,7 @@ def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic]
     """
     path, known_here = as_path("path", path), with_own(diagnostics)
     with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
-        system = System(
-            root.text("system"),
-            root.text("system_name"),
-            root.json("parameters"),
-            source=f"system in {path}",
-        )
+        system = read_system(root, path)
         methods = _read_methods(root, path)
         times = _read_times(root.group(methods[0]), path)
         reference = root.group(REFERENCE)

@@ -14,7 +14,7 @@ import numpy as np
 from vpintegrator.arguments import as_path
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import Region
-from vpintegrator.dynamics.state_file import write_header
+from vpintegrator.dynamics.state_file import read_system, write_header
 from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
@@ -249,12 +249,7 @@ def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
     """
     path = as_path("path", path)
     with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
-        system = System(
-            root.text("system"),
-            root.text("system_name"),
-            root.json("parameters"),
-            source=f"system in {path}",
-        )
+        system = read_system(root, path)
         plan = _read_plan(root, system, path)
         kind = root.text("method_kind")
         if kind not in _KINDS:
