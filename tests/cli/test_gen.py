@@ -155,3 +155,20 @@ def test_help_needs_nothing_slow(command):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "Usage:" in result.stdout
+
+
+def test_datasets_hold_the_numbers_of_a_table(tmp_path, run):
+    (tmp_path / "force.csv").write_text("q;f\n-2;2\n-1;1\n0;0\n1;-1\n2;-2\n")
+    (tmp_path / "own.toml").write_text(
+        'state = ["q", "p"]\n[vector_field]\nq = "p"\np = "force(q)"\n'
+        '[tables.force]\nfile = "force.csv"\n'
+        '[initial_conditions]\ndistribution = "uniform"\nlow = -0.5\nhigh = 0.5\n'
+    )
+    shown = run(main, "--show", "own.toml").output
+    assert "force(x): spline of 5 points from -2 to 2, not-a-knot" in shown
+    result = run(main, "own.toml", "--count", "4", "--steps", "3", "--step", "0.1")
+    assert result.exit_code == 0, result.output
+    (tmp_path / "force.csv").unlink()
+    (tmp_path / "own.toml").unlink()
+    system = open_dataset("own.h5").system
+    assert system.vector_field([1.25, 0.5]) == pytest.approx([0.5, -1.25])

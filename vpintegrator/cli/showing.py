@@ -102,6 +102,8 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         section("Return map", returns.words)
     if system.parameters:
         section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
+    if tables := list(_tables(system)):
+        section("Tables", *tables)
     section("Invariants", invariants_unicode(system, width) or "none declared")
     reversal = "(ρ M ρ M = 1)" if system.is_discrete else "(f(ρz) = -ρ f(z))"
     section(
@@ -127,6 +129,13 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     if suggested := [f"{k} {v:g}" for k, v in system.defaults.items() if k != hidden]:
         section("Suggested", ", ".join(suggested))
     write_json(lambda: system_results(system))
+
+
+def _tables(system: System) -> Iterator[str]:
+    """Yield the tables of numbers that are functions in the equations, a line each."""
+    for name, table in system.equations.table.get("tables", {}).items():
+        x, boundary = table["x"], table.get("boundary", "not-a-knot")
+        yield f"{name}(x): spline of {len(x)} points from {x[0]:g} to {x[-1]:g}, {boundary}"
 
 
 def _chart(system: System) -> Iterator[str]:

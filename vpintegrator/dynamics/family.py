@@ -20,18 +20,20 @@ from vpintegrator.dynamics.arrays import stack_numpy
 from vpintegrator.dynamics.definition import Definition
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
-    CONSTANT,
     Algebra,
-    Combination,
     Number,
-    Separation,
     Symbol,
     Value,
     can_be_written,
-    separated,
     tidy,
     vectorised,
     written,
+)
+from vpintegrator.dynamics.expressions.separation import (
+    CONSTANT,
+    Combination,
+    Separation,
+    separated,
 )
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.system import System

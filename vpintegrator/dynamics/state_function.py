@@ -10,7 +10,8 @@ import numpy as np
 
 from vpintegrator.dynamics.arrays import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import Coefficients, Value, vectorised
+from vpintegrator.dynamics.expressions import Value, vectorised
+from vpintegrator.dynamics.expressions.coefficients import Coefficients
 from vpintegrator.errors import InputError
 
 

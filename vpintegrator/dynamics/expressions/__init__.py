@@ -1,7 +1,6 @@
 """The expression language of system files: reading, differentiation, evaluation, typesetting."""
 
 from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
-from vpintegrator.dynamics.expressions.coefficients import Coefficients
 from vpintegrator.dynamics.expressions.constants import NotFinite, Number, size, tidy
 from vpintegrator.dynamics.expressions.evaluation import (
     Arithmetic,
@@ -16,7 +15,6 @@ from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Expression,
     Function,
-    Meaning,
     Product,
     Sum,
     Symbol,
@@ -25,32 +23,21 @@ from vpintegrator.dynamics.expressions.nodes import (
     fold,
 )
 from vpintegrator.dynamics.expressions.parsing import Scope, parse
-from vpintegrator.dynamics.expressions.separation import (
-    CONSTANT,
-    Combination,
-    Separation,
-    separated,
-)
 from vpintegrator.dynamics.expressions.text import LARGEST_HAMILTONIAN, can_be_written, written
 
 __all__ = [
-    "CONSTANT",
     "FUNCTIONS",
     "LARGEST_HAMILTONIAN",
     "Algebra",
     "Arithmetic",
     "Call",
-    "Coefficients",
-    "Combination",
     "ComponentFunction",
     "Expression",
     "Function",
-    "Meaning",
     "NotFinite",
     "Number",
     "Product",
     "Scope",
-    "Separation",
     "Sum",
     "Symbol",
     "TooLong",
@@ -63,7 +50,6 @@ __all__ = [
     "fold",
     "parse",
     "readable",
-    "separated",
     "size",
     "tidy",
     "vectorised",

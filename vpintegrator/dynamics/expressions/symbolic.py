@@ -33,10 +33,6 @@ class sigmoid(sympy.Function):
     def eval(cls, argument: sympy.Expr) -> sympy.Expr | None:
         return sympy.Rational(1, 2) if argument.is_zero else None
 
-    def fdiff(self, argindex: int = 1) -> sympy.Expr:
-        value = sigmoid(self.args[0])
-        return value * (1 - value)
-
     def _latex(self, printer: sympy.printing.latex.LatexPrinter, exp: str | None = None) -> str:
         power = "" if exp is None else f"^{{{exp}}}"
         return rf"\sigma{power}\left({printer._print(self.args[0])}\right)"
