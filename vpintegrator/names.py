@@ -40,7 +40,6 @@ OPTIMIZER_CLASSES = {
     "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
     "gauss-newton": "gauss_newton.GaussNewton",
     "adam": "first_order.Adam",
-    "adamw": "first_order.AdamW",
     "linear": "linear_solve.LinearSolve",
     "l-bfgs": "quasi_newton.QuasiNewton",
 }

@@ -20,7 +20,6 @@ from vpintegrator.models.one_step import simplified
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.start import find_system
-from vpintegrator.storage.reading import read_json
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.performance import (
     STEPS,
@@ -28,6 +27,7 @@ from vpintegrator.training.performance import (
     Performance,
     cost_of_model,
     cost_of_steps,
+    read_performances,
 )
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
@@ -90,11 +90,7 @@ class Verdict:
         InputError
             If it is no such text; says ``where`` it stands.
         """
-        found = read_json(text, where)
-        try:
-            rows = [Performance.from_row(row) for row in [found["model"], *found["methods"]]]
-        except (KeyError, TypeError, ValueError):
-            raise InputError(f"{where} is not what a training writes") from None
+        _, rows = read_performances(text, where, "model", "methods")
         if len(rows) < 2:
             raise InputError(f"{where} names no classical method")
         return cls(rows[0], rows[1:])

@@ -182,7 +182,6 @@ MOST = {
     "levenberg-marquardt": {"item": 2, "to host": 2},
     "gauss-newton": {"item": 6, "to host": 2},
     "adam": {"to host": 1, "to device": 1},
-    "adamw": {"to host": 1, "to device": 1},
     "l-bfgs": {"item": 7, "to host": 7, "to device": 7},
 }
 

@@ -380,3 +380,25 @@ high = 0.8
     assert found.model.name == "sgf" and found.model.arguments["hamiltonian"]
     assert found.error < 1e-9
     assert sum(line.startswith("degree") for line in lines) <= 7  # the lowest degree alone
+
+
+def test_two_equal_searches_give_the_same_model_whatever_the_machine_does(pendulum, monkeypatch):
+    """The second one is told that each second epoch takes a minute."""
+    monkeypatch.setattr(proposals, "EPOCHS", 40)
+    now, later = time.perf_counter, [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now() + later[0])
+
+    def slow(history):
+        later[0] += 30.0
+
+    makers = solved(pendulum, 6), Maker(pendulum, "spff")
+    options = {"composed": Maker(pendulum, "split"), "compiled": False}
+    first, second = (
+        find_model(*makers, pendulum, Budget(seconds=1e6), progress=progress, **options)
+        for progress in (None, slow)
+    )
+    assert later[0] > 1e3
+    assert (first.model.name, first.error) == (second.model.name, second.error)
+    assert first.model.arguments == second.model.arguments
+    for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(one, other)

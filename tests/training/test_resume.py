@@ -80,7 +80,7 @@ def one_step(small):
         ({"loss": "relative"}, "its loss was mean-square, now it is relative"),
         ({"restarts": 2}, "its restarts was 1, now it is 2"),
         ({"seed": 1}, "its seed was 0, now it is 1"),
-        ({"optimizer": "adamw"}, "its optimizer was adam, now it is adamw"),
+        ({"optimizer": "l-bfgs"}, "its optimizer was adam, now it is l-bfgs"),
         ({"normalise": False}, "its normalisation was not given"),
     ],
 )
@@ -188,7 +188,7 @@ def test_the_share_of_the_budget(small, one_step):
 def test_an_interrupt_within_an_epoch_changes_nothing(small, one_step, name, tmp_path, monkeypatch):
     """The epoch is done again from its beginning, with the same windows and the same noise."""
     # the second of these are the slowest
-    epochs, batch = (3, 60) if name in ("levenberg-marquardt", "adam", "adamw") else (2, 12)
+    epochs, batch = (3, 60) if name in ("levenberg-marquardt", "adam") else (2, 12)
     options = {"optimizer": name, "epochs": epochs, "batch": batch, "noise": 1e-4}
     whole = one_step()
     calls, original = [], Objective.difference

@@ -236,8 +236,8 @@ class _Command(click.Command):
     help="CPU threads; one is the fastest for small models.",
 )
 @compiled_option(
-    "Train as machine code, some ten times faster; auto where that pays, and from when on the "
-    "compiler is done; gpu for kernels on a GPU, which runs PyTorch else."
+    "Train as machine code, some ten times faster; auto where the compiler takes less than a fifth "
+    "of the budget; gpu for kernels on a GPU, which runs PyTorch else."
 )
 @click.option(
     "--fastest",

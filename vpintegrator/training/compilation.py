@@ -1,11 +1,9 @@
-"""Decision whether, and from which step, training runs as machine code."""
+"""Decision whether training runs as machine code."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +19,6 @@ from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizer import Optimizer
 
 _SHARE = 0.2  # fraction of the training time that the compiler may take
-_MEANWHILE = 0.5  # the same where training goes on meanwhile
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
 
 
@@ -53,13 +50,11 @@ def compile_for_training(
     seconds: float | None,
     epochs: int | None,
     steps: float,
-    repeatable: bool,
 ) -> MachineCode | None:
     """Compile the residuals of a model if wanted, or by default if it saves time.
 
-    Training that has seconds need not wait for the compiler: they may not be ``ready`` yet. With a
-    budget in epochs the choice depends on nothing but the arguments, so that training can be
-    repeated to the last bit.
+    Training waits for the compiler, and the choice depends on nothing but the arguments, so that
+    training can be repeated to the last bit.
 
     Parameters
     ----------
@@ -69,8 +64,6 @@ def compile_for_training(
         The budget.
     steps
         Number of steps in an epoch.
-    repeatable
-        Whether to wait for the compiler in any case.
 
     Raises
     ------
@@ -86,12 +79,8 @@ def compile_for_training(
         what = f"training on {model.scale.device}" if optimizer.compiles else optimizer.name
         raise InputError(f"{what} runs in PyTorch only; leave out compiled")
 
-    # several processes must go over to machine code at the same time
-    wait = bool(compiled or repeatable or processes.count() > 1)
-
     def worth(needed: float, cached: bool) -> bool:
-        share = _SHARE if wait else _MEANWHILE
-        return bool(compiled or (cached and seconds) or needed < share * expected)
+        return bool(compiled or needed < _SHARE * expected)
 
     scale = model.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
@@ -105,7 +94,6 @@ def compile_for_training(
                 chained=objective.horizon > 1,
                 threads=execution.threads,
                 worth=worth,
-                wait=wait,
             )
             return MachineCode(code)
         finally:
@@ -118,15 +106,3 @@ def compile_for_training(
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None
         warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=3)
         return None
-
-
-@contextmanager
-def training_with(machine: MachineCode | None) -> Iterator[None]:
-    """Leave no compiler at work when training ends, and say if it failed meanwhile."""
-    try:
-        yield
-    finally:
-        if machine is not None:
-            if machine.failure is not None:
-                warnings.warn(f"trained in PyTorch, not compiled: {machine.failure}", stacklevel=3)
-            machine.stop()

@@ -1,4 +1,4 @@
-"""Adam and AdamW on shuffled batches of windows, with a learning rate that decays."""
+"""Adam on shuffled batches of windows, with a learning rate that decays."""
 
 from __future__ import annotations
 
@@ -121,10 +121,3 @@ class Adam(FirstOrder):
     kind: ClassVar[Any] = torch.optim.Adam
     remembered = ("exp_avg", "exp_avg_sq")
     remembered_numbers = ("step",)
-
-
-class AdamW(Adam):
-    """Loshchilov and Hutter, arXiv 1711.05101."""
-
-    name = "adamw"
-    kind = torch.optim.AdamW

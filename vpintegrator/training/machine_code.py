@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled import CompiledResidual, NotCompilable
+    from vpintegrator.compiled import CompiledResidual
     from vpintegrator.compiled.gpu import GpuResidual
 
 
@@ -23,20 +23,6 @@ class MachineCode:
 
     def __init__(self, code: CompiledResidual | GpuResidual) -> None:
         self.code = code
-
-    @property
-    def ready(self) -> bool:
-        """Whether the compiler has done its work."""
-        return self.code.ready
-
-    @property
-    def failure(self) -> NotCompilable | None:
-        """Why it will never be ready."""
-        return self.code.failure
-
-    def stop(self) -> None:
-        """End a compiler that is at work still."""
-        self.code.stop()
 
     def sums(
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor

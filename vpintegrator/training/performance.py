@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.storage.reading import read_json
 
 TRAJECTORIES, STEPS, _REPEATS = 1_000, 10, 3
 LARGEST = 10_000  # operations of a map that is compiled in some seconds
@@ -53,6 +55,34 @@ class Performance:
         """
         name = str(row["name"])
         return cls(name, float(row.get("error", math.inf)), float(row.get("cost", math.nan)))
+
+
+def read_performances(
+    text: str, where: str, *keys: str
+) -> tuple[dict[str, Any], list[Performance]]:
+    """Return the content of a text about models, and the rows that stand under ``keys``.
+
+    Parameters
+    ----------
+    text
+        JSON, as training writes it.
+    where
+        Name of the text in messages.
+    keys
+        Names of a row, or of a list of rows.
+
+    Raises
+    ------
+    InputError
+        If it is no such text.
+    """
+    found = read_json(text, where)
+    try:
+        parts = [found[key] for key in keys]
+        rows = [row for part in parts for row in (part if isinstance(part, list) else [part])]
+        return found, [Performance.from_row(row) for row in rows]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{where} is not what a training writes") from None
 
 
 def cost_of_model(model: Integrator, windows: torch.Tensor) -> float:

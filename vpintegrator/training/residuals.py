@@ -66,13 +66,7 @@ class Residuals(ParameterVector):
         self, model: Integrator, objective: Objective, compiled: MachineCode | None = None
     ) -> None:
         super().__init__(model)
-        self.objective, self._compiled = objective, compiled
-
-    @property
-    def compiled(self) -> MachineCode | None:
-        """The machine code, if it is ready."""
-        ready = self._compiled is not None and self._compiled.ready
-        return self._compiled if ready else None
+        self.objective, self.compiled = objective, compiled
 
     def __call__(self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Return the residuals of some windows, flattened."""
@@ -173,7 +167,7 @@ def relative_error(
             raise InputError(f"{name} has shape {tuple(tensor.shape)}, not (pair, time, dim)")
     new_states = Objective().new_states(model, targets)
     scale = scale or _scale_of(model, new_states)
-    if compiled is not None and compiled.ready and _keeps_others(model, scale):
+    if compiled is not None and _keeps_others(model, scale):
         vector = ParameterVector(model).read()
         squares = compiled.sums(vector, inputs, new_states)[1]
         return relative(float(squares), new_states[..., 0].numel(), scale.spread)

@@ -25,7 +25,7 @@ from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.choice import BY_TIME, by_time, device_for
-from vpintegrator.training.compilation import Execution, compile_for_training, training_with
+from vpintegrator.training.compilation import Execution, compile_for_training
 from vpintegrator.training.deadline import BEYOND, at_latest, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
@@ -118,7 +118,6 @@ class Trainer:
                 torch_threads(self.execution.threads),
                 logging_to(self.files.log) as note,
                 shown(progress if self.first else False) as show,
-                training_with(self.machine),
             ):
                 if self.method.optimizer == "auto" and self.saved is None and self.machine is None:
                     self._choose_by_time()
@@ -232,7 +231,7 @@ class Trainer:
 
     @property
     def _is_compiled(self) -> bool:
-        return self.machine is not None and self.machine.ready
+        return self.machine is not None
 
     def _compiled(self) -> MachineCode | None:
         """Return the machine code of the training, or None.
@@ -252,7 +251,6 @@ class Trainer:
             seconds=math.inf if again else budget.seconds,
             epochs=None if again else budget.epochs,
             steps=self.kind.steps(len(self.pairs), batch),
-            repeatable=budget.epochs is not None,
         )
 
     def _choose_device(self) -> None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.storage.reading import read_json
-from vpintegrator.training.performance import Performance, cost_of_model
+from vpintegrator.training.performance import Performance, cost_of_model, read_performances
 from vpintegrator.training.training_data import TrainingData
 
 KEY = "fastest"  # key of the metadata
@@ -73,15 +72,13 @@ class Cheapest:
         InputError
             If it is no such text; says ``where`` it stands.
         """
-        found = read_json(text, where)
-        try:
-            rows = [Performance.from_row(row) for row in found["candidates"]]
-            limit = float(found["limit"])
-        except (KeyError, TypeError, ValueError):
-            raise InputError(f"{where} is not what a training writes") from None
+        found, rows = read_performances(text, where, "candidates")
+        limit = found.get("limit")
+        if not isinstance(limit, (int, float)):
+            raise InputError(f"{where} is not what a training writes")
         if not rows:
             raise InputError(f"{where} names no candidate")
-        return cls(limit, rows)
+        return cls(float(limit), rows)
 
     def trained(self, error: float) -> Cheapest:
         """Return the same with another error of the last candidate, which was trained on."""
