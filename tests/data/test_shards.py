@@ -19,9 +19,8 @@ import xarray
 
 from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import fingerprint
-from vpintegrator.data.generation.plan import Plan
+from vpintegrator.data.generation.plan import Plan, stack_size
 from vpintegrator.data.generation.shards import Shards
-from vpintegrator.data.generation.stacks import stack_size
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 from vpintegrator.runtime.workers import versions

@@ -12,15 +12,19 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import h5py
 
 from vpintegrator.errors import InputError
 from vpintegrator.runtime.workers import versions
 from vpintegrator.storage.files import disk_errors, replacing
 from vpintegrator.storage.lock_file import claim_folder
+
+Found = TypeVar("Found")
 
 
 class ShardFolder:
@@ -146,14 +150,30 @@ def remove_shards(path: Path) -> None:
     shutil.rmtree(folder_of(path), ignore_errors=True)
 
 
-def write_shard(path: Path, image: bytes) -> None:
-    """Write a shard that was made in memory, whole or not at all.
+@contextmanager
+def write_shard(path: Path, form: str, identity: str, number: int) -> Iterator[h5py.File]:
+    """Give an empty HDF5 file that becomes a shard when the block succeeds, whole or not at all.
+
+    It is made in memory and written at once, because HDF5 does not recover from a full disk.
+
+    Parameters
+    ----------
+    path
+        The file.
+    form, identity, number
+        Format of the shard, identity of the task, and number of the shard.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
+    with h5py.File("shard", "w", driver="core", backing_store=False) as file:
+        yield file
+        file.attrs["format"], file.attrs["identity"] = form, identity
+        file.attrs["number"] = number
+        file.flush()
+        image = file.id.get_file_image()
     try:
         with replacing(path, overwrite=True) as temporary:
             temporary.write_bytes(image)
@@ -161,6 +181,18 @@ def write_shard(path: Path, image: bytes) -> None:
         if error.errno != errno.ENOSPC:
             raise
         raise disk_full(path.parent) from None
+
+
+def read_shard(
+    path: Path, form: str, identity: str, number: int, read: Callable[[h5py.File], Found | None]
+) -> Found | None:
+    """Return what ``read`` finds in a shard; None if it is missing, damaged or of another task."""
+    try:
+        with h5py.File(path) as file:
+            found = file.attrs["format"], file.attrs["identity"], int(file.attrs["number"])
+            return read(file) if found == (form, identity, number) else None
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError):
+        return None
 
 
 def disk_full(folder: Path) -> OSError:

@@ -15,10 +15,9 @@ import numpy as np
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import measure_accuracy
-from vpintegrator.data.generation.plan import Plan
+from vpintegrator.data.generation.plan import Plan, integrate
 from vpintegrator.data.generation.shard import Shard, Task, make_shard
 from vpintegrator.data.generation.shards import Shards
-from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.view import shard_name

@@ -20,12 +20,12 @@ import numpy as np
 
 from vpintegrator.data.dataset_file import digests
 from vpintegrator.data.generation.accuracy import Accuracy, measure_accuracy
-from vpintegrator.data.generation.stacks import integrate
+from vpintegrator.data.generation.plan import integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import SHARD_FORMAT
 from vpintegrator.dynamics.state_file import write_states
 from vpintegrator.runtime.workers import require_versions
-from vpintegrator.storage.shard_folder import write_shard
+from vpintegrator.storage.shard_folder import read_shard, write_shard
 
 
 @dataclass(frozen=True)
@@ -122,37 +122,27 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     seen = recipe.observe(states, task.first, task.noise)
     times = recipe.times
     known = {}
-    with h5py.File("shard", "w", driver="core", backing_store=False) as f:
+    with write_shard(task.path, SHARD_FORMAT, task.identity, task.number) as f:
         for name, (rows, part, _) in group_parts(recipe, task.first, count).items():
             group = f.create_group(name, track_order=True)
             first = task.first + rows.start
             write_states(group, seen[rows, part], times[part], recipe.system, first)
             known[name] = digests(seen[rows, part])
             group.attrs["digest"] = hashlib.sha256(known[name]).hexdigest()
-        f.attrs["format"] = SHARD_FORMAT
-        f.attrs["identity"] = task.identity
-        f.attrs["number"] = task.number
         f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
-        f.flush()
-        image = f.id.get_file_image()
-    write_shard(task.path, image)
     return Shard(task.number, count, known, accuracy, reused=False)
 
 
 def find_shard(task: Task) -> Shard | None:
     """The shard that is there, if it is the right one and every bit of it is as it was written."""
-    try:
-        with h5py.File(task.path) as f:
-            if (f.attrs["format"], f.attrs["identity"]) != (SHARD_FORMAT, task.identity):
+
+    def read(file: h5py.File) -> Shard | None:
+        parts = group_parts(task.recipe, task.first, len(task.initial))
+        known = {name: digests(file[name]["state"][...]) for name in parts}
+        for name in parts:
+            if file[name].attrs["digest"] != hashlib.sha256(known[name]).hexdigest():
                 return None
-            parts = group_parts(task.recipe, task.first, len(task.initial))
-            if int(f.attrs["number"]) != task.number:
-                return None
-            known = {name: digests(f[name]["state"][...]) for name in parts}
-            for name in parts:
-                if f[name].attrs["digest"] != hashlib.sha256(known[name]).hexdigest():
-                    return None
-            accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError):
-        return None  # missing or damaged
-    return Shard(task.number, len(task.initial), known, accuracy, reused=True)
+        accuracy = Accuracy(**json.loads(file.attrs["accuracy"]))
+        return Shard(task.number, len(task.initial), known, accuracy, reused=True)
+
+    return read_shard(task.path, SHARD_FORMAT, task.identity, task.number, read)

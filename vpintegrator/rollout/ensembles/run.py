@@ -32,7 +32,7 @@ from vpintegrator.rollout.ensembles.shard import (
     EnsembleShard,
     EnsembleTask,
     make_shard,
-    read_shard,
+    read_counts,
     rows_of,
 )
 from vpintegrator.rollout.exact_map import ExactMap
@@ -431,7 +431,7 @@ def _gather(
         name: [] for name in ("left", "left_domain", "rotation", "change")
     }
     for task in tasks:
-        counts = read_shard(task.path, task.identity, task.number)
+        counts = read_counts(task.path, task.identity, task.number)
         if counts is None:
             raise OSError(f"{task.path} was damaged or deleted meanwhile: go on with --resume")
         density += counts.density

@@ -15,7 +15,7 @@ from vpintegrator.rollout.ensembles.mover import IN_A_CACHE, Move, Mover
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Counts, Statistics
 from vpintegrator.runtime.workers import require_versions
-from vpintegrator.storage.shard_folder import write_shard
+from vpintegrator.storage.shard_folder import read_shard, write_shard
 
 FORMAT = "vpintegrator-ensemble-shard-2"
 _STATES = 2**24  # states in a shard, about a second or a few of a fast map
@@ -79,36 +79,29 @@ def make_shard(task: EnsembleTask, progress: Callable[[int], None] | None = None
         If the file cannot be written, or this machine has other versions.
     """
     require_versions(task.versions)
-    if task.reuse and read_shard(task.path, task.identity, task.number) is not None:
+    if task.reuse and read_counts(task.path, task.identity, task.number) is not None:
         return EnsembleShard(task.number, len(task.initial), reused=True)
     move, block = task.mover.move(), task.mover.block
     counts = follow(task.plan, move, task.initial, progress, block)
-    with h5py.File("shard", "w", driver="core", backing_store=False) as f:
-        f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
-        f.attrs["number"], f.attrs["off"] = task.number, counts.off
+    with write_shard(task.path, FORMAT, task.identity, task.number) as f:
+        f.attrs["off"] = counts.off
         f.create_dataset("density", data=counts.density, compression="gzip", compression_opts=1)
         for name in _ARRAYS[1:]:
             if (values := getattr(counts, name)) is not None:
                 f.create_dataset(name, data=values)
         f.attrs["digest"] = _digest(counts)
-        f.flush()
-        image = f.id.get_file_image()
-    write_shard(task.path, image)
     return EnsembleShard(task.number, len(task.initial), reused=False)
 
 
-def read_shard(path: Path, identity: str, number: int) -> Counts | None:
+def read_counts(path: Path, identity: str, number: int) -> Counts | None:
     """Return a stored shard; None if it is missing, damaged or of another task."""
-    try:
-        with h5py.File(path) as f:
-            found = f.attrs["format"], f.attrs["identity"], int(f.attrs["number"])
-            if found != (FORMAT, identity, number):
-                return None
-            values: dict[str, Any] = {n: f[n][...] if n in f else None for n in _ARRAYS}
-            counts = Counts(off=int(f.attrs["off"]), **values)
-            return counts if f.attrs["digest"] == _digest(counts) else None
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError):
-        return None  # missing or damaged
+
+    def read(file: h5py.File) -> Counts | None:
+        values: dict[str, Any] = {n: file[n][...] if n in file else None for n in _ARRAYS}
+        counts = Counts(off=int(file.attrs["off"]), **values)
+        return counts if file.attrs["digest"] == _digest(counts) else None
+
+    return read_shard(path, FORMAT, identity, number, read)
 
 
 def follow(
