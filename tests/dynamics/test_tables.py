@@ -169,6 +169,7 @@ def test_a_file_beside_the_system_is_put_into_the_text(tmp_path):
         ("x = [0, 1, 2, '3']\ny = [0, 1, 2, 3]", "x: expected a list of numbers"),
         ("x = [0, 1, 2, 3]\ny = [0, 1, 2, 3]\nboundary = 'natural'", "is none of not-a-knot"),
         ("x = [0, 1, 2, 3]\ny = [0, 1, 2, 3]\nboundary = 'periodic'", "begins and ends with"),
+        ("x = [0, 1, 2, 3]\ny = [1e308, -1e308, 1e308, 0]", "no spline of finite coefficients"),
         ("x = [0, 1, 2, 3]\ny = [0, 1, 2, 3]\nkind = 'linear'", "unknown key 'kind'"),
     ],
 )

@@ -72,7 +72,7 @@ def _function(name: str, table: Mapping[str, Any], where: str) -> Function:
     check_keys(table, _KEYS, where)
     if "file" in table:
         raise InputError(
-            f"{where} file: this is known for a system that is read from a file; give x and y"
+            f"{where} file: only a system that is loaded from a file can name one; give x and y"
         )
     boundary = table.get("boundary", _BOUNDARIES[0])
     if boundary not in _BOUNDARIES:
@@ -93,9 +93,13 @@ def _function(name: str, table: Mapping[str, Any], where: str) -> Function:
         raise InputError(
             f"{where}: a periodic table begins and ends with the same y, not {y[0]:g} and {y[-1]:g}"
         )
-    with np.errstate(all="ignore"):
-        spline = cubic_spline(x, y, boundary)
-    if not np.isfinite(spline.coefficients).all():
+    try:
+        with np.errstate(all="ignore"):
+            spline = cubic_spline(x, y, boundary)
+        finite = bool(np.isfinite(spline.coefficients).all())
+    except (ValueError, np.linalg.LinAlgError):
+        finite = False
+    if not finite:
         raise InputError(f"{where}: no spline of finite coefficients goes through these points")
     return table_function(name, spline)
 
