@@ -27,7 +27,6 @@ from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import awakened
 from vpintegrator.training.compilation import Execution
-from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
@@ -39,7 +38,6 @@ from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import (
-    DEPTHS,
     count,
     describe,
     larger_ones,
@@ -185,8 +183,6 @@ class _CouplingSearch(SizeSearch):
             self._begin(functions)
         if self.best is None or self.best.error > _FAR:
             self._by_stretches()
-        if self.best is not None and self.best.error > FAR:
-            self._continue()
         if self.best is not None:
             for self.patience in _PATIENCES:
                 while not self._over() and self._grow():
@@ -393,20 +389,6 @@ class _CouplingSearch(SizeSearch):
         self.ended = "" if self.ended == "target" else self.ended  # the target of a segment
         if model is not None and not self._ends:
             self._train(model, 2 * _SLICE)
-
-    def _continue(self) -> None:
-        """Begin again on the way from the identity, with as few layers as lead to the data."""
-        for depth in DEPTHS:
-            model = None if self._over() else smallest(self.make, self.sizes, depth=depth)
-            if model is None or not self.data.dataset.is_complete:
-                return
-            self.data.normalise(model)
-            with until(self.options.end(SHARE)):
-                continued(model, self.data.pairs(model))
-            self._train(model, _SLICE)
-            assert self.best is not None
-            if self.best.error < FAR:
-                return
 
     def _grow(self) -> bool:
         """Whether a larger model does better."""

@@ -18,7 +18,7 @@ from vpintegrator.training.splitting_start import begin_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
 MOST = 1_100  # parameters to end with, at most
-DEPTHS = (2, 3, 4)  # to begin with
+_DEPTH = 2  # layers to begin with
 FIRST = 500  # parameters to begin with, at most
 _LARGEST_DEGREE = 30
 _WIDEST = 256
@@ -40,17 +40,15 @@ _SECONDS = 4e-10  # seconds of an iteration, times the cube of the number of par
 _ITERATIONS = 900
 
 
-def smallest(
-    make: Make, sizes: Arguments, functions: str = "polynomial", depth: int = DEPTHS[0]
-) -> Integrator | None:
+def smallest(make: Make, sizes: Arguments, functions: str = "polynomial") -> Integrator | None:
     """Return polynomials to begin with, of as high a degree as is cheap; None if none are.
 
     Parameters
     ----------
     make, sizes
         See :func:`vpintegrator.training.find_functions`.
-    functions, depth
-        Functions of the model, and its depth if ``sizes`` leave the depth open.
+    functions
+        Functions of the model.
 
     Raises
     ------
@@ -60,7 +58,7 @@ def smallest(
     for degree in [sizes["degree"]] if "degree" in sizes else [4, 3, 2, 1]:
         arguments = {"functions": functions, "degree": degree}
         try:
-            model = make(arguments | {"depth": sizes.get("depth", depth)})
+            model = make(arguments | {"depth": sizes.get("depth", _DEPTH)})
         except InputError:  # too many terms, or none that the symmetries allow
             if "degree" in sizes and functions == "polynomial":
                 raise
