@@ -6,7 +6,7 @@ import pytest
 import vpintegrator as vp
 from tests.dynamics.test_discrete import KICKED
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.period_flow import PeriodFlow
+from vpintegrator.rollout.map_flows import PeriodFlow
 
 
 @pytest.fixture(scope="module")

@@ -183,7 +183,7 @@ def print_methods(system: System | None) -> None:
 
 def _say_what_is_left_out(system: System) -> None:
     from vpintegrator.rollout import applicable_methods
-    from vpintegrator.rollout.period_flow import period_flow_of
+    from vpintegrator.rollout.map_flows import period_flow_of
 
     if system.is_discrete and period_flow_of(system) is None:
         console().print(f"left out: all classical methods, as {system.name} is a map")

@@ -23,10 +23,10 @@ from vpintegrator.rollout.ensembles import (
     ensemble,
     open_ensemble,
 )
-from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.manifolds import InvariantManifolds, invariant_manifolds
+from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import device_for, rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver

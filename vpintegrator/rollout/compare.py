@@ -22,11 +22,11 @@ from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.poincare import section_plane
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+from vpintegrator.rollout.map_flows import PeriodFlow
 from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import as_models, chosen_flows, fingerprint, named_models
 from vpintegrator.rollout.neural import compile_for
-from vpintegrator.rollout.period_flow import PeriodFlow
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -291,17 +291,14 @@ class DifferencesFlow(LearnedFlow):
 
     def derivative(self, windows: np.ndarray) -> np.ndarray:
         """Return fourth-order differences, with an error of some 100 roundings."""
-        size = self.window * self.dim
-        distance = self.model.precision**0.2
-        found = np.empty((len(windows), size, size))
-        for k in range(size):
-            offset = np.zeros((self.window, self.dim))
-            offset.flat[k] = distance * max(1.0, float(np.abs(windows).max(initial=0.0)))
-            change = np.zeros(windows.shape)
-            for place, weight in _DIFFERENCES:
-                change += weight * self.map(windows + place * offset)
-            found[:, :, k] = change.reshape(len(windows), size) / offset.max()
-        return found
+        size = float(np.abs(windows).max(initial=0.0))
+        rows = windows.reshape(len(windows), self.window * self.dim)
+        distance = np.full(rows.shape, self.model.precision**0.2 * max(1.0, size))
+
+        def image(points: np.ndarray) -> np.ndarray:
+            return self.map(points.reshape(windows.shape)).reshape(rows.shape)
+
+        return differences(image, rows, distance)
 
     def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         return self.derivative(windows) @ vectors
@@ -465,3 +462,22 @@ def as_flow(
             raise InputError("a classical method needs a system and a step")
         return ClassicalFlow(method, system, step)
     return learned_flow(method, system, step=step)
+
+
+def differences(
+    function: Callable[[np.ndarray], np.ndarray], points: np.ndarray, distances: np.ndarray
+) -> np.ndarray:
+    """Return derivatives (n, dim, dim) of a map of points (n, dim), by fourth-order differences.
+
+    ``distances`` (n, dim) are those of the neighbours in each direction.
+    """
+    dim = points.shape[1]
+    result = np.empty((len(points), dim, dim))
+    for k in range(dim):
+        total = np.zeros(points.shape)
+        for place, weight in _DIFFERENCES:
+            moved = points.copy()
+            moved[:, k] += place * distances[:, k]
+            total += weight * function(moved)
+        result[:, :, k] = total / distances[:, k : k + 1]
+    return result

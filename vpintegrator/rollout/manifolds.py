@@ -10,8 +10,8 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.periodic_points import displacement, periodic_point
 
 _START = 1e-5  # distance from the point; the manifold differs from a line by its square

@@ -14,7 +14,7 @@ from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.file_writing import RESERVED
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow, learned_flow
-from vpintegrator.rollout.period_flow import PeriodFlow, find_period_method, period_flow_of
+from vpintegrator.rollout.map_flows import PeriodFlow, find_period_method, period_flow_of
 from vpintegrator.rollout.schedule import find_step
 from vpintegrator.rollout.start import find_system
 

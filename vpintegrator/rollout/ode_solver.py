@@ -1,10 +1,10 @@
-"""A trained model as a method of :func:`scipy.integrate.solve_ivp`."""
+"""Trained models and families of every step as methods of :func:`scipy.integrate.solve_ivp`."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from scipy.interpolate import KroghInterpolator
 
 from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.family_solver import family_solver
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating
 from vpintegrator.rollout.start import find_system
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
 
 _NODES = 4  # states in the interpolation
 _TOLERANCE = 1e-13
+_SMALLEST = 2.0**-10  # smallest step of a family relative to the largest
+_GAIN = 2.0  # least ratio of the estimates of a step and of its quarter
+_LOW = 0.02  # share of the tolerance below which the next step is twice as long
 _WHOLE = 1e-9  # steps; a time this near to a whole number of steps is one
 
 
@@ -72,7 +74,7 @@ def as_ode_solver(
     step. Without ``step`` a family of every step goes by steps as long as ``rtol`` and ``atol``
     allow, up to the largest that it was trained with: the error is estimated by two half steps, and
     states between the steps are the model's own, see
-    :class:`vpintegrator.rollout.family_solver.FamilySolver`. Back in time the model's inverse makes
+    :class:`vpintegrator.rollout.ode_solver.FamilySolver`. Back in time the model's inverse makes
     the steps, from a window that DOP853 finds on ``fun``, too.
 
     Examples
@@ -84,7 +86,7 @@ def as_ode_solver(
     """
     check_integrator(model)
     if "step" in model.conditions and step is None:
-        return family_solver(model, parameters)
+        return _family_solver(model, parameters)
     if model.conditions:
         model = model.at(**parameters, **({} if step is None else {"step": step}))
     elif parameters:
@@ -107,7 +109,33 @@ def as_ode_solver(
     return type(f"{title or 'Model'}Solver", (ModelSolver,), members)
 
 
-class ModelSolver(scipy.integrate.OdeSolver):
+class _States(scipy.integrate.DenseOutput):
+    """Dense output for SciPy: states (..., component) as a function of times."""
+
+    def __init__(self, t_old: float, t: float, states: Callable[..., np.ndarray]) -> None:
+        super().__init__(t_old, t)
+        self._states = states
+
+    def _call_impl(self, t: np.ndarray) -> np.ndarray:
+        return self._states(t).T  # (component,) or (component, time)
+
+
+class _Solver(scipy.integrate.OdeSolver):
+    """Solver whose steps a model makes."""
+
+    model: Integrator
+    y: np.ndarray
+
+    def _require_direction(self) -> None:
+        """Raise InputError where the model does not go back in time."""
+        if self.direction < 0 and not self.model.invertible:
+            raise InputError(
+                f"the model {self.model.name} has no explicit inverse, so it does not go back in "
+                "time; give a time span that increases"
+            )
+
+
+class ModelSolver(_Solver):
     """Steps of a trained model; made by :func:`as_ode_solver`.
 
     Attributes
@@ -120,10 +148,8 @@ class ModelSolver(scipy.integrate.OdeSolver):
         Whether the last component of its states is the time.
     """
 
-    model: Integrator
     h: float
     has_time: bool = False
-    y: np.ndarray
 
     def __init__(
         self,
@@ -148,11 +174,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
                 f"y0 has {self.n} components, but the model {model.name} has dim = {model.dim}"
                 f"{what}"
             )
-        if self.direction < 0 and not model.invertible:
-            raise InputError(
-                f"the model {model.name} has no explicit inverse, so it does not go back in time; "
-                "give a time span that increases"
-            )
+        self._require_direction()
         self._t0 = t0
         self._made = 0  # steps
         self._states = {0: self.y.copy()}  # recent and later states by number of the step
@@ -178,7 +200,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
         return True, None
 
     def _dense_output_impl(self) -> scipy.integrate.DenseOutput:
-        return _Hermite(self.t_old, self.t, self._interpolation())
+        return _States(self.t_old, self.t, self._interpolation())
 
     def _time(self, number: int) -> float:
         return float(self._t0 + self.direction * self.h * number)
@@ -259,12 +281,110 @@ class ModelSolver(scipy.integrate.OdeSolver):
         return lambda t: polynomial((np.asarray(t) - start) / unit)
 
 
-class _Hermite(scipy.integrate.DenseOutput):
-    """Dense output for SciPy: an interpolating polynomial."""
+class FamilySolver(_Solver):
+    """Adaptive steps of a family within the tolerances; made by :func:`as_ode_solver`.
 
-    def __init__(self, t_old: float, t: float, polynomial: Callable[..., np.ndarray]) -> None:
-        super().__init__(t_old, t)
-        self._polynomial = polynomial
+    A step is made as a whole and as two halves; their difference estimates the error, and the
+    halves count. A learned map errs no less by a high power of a short step, so a step that is
+    halved and errs as before is one that the model cannot make more accurate: the solver then stops
+    and says so. Between the steps the states are the model's own, over a part of the step.
 
-    def _call_impl(self, t: np.ndarray) -> np.ndarray:
-        return self._polynomial(t).T  # (component,) or (component, time)
+    Attributes
+    ----------
+    model, conditions
+        The family, and the values of its parameters.
+    largest
+        The largest step that it was trained with.
+    """
+
+    conditions: Mapping[str, float]
+    largest: float
+    t: float
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        t0: float,
+        y0: Any,
+        t_bound: float,
+        rtol: float = 1e-6,
+        atol: float | Any = 1e-9,
+        max_step: float = np.inf,
+        first_step: float | None = None,
+        vectorized: bool = False,
+        **_unused: Any,
+    ) -> None:
+        super().__init__(fun, t0, y0, t_bound, vectorized)
+        model = self.model
+        if self.n != model.state_dim:
+            raise InputError(
+                f"y0 has {self.n} components, but states of the family {model.name} have "
+                f"{model.state_dim}"
+            )
+        self._require_direction()
+        self.rtol, self.atol = rtol, np.asarray(atol, dtype=float)
+        if rtol <= 0 and not (self.atol > 0).all():
+            raise InputError("rtol or atol must be positive")
+        self._limit = min(self.largest, max_step)
+        self.h_abs = min(self._limit if first_step is None else first_step, self._limit)
+        self._origin = self.y
+
+    def _step_impl(self) -> tuple[bool, str | None]:
+        room = abs(self.t_bound - self.t)
+        h, before = min(self.h_abs, room), np.inf
+        least = _SMALLEST * self.largest
+        while True:
+            half = self._moved(self.y, h / 2)
+            new, whole = self._moved(half, h / 2), self._moved(self.y, h)
+            scale = self.atol + self.rtol * np.maximum(np.abs(self.y), np.abs(new))
+            error = float(np.sqrt(np.mean(np.square((new - whole) / scale))))
+            if error <= 1:
+                break
+            if not (h > least and error < before / _GAIN):
+                return False, (
+                    f"the error of the model {self.model.name} itself is about {error:.1g} times "
+                    "the tolerances; give larger rtol and atol"
+                )
+            before, h = error, h / 2
+        self._origin = self.y
+        self.t = self.t_bound if h >= room else self.t + self.direction * h
+        self.y = new
+        if h == self.h_abs or error > _LOW:
+            self.h_abs = min(h * (2 if error < _LOW else 1), self._limit)
+        return True, None
+
+    def _dense_output_impl(self) -> scipy.integrate.DenseOutput:
+        origin, start = self._origin, self.t_old
+        return _States(start, self.t, lambda t: self._moved(origin, np.abs(np.asarray(t) - start)))
+
+    def _moved(self, y: np.ndarray, h: float | np.ndarray) -> np.ndarray:
+        """Return states after steps of these lengths, (..., n), in the direction of the solver."""
+        import torch
+
+        model = self.model
+        states = torch.as_tensor(np.broadcast_to(y, (*np.shape(h), self.n)).copy())
+        window = model.extended(states, step=np.asarray(h), **self.conditions).unsqueeze(-2)
+        self.nfev += 1
+        with evaluating(model), torch.inference_mode():
+            new = model(window) if self.direction > 0 else model.inverse(window)
+        return new[..., 0, : self.n].double().cpu().numpy()
+
+
+def _family_solver(model: Integrator, conditions: Mapping[str, float]) -> type[FamilySolver]:
+    """Return the solver class of a family with varying step, for values of its parameters.
+
+    Raises
+    ------
+    InputError
+        If the model reads several states, or a condition is unknown.
+    """
+    if model.window != 1:
+        raise InputError(
+            f"the family {model.name} reads {model.window} states a step apart; give step"
+        )
+    largest = model.conditions["step"][1]
+    model.extended(
+        np.zeros(model.state_dim), step=largest, **conditions
+    )  # says what is wrong with them
+    own = {"model": model, "conditions": dict(conditions), "largest": largest}
+    return type("FamilySolver", (FamilySolver,), own)

@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -181,41 +182,34 @@ class FunctionSystem(CalledFunction, System):
 
 
 def system_from_function(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None,
     dim: int | None,
     components: Sequence[str] | None,
     claims: Claims,
-    sample: Any,
-    step: float | None,
-    parameters: Mapping[str, Any] | None,
-    name: str | None,
+    *rest: Any,
 ) -> System:
-    """See :meth:`vpintegrator.System.from_function`."""
+    """See :meth:`vpintegrator.System.from_function`; rest: sample, step, parameters, name."""
     names = component_names(dim, components, claims.hamiltonian is not None)
     if function is None:
         raise InputError("f must be a function, not None")
-    return _made(GivenFunction(function, names, claims, sample, step, parameters, name))
+    return _made(GivenFunction(function, names, claims, *rest))
 
 
 def system_from_hamiltonian(
-    hamiltonian: Callable[..., Any],
+    hamiltonian: Callable[..., Any] | None,
     degrees_of_freedom: int | None,
     components: Sequence[str] | None,
     claims: Claims,
-    sample: Any,
-    step: float | None,
-    parameters: Mapping[str, Any] | None,
-    name: str | None,
+    *rest: Any,
 ) -> System:
-    """See :meth:`vpintegrator.System.from_hamiltonian`."""
+    """See :meth:`vpintegrator.System.from_hamiltonian`; ``rest`` as for a function."""
     dim = None if degrees_of_freedom is None else 2 * degrees_of_freedom
     names = component_names(dim, components, True)
     if hamiltonian is None:
         raise InputError("the Hamiltonian must be a function, not None")
     if claims.hamiltonian is not None:
         raise InputError("from_hamiltonian takes the Hamiltonian first; leave hamiltonian= out")
-    claims = Claims(**{**vars(claims), "hamiltonian": hamiltonian})
-    return _made(GivenFunction(None, names, claims, sample, step, parameters, name))
+    return _made(GivenFunction(None, names, replace(claims, hamiltonian=hamiltonian), *rest))
 
 
 def _made(given: GivenFunction) -> System:

@@ -10,7 +10,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
-from vpintegrator.rollout.period_flow import PeriodFlow
+from vpintegrator.rollout.map_flows import PeriodFlow
 from vpintegrator.rollout.variables import Variable
 
 
@@ -122,7 +122,7 @@ def count_evaluations_of_period(flow: PeriodFlow, initial: np.ndarray) -> Evalua
     Examples
     --------
     >>> from vpintegrator.rollout.diagnostics.cost import count_evaluations_of_period
-    >>> from vpintegrator.rollout.period_flow import PeriodFlow
+    >>> from vpintegrator.rollout.map_flows import PeriodFlow
     >>> flow = PeriodFlow("rk4@50", vp.return_map("forced-duffing", "t = 0"))
     >>> count_evaluations_of_period(flow, np.ones((1, 2))).vector_field
     200.0

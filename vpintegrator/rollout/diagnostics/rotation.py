@@ -11,7 +11,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Comparison, Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.exact_map import ExactMap
+from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.results import Results

@@ -15,8 +15,8 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import compile_method
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+from vpintegrator.rollout.map_flows import PeriodFlow
 from vpintegrator.rollout.neural import compile_for
-from vpintegrator.rollout.period_flow import PeriodFlow
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

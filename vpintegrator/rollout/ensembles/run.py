@@ -35,8 +35,8 @@ from vpintegrator.rollout.ensembles.shard import (
     read_counts,
     rows_of,
 )
-from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow, learned_flow, trained_step
+from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.start import find_system, initial_states
 from vpintegrator.runtime.workers import check_workers, cluster, process_pool, versions

@@ -1,4 +1,4 @@
-"""Classical methods for a stroboscopic map: they integrate its flow over the period."""
+"""Flows of discrete systems: the map itself, and classical methods for a stroboscopic map."""
 
 from __future__ import annotations
 
@@ -11,9 +11,84 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
+from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, differences
 
+_DIFFERENCE = 5e-4  # its fourth power and rounding over it are alike
 _MOST = 1_000_000  # steps of a period
+
+
+class ExactMap(NumericalFlow):
+    r"""Iteration of a discrete system, exact but for rounding.
+
+    .. math:: z_{n+1} = M(z_n)
+
+    Parameters
+    ----------
+    system
+        A discrete system.
+
+    Raises
+    ------
+    InputError
+        If the system has a vector field instead, or no equations are known.
+
+    Examples
+    --------
+    >>> system = vp.load_system('''
+    ... state = ["q", "p"]
+    ... [[map]]
+    ... p = "p + sin(q)"
+    ... [[map]]
+    ... q = "q + p"
+    ... ''')
+    >>> vp.rollout.ExactMap(system).map(np.array([[[0.0, 1.0]]]))
+    array([[[1., 1.]]])
+    """
+
+    kind = "exact"
+    system: System
+
+    def __init__(self, system: System) -> None:
+        if not system.is_discrete:
+            raise InputError(
+                f"{system.name} is no map that could be iterated; name a method and a step"
+            )
+        self.name = self.method_name = self.title = "exact"
+        self.description = f"the map of {system.name}"
+        self.system, self.dim, self.step = system, system.dim, 1.0
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        return self.system.map(windows)
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Return the derivative: exact for a formula, by differences for a return map.
+
+        Differences give about ten digits.
+        """
+        if self.system.flow is None:
+            return self.system.map_jacobian(windows[:, 0])
+        states = windows[:, 0]
+        return differences(self.system.map, states, _DIFFERENCE * np.maximum(1.0, np.abs(states)))
+
+    def start(self, first: np.ndarray) -> Cursor:
+        return _MapCursor(self.system, first[:, 0])
+
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        return _MapCursor(self.system, snapshot["state"])
+
+
+class _MapCursor(Cursor):
+    def __init__(self, system: System, state: np.ndarray) -> None:
+        self._system, self._state = system, np.array(state, dtype=np.float64)
+
+    def advance(self, count: int) -> np.ndarray:
+        states = np.empty((len(self._state), count, self._state.shape[1]))
+        for k in range(count):
+            states[:, k] = self._state = self._system.map(self._state)
+        return states
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"state": self._state.copy()}
 
 
 def period_flow_of(system: System) -> System | None:
@@ -21,7 +96,7 @@ def period_flow_of(system: System) -> System | None:
 
     Examples
     --------
-    >>> from vpintegrator.rollout.period_flow import period_flow_of
+    >>> from vpintegrator.rollout.map_flows import period_flow_of
     >>> period_flow_of(vp.return_map("forced-duffing", "t = 0")).components
     ('q', 'p', 't')
     """
@@ -61,7 +136,7 @@ class PeriodFlow(NumericalFlow):
 
     Examples
     --------
-    >>> from vpintegrator.rollout.period_flow import PeriodFlow
+    >>> from vpintegrator.rollout.map_flows import PeriodFlow
     >>> duffing = vp.return_map("forced-duffing", "t = 0")
     >>> flow = PeriodFlow("rk4@200", duffing)
     >>> state = np.array([[[1.0, 0.1]]])
