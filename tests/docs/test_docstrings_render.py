@@ -14,7 +14,7 @@ FACES = (
     "compiled",
     "data",
     "data.importing.arguments",
-    "devices",
+    "runtime.devices",
     "dynamics",
     "errors",
     "export",
@@ -27,7 +27,7 @@ FACES = (
     "rollout.classical",
     "rollout.diagnostics",
     "rollout.ensembles",
-    "threads",
+    "runtime.threads",
     "training",
 )
 OF_SPHINX = ("attr", "class", "data", "exc", "func", "meth", "mod", "obj")

@@ -18,6 +18,7 @@ from vpintegrator.dynamics.state_file import read_system, write_header
 from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
+from vpintegrator.rollout.ensembles.statistics import Counts
 from vpintegrator.rollout.rotation import ENOUGH, tolerance_of
 from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5, write_words
@@ -27,7 +28,7 @@ FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
 
 @dataclass(frozen=True)
-class EnsembleStatistics:
+class EnsembleStatistics(Counts):
     """Statistics of very many trajectories of one map.
 
     Made by :func:`vpintegrator.rollout.ensemble` or :func:`vpintegrator.rollout.open_ensemble`.
@@ -73,12 +74,6 @@ class EnsembleStatistics:
     title: str
     seed: int | None
     initial: np.ndarray
-    density: np.ndarray
-    off: int
-    left: np.ndarray
-    left_domain: np.ndarray | None = None
-    rotation: np.ndarray | None = None
-    change: np.ndarray | None = None
 
     def __repr__(self) -> str:
         stayed = f"{100 * self.confined[-1]:.4g} % stayed"
