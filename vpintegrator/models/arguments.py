@@ -43,9 +43,13 @@ class IntegratorArguments(Arguments):
         "Coordinates in which the network works, as expressions of the components of a state such "
         "as ``log(z[0])``. Normalisation, symmetries and angles are those of the new components.",
         kind="sequence of str",
+        omitted=True,
     )
     inverse_chart: Any = argument(
-        (), "The components of a state, as expressions of the new ones.", kind="sequence of str"
+        (),
+        "The components of a state, as expressions of the new ones.",
+        kind="sequence of str",
+        omitted=True,
     )
 
     def __post_init__(self) -> None:
@@ -63,11 +67,6 @@ class IntegratorArguments(Arguments):
                 f"{self.window}"
             )
 
-    def stored(self) -> dict[str, Any]:
-        """Return the arguments to store; a chart only if there is one."""
-        names = ("chart", "inverse_chart")
-        return {n: value for n, value in super().stored().items() if n not in names or value}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ConservedArguments(IntegratorArguments):
@@ -78,15 +77,12 @@ class ConservedArguments(IntegratorArguments):
         "Components that stay as they are, bit by bit, and that the others depend on: the last "
         "ones, or any where couplings are by polynomials.",
         kind="sequence of int",
+        omitted=True,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("conserved", as_components("conserved", self.conserved, self.dim))
-
-    def stored(self) -> dict[str, Any]:
-        """Return the arguments to store; conserved components only if there are some."""
-        return {n: v for n, v in super().stored().items() if n != "conserved" or v}
 
     @property
     def constants(self) -> int:
@@ -118,7 +114,10 @@ class ReversibleArguments(ConservedArguments):
     )
 
     cyclic: Any = argument(
-        (), "Components, by number, that polynomials do not depend on.", kind="sequence of int"
+        (),
+        "Components, by number, that polynomials do not depend on.",
+        kind="sequence of int",
+        omitted=True,
     )
     rates: Any = argument(
         (),
@@ -126,11 +125,13 @@ class ReversibleArguments(ConservedArguments):
         "functions of neurons and weightings of attention vanish with them, so that where all of "
         "them are zero the map is the identity.",
         kind="sequence of int",
+        omitted=True,
     )
     clock: bool = argument(
         False,
         "Whether the last component is the time: every call moves it on by the same, and all else "
         "as one in which it stays what it is in the middle of the step.",
+        omitted=True,
     )
 
     def __post_init__(self) -> None:
@@ -143,11 +144,6 @@ class ReversibleArguments(ConservedArguments):
             raise InputError(
                 f"rates must be among the conserved components {self.conserved}, not {self.rates}"
             )
-
-    def stored(self) -> dict[str, Any]:
-        """Return the arguments to store; cyclic components, rates and clock only if given."""
-        names = ("cyclic", "rates", "clock")
-        return {n: value for n, value in super().stored().items() if n not in names or value}
 
     @cached_property
     def group(self) -> torch.Tensor:
@@ -202,6 +198,7 @@ class FunctionArguments(StackArguments, ReversibleArguments):
         "Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further "
         "variables, see ``BasisCoupling`` and ``BasisPotential``.",
         kind="sequence of str",
+        omitted=True,
     )
 
     def __post_init__(self) -> None:
@@ -218,10 +215,8 @@ class FunctionArguments(StackArguments, ReversibleArguments):
         return f"{what} in the components and {', '.join(shown)}" if shown else what
 
     def stored(self) -> dict[str, Any]:
-        """Return the arguments to store; polynomials' degree and expressions only if used."""
-        left_out = set() if self.expressions else {"expressions"}
-        if self.functions == "neurons":
-            left_out |= {"degree", "expressions"}
+        """Return the arguments to store; of neurons without the degree of polynomials."""
+        left_out = {"degree", "expressions"} if self.functions == "neurons" else set()
         return {name: value for name, value in super().stored().items() if name not in left_out}
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from vpintegrator.arguments import plain
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import FunctionArguments, ReversibleArguments
-from vpintegrator.models.declaration import argument
+from vpintegrator.models.arguments import FunctionArguments, ReversibleArguments, argument
 from vpintegrator.nn.clusters import LAYOUTS
 
 
@@ -94,11 +93,6 @@ class SymmetriesOfBodies(ReversibleArguments):
                 "functions of clusters of bodies take no expressions and no angles; leave out "
                 "bodies, or these"
             )
-
-    def stored(self) -> dict[str, Any]:
-        """Return kinds as a list."""
-        stored = super().stored()
-        return stored | ({"kinds": list(self.kinds)} if "kinds" in stored else {})
 
     @property
     def kind_of_each(self) -> Sequence[int]:

@@ -120,12 +120,17 @@ class Arguments:
 
     def stored(self) -> dict[str, Any]:
         """Return the arguments to store in a file, JSON-serialisable."""
-        return {
-            name: getattr(self, name)
-            for name, each in self.declared().items()
-            if name not in _LAST
-            and not (each.metadata["omitted"] and getattr(self, name) == each.default)
-        }
+        found = {}
+        for name, each in self.declared().items():
+            value = _as_list(getattr(self, name))
+            if not (each.metadata["omitted"] and value == _as_list(each.default)):
+                found[name] = value
+        return {name: value for name, value in found.items() if name not in _LAST}
+
+
+def _as_list(value: Any) -> Any:
+    """Return a tuple as the list that files hold; other values as they are."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def kinds_of(group: type[Arguments]) -> dict[str, tuple[Any, ...]]:

@@ -9,8 +9,7 @@ import torch
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import ReversibleArguments
-from vpintegrator.models.declaration import argument
+from vpintegrator.models.arguments import ReversibleArguments, argument
 from vpintegrator.nn.canonical import SignedGroup, form_signs
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 
@@ -27,13 +26,16 @@ class GeneratingArguments(ReversibleArguments):
     )
     degree: int = argument(6, "Of the polynomials, in all components together.")
     repeats: int = argument(
-        1, "Equal maps in a row, each of an equal part of the step; for autonomous systems."
+        1,
+        "Equal maps in a row, each of an equal part of the step; for autonomous systems.",
+        omitted=True,
     )
     expressions: Any = argument(
         (),
         "Functions of the state such as ``log(z[0])`` that the polynomials take as further "
         "variables, see ``GeneratingFunction``.",
         kind="sequence of str",
+        omitted=True,
     )
 
     def __post_init__(self) -> None:
@@ -48,11 +50,6 @@ class GeneratingArguments(ReversibleArguments):
             raise InputError(
                 f"generating functions give one step: window must be 1, not {self.window}"
             )
-
-    def stored(self) -> dict[str, Any]:
-        """Return the arguments to store; expressions and repeats only if given."""
-        omitted: dict[str, Any] = {"expressions": [], "repeats": 1}
-        return {n: v for n, v in super().stored().items() if v != omitted.get(n, ...)}
 
     @property
     def size(self) -> int:

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.models.arguments import ConservedArguments, StackArguments
+from vpintegrator.models.arguments import ConservedArguments, StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.feed_forward import ResidualLayer

@@ -10,9 +10,8 @@ from torch import nn
 
 from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import IntegratorArguments
+from vpintegrator.models.arguments import IntegratorArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.exact_flows import ExactFlows, field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import as_expressions

@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import StackArguments
+from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm

@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.body_arguments import SymmetriesOfBodies
 from vpintegrator.models.cluster_generating import cluster_generating_function
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import CouplingArguments, TriangularArguments
+from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 

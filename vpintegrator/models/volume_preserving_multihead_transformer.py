@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.models.arguments import CouplingArguments, HeadArguments
+from vpintegrator.models.arguments import CouplingArguments, HeadArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import couplings, in_words
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.composition import Composition

@@ -13,10 +13,10 @@ from vpintegrator.models.arguments import (
     CouplingArguments,
     RotationArguments,
     TriangularArguments,
+    argument,
 )
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.composition import Composition
