@@ -8,7 +8,14 @@ from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable
 from vpintegrator.rollout import applicable_methods, find_method
-from vpintegrator.rollout.classical import METHODS, dormand_prince, embedded, integrate, step_source
+from vpintegrator.rollout.classical import (
+    METHODS,
+    dormand_prince,
+    embedded,
+    integrate,
+    machine,
+    step_source,
+)
 
 NAME = "dormand-prince-853"
 
@@ -60,7 +67,7 @@ def test_each_by_itself_whatever_the_batch_the_parts_and_a_snapshot(monkeypatch)
     parts += [cursor.advance(k) for k in (0, 10)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
     assert np.allclose(whole[..., -1], z[:, None, -1] + np.arange(1, 24) * 0.7, rtol=1e-15)
-    monkeypatch.setattr(embedded, "usable_threads", lambda: 3)
+    monkeypatch.setattr(machine, "usable_threads", lambda: 3)
     monkeypatch.setattr(embedded, "_THREAD", 1)
     assert np.array_equal(method.start(s, z, 0.7).advance(23), whole)
     back = integrate(s, f"{NAME}-1e-13", whole[:, -1], -0.7, 23)[:, -1]
@@ -106,10 +113,10 @@ def test_what_is_refused(monkeypatch):
 
 def test_other_numbers_than_those_of_numpy_are_refused(monkeypatch):
     def wrong(*arguments):
-        source = step_source.write_embedded_source(*arguments)
+        source = step_source.write_step_source(*arguments)
         source.weights[50] *= 1 + 1e-6  # b_1
         return source
 
-    monkeypatch.setattr(embedded, "write_embedded_source", wrong)
+    monkeypatch.setattr(embedded, "write_step_source", wrong)
     with pytest.raises(NotCompilable, match="other numbers than NumPy"):
         embedded._compiled(load_system("rigid-body", I1=2.7), initial("rigid-body"), 20.0)

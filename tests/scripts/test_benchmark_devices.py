@@ -7,7 +7,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from vpintegrator.compiled.gpu.kernels import BLOCK, HostKernels
+from tests.compiled.gpu.host import HostKernels
+from vpintegrator.compiled.gpu.kernels import BLOCK
 
 
 @pytest.fixture

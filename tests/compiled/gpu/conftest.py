@@ -6,6 +6,8 @@ import pytest
 
 from vpintegrator.compiled.gpu import kernels
 
+from .host import HostKernels
+
 _QUICK = '#pragma GCC optimize("O0")\n'  # a third of the compiler's time, and the same numbers
 
 
@@ -17,7 +19,7 @@ def pytest_collection_modifyitems(items):
 
 
 def host_kernels(device, source, *worth):
-    return kernels.HostKernels(replace(source, text=_QUICK + source.text), *worth)
+    return HostKernels(replace(source, text=_QUICK + source.text), *worth)
 
 
 @pytest.fixture

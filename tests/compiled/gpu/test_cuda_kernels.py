@@ -12,7 +12,7 @@ import torch
 
 from vpintegrator.compiled import CompiledResidual, compile_model
 from vpintegrator.compiled.gpu import GpuModel, GpuResidual, kernels
-from vpintegrator.compiled.gpu.kernels import CudaKernels, HostKernels, kernels_for
+from vpintegrator.compiled.gpu.kernels import CudaKernels, kernels_for
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, cuda_driver
 from vpintegrator.native.compiler import load_library
@@ -20,6 +20,7 @@ from vpintegrator.native.cuda_driver import CudaError, CudaModule
 
 from ..conftest import build, windows
 from ..test_compiled_residual import problem
+from .host import HostKernels
 from .test_gpu_models import near
 
 # a module is a library of kernels for the CPU, whose path is the "binary"; launches count, in the

@@ -11,6 +11,7 @@ from vpintegrator.compiled.gpu import kernels, residual, source
 
 from ..conftest import MODELS, build
 from ..test_compiled_residual import problem
+from . import host
 from .conftest import host_kernels
 from .test_gpu_models import near
 
@@ -94,9 +95,9 @@ def test_large_programs(on_host, monkeypatch):
 def test_warps_add_up(on_host, monkeypatch, count):
     """With threads of a block at the same time, 32 of them a warp that shares memory."""
     expected = small()[2]  # made before anything is changed
-    text = kernels.host_text
-    monkeypatch.setattr(kernels, "host_text", lambda written: "#define WARPS\n" + text(written))
-    monkeypatch.setattr(kernels.HostKernels, "warp", 32)
+    text = host.host_text
+    monkeypatch.setattr(host, "host_text", lambda written: "#define WARPS\n" + text(written))
+    monkeypatch.setattr(host.HostKernels, "warp", 32)
     monkeypatch.setattr(residual, "_THREADS", 128)
     model = build("resnet")
     weights = (1 / model.scale).numpy()
@@ -163,9 +164,9 @@ def test_what_is_not_worth_it_and_what_is_not_waited_for(on_host):
 
 def test_other_numbers_than_those_of_pytorch_are_refused(on_host, monkeypatch):
     """Machine code that is wrong is not used."""
-    text = kernels.host_text
+    text = host.host_text
     right, other = "return y[i] - t", "return 1 + y[i] - t"
-    monkeypatch.setattr(kernels, "host_text", lambda written: text(written).replace(right, other))
+    monkeypatch.setattr(host, "host_text", lambda written: text(written).replace(right, other))
     model = build("resnet")
     with pytest.raises(NotCompilable, match="other numbers than PyTorch"):
         residual.GpuResidual(model, (1 / model.scale).numpy())

@@ -1,4 +1,4 @@
-"""Kernels on a GPU, or emulated on the CPU for tests."""
+"""Kernels on a GPU."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from vpintegrator.compiled.source import header
-from vpintegrator.native import Compilation, NotCompilable
+from vpintegrator.native import NotCompilable
 from vpintegrator.native.cuda_driver import CudaModule
 from vpintegrator.native.nvrtc import CudaCompilation
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.gpu.source import GpuSource
 
 BLOCK = 64  # as in device.h
-_LAUNCHER = "LAUNCHER({})"
 
 Worth = Callable[[float, bool], bool]
 
@@ -130,40 +128,6 @@ class CudaKernels(Kernels):
     @property
     def _stream(self) -> int:
         return int(torch.cuda.current_stream(self._device).cuda_stream)
-
-
-class HostKernels(Kernels):
-    """Kernels of the same source on the CPU: blocks and threads one after another."""
-
-    warp = 1
-
-    def __init__(self, source: GpuSource, worth: Worth = lambda seconds, cached: True) -> None:
-        self._compilation = Compilation([host_text(source)], worth)
-        self._library: ctypes.CDLL | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether the compiler has done its work."""
-        return self._compilation.done
-
-    def load(self) -> None:
-        """Wait for the compiler, and load the library."""
-        self._library = self._compilation.library()
-
-    def stop(self) -> None:
-        """End the compiler."""
-        self._compilation.stop()
-
-    def _launch(self, name: str, blocks: int, arguments: list[ctypes._CData]) -> None:
-        addresses = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-        launcher = getattr(self._library, f"launch_{name}")
-        launcher(ctypes.c_uint(blocks), ctypes.c_uint(BLOCK), addresses)
-
-
-def host_text(source: GpuSource) -> str:
-    """Return the source as plain C++, with a function ``launch_NAME`` for each kernel."""
-    launchers = [_LAUNCHER.format(name) for name in source.kernels]
-    return "\n".join([header("gpu/host.h"), source.text, *launchers])
 
 
 def kernels_for(

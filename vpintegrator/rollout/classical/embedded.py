@@ -7,24 +7,21 @@ compared with.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
 
-from vpintegrator.compiled.calling import pointer, shared
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.native import Compilation, NotCompilable, find_compiler
+from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.dormand_prince import DORMAND_PRINCE_8, ESTIMATES
-from vpintegrator.rollout.classical.machine import verify
+from vpintegrator.rollout.classical.machine import StepLibrary, verify
 from vpintegrator.rollout.classical.per_system import ByFormulas
-from vpintegrator.rollout.classical.step_source import write_embedded_source
+from vpintegrator.rollout.classical.step_source import write_step_source
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.runtime.threads import usable_threads
 
 _SMALLEST = 1e-15
 _FIRST = 0.01  # first step relative to the time between outputs; the step adapts itself
@@ -123,13 +120,8 @@ class _CompiledPair:
     """The library of some formulas: steps of any size and tolerance."""
 
     def __init__(self, system: System) -> None:
-        source = write_embedded_source(DORMAND_PRINCE_8, ESTIMATES, system)
-        self._dim, self._operations = system.dim, source.operations
-        self._library = Compilation(source.units).library()
-        self._lanes, self._weights = int(self._library.lanes()), np.array(source.weights)
-        parameters = np.array([*source.parameters, 0.0])
-        self._constants = np.zeros(source.constants + 1)
-        self._library.constants(pointer(parameters), pointer(self._constants))
+        source = write_step_source(DORMAND_PRINCE_8, system, ESTIMATES)
+        self._library = StepLibrary(source, system.dim)
 
     def advance(
         self,
@@ -144,27 +136,9 @@ class _CompiledPair:
         The rules are the time between outputs, the relative and the absolute tolerance, and the
         number of outputs since the time was that of the ``origin``.
         """
-        trajectories = state.shape[1]
-        states = np.empty((trajectories, count, self._dim))
-        threads = min(usable_threads(), trajectories * count * self._operations // _THREAD)
-
-        def run(part: slice) -> None:
-            self._library.run(
-                pointer(state[:, part]),
-                pointer(sizes[part]),
-                pointer(states[part]),
-                pointer(self._constants),
-                pointer(self._weights),
-                pointer(origin[part]),
-                pointer(rules),
-                ctypes.c_long(trajectories),
-                ctypes.c_long(part.stop - part.start),
-                ctypes.c_long(count),
-            )
-
-        if count and trajectories:
-            shared(run, trajectories, self._lanes, threads)
-        return states
+        return self._library.states(
+            state, sizes, count, _THREAD, further=lambda part: (origin[part], rules)
+        )
 
     def whole_steps(self, first: np.ndarray, step: float, count: int) -> np.ndarray:
         """Return states (trajectory, count, dim) by steps that are all accepted."""

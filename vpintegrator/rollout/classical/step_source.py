@@ -51,7 +51,9 @@ class StepSource:
     operations: int
 
 
-def write_step_source(method: OneStepMethod, system: System) -> StepSource:
+def write_step_source(
+    method: OneStepMethod, system: System, estimates: Sequence[Sequence[float]] = ()
+) -> StepSource:
     """Write the C++ of a step.
 
     Raises
@@ -61,30 +63,10 @@ def write_step_source(method: OneStepMethod, system: System) -> StepSource:
         long.
     """
     if isinstance(method, ExplicitRungeKutta):
-        return _runge_kutta(method, system)
+        return _runge_kutta(method, system, estimates)
     if isinstance(method, Splitting):
         return _splitting(method, system)
     raise NotCompilable(f"{method.name} solves equations or is no formula of the vector field")
-
-
-def write_embedded_source(
-    method: ExplicitRungeKutta, estimates: Sequence[Sequence[float]], system: System
-) -> StepSource:
-    """Write the C++ of a step that estimates its own error, for steps that adapt themselves.
-
-    Parameters
-    ----------
-    method, system
-        Method and system of the step.
-    estimates
-        Weights of the stages, in two combinations, that estimate the error.
-
-    Raises
-    ------
-    NotCompilable
-        If the formulas are too long.
-    """
-    return _runge_kutta(method, system, estimates)
 
 
 def _runge_kutta(
