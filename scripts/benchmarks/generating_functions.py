@@ -28,7 +28,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.untrained import build
 from vpintegrator.native import NotCompilable
 from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.search.models import EPOCHS, best_generating_function
+from vpintegrator.training.search.models import best_generating_function
+from vpintegrator.training.search.proposals import EPOCHS
 from vpintegrator.training.training_data import TrainingData
 
 SYSTEMS = Path(__file__).parent / "systems"

@@ -149,12 +149,17 @@ common_options = Options(
 )
 
 
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace output that exists already."
+)
+
+
 def file_options(help: str, **output: Any) -> Options:
     """Return ``--output`` and ``--overwrite``."""
     path = click.Path(path_type=Path)
     return Options(
         click.option("-o", "--output", type=path, help=help, **output),
-        click.option("--overwrite", is_flag=True, help="Replace output that exists already."),
+        overwrite_option,
     )
 
 
