@@ -339,7 +339,7 @@ def _surveys(folder: Path) -> list[Path]:
         conditions={"step": np.array([0.1, 0.2, 0.4]), "g": np.ones(3)},
         methods={"spff": "spff", "rk4": "RK4"},
         learned=["spff"],
-        values={name: generator.random(shape) for name in QUANTITIES},
+        values={each.name: generator.random(shape) for each in QUANTITIES},
     )
     survey.save(folder / "survey.h5")
     return [folder / "survey.h5"]
