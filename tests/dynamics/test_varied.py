@@ -1,5 +1,7 @@
 """Systems with parameters left open: as the system has it, for every value of them."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,3 +110,19 @@ def test_wants_parameters_that_fit():
     varied = vp.load_system("pendulum").with_open(["l"])
     with pytest.raises(vp.InputError, match=r"states \(..., 2\) and parameters \(..., 1\)"):
         varied.vector_field([0.0, 1.0], [1.0, 2.0])
+
+
+def test_values_of_open_parameters_are_needed():
+    varied = vp.load_system("pendulum").with_open(["l"])
+    with pytest.raises(vp.InputError, match="left open"):
+        vp.solve(varied, np.array([[1.0, 0.0]]), np.array([0.0, 1.0]))
+    with pytest.raises(vp.InputError, match="left open"):
+        vp.load_system("standard-map").with_open(["K"]).map([0.0, 1.0])
+    with pytest.raises(vp.InputError, match="a list of names"):
+        vp.load_system("pendulum").with_open("l")
+
+
+def test_an_open_system_is_sent_to_other_processes():
+    varied = pickle.loads(pickle.dumps(vp.load_system("pendulum").with_open(["l"])))
+    assert [symbol.name for symbol in varied.equations.open] == ["l"]
+    assert varied.with_parameters({"g": 2.0}).parameters["g"] == 2.0

@@ -11,6 +11,7 @@ import numpy as np
 from vpintegrator.dynamics.arrays import stack_numpy
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
+from vpintegrator.errors import InputError
 
 
 class FormulaMap:
@@ -60,6 +61,8 @@ class FormulaMap:
         self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
     ) -> Iterator[list[Any]]:
         """Yield the components after each stage of a step, as for ``columns``; one list for all."""
+        if len(parameters) != len(self._equations.open):
+            raise InputError("parameters of this map are left open; their values are needed")
         if library not in self._made:
             e = self._equations
             self._made[library] = [

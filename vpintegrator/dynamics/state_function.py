@@ -54,6 +54,8 @@ class StateFunction:
 
     def by_component(self, components: np.ndarray) -> list[Any]:
         """Return the values of the expressions one by one, of components (dim, ...)."""
+        if self._open:
+            raise InputError("parameters of this system are left open; their values are needed")
         return self.made("numpy")(*components)
 
 

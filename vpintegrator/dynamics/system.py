@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import grouped
+from vpintegrator.arguments import grouped, of_kind
 from vpintegrator.dynamics.arrays import is_tensor, stack_torch
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.claims import Claims
@@ -302,7 +302,8 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> body.invariants["energy"](state, np.array([[2.0, 1.0], [4.0, 1.0]]))
         array([0.41 , 0.365])
         """
-        names = tuple(names)
+        of_kind("names", names, (list, tuple), "a list of names of parameters")
+        names = tuple(str(name) for name in names)
         definition = self.definition.with_open(names)
         return System(definition, parent=self, derive=methodcaller("with_open", names))
 
