@@ -262,19 +262,24 @@ class BasisPotential(nn.Module):
         """Return the potential of the other components at values of the conserved ones."""
         return potential_at(self, values)
 
+    def prolonged(self, smaller: BasisPotential, c: torch.Tensor) -> torch.Tensor:
+        """Return coefficients that make it a potential of no higher degree, with coefficients c."""
+        values = c.index_select(0, smaller.sources) * smaller.factors
+        known = dict(zip(map(tuple, smaller.chosen.tolist()), values, strict=True))
+        found = c.new_zeros(self.count)
+        for e, source, factor in zip(self.chosen.tolist(), self.sources, self.factors, strict=True):
+            if tuple(e) in known:
+                found[source] = known[tuple(e)] / factor
+        return found
+
+    @torch.no_grad()
     def prolong(self, smaller: BasisPotential) -> None:
         """Become the potential of the same components and symmetries, of no higher degree."""
-        values = smaller.coefficients.index_select(0, smaller.sources) * smaller.factors
-        known = {tuple(e): v for e, v in zip(smaller.chosen.tolist(), values, strict=True)}
+        self.coefficients.copy_(self.prolonged(smaller, smaller.coefficients))
         own = dict(self.named_buffers())
-        with torch.no_grad():
-            self.coefficients.zero_()
-            for n, e in enumerate(self.chosen.tolist()):
-                if tuple(e) in known:
-                    self.coefficients[self.sources[n]] = known[tuple(e)] / self.factors[n]
-            for name, value in smaller.state_dict().items():  # of formulas
-                if name in own:
-                    own[name].copy_(value)
+        for name, value in smaller.state_dict().items():  # of formulas
+            if name in own:
+                own[name].copy_(value)
 
     def extra_repr(self) -> str:
         return f"size={self.size}, degree={self.degree}, parameters={self.count}"

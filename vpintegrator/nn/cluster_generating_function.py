@@ -22,17 +22,6 @@ class _OfVariables(GeneratingFunction):
         if not hasattr(self, "box_shift"):  # while it is made
             super().set_units(shift, scale)
 
-    def taken(self, smaller: _OfVariables, c: torch.Tensor) -> torch.Tensor:
-        """Coefficients that make the function one of no higher degree, with coefficients c."""
-        values = c.index_select(0, smaller.sources) * smaller.factors
-        known = dict(zip(map(tuple, smaller.chosen.tolist()), values.tolist(), strict=True))
-        found = c.new_zeros(self.count)
-        for e, source, factor in zip(
-            self.chosen.tolist(), self.sources.tolist(), self.factors.tolist(), strict=True
-        ):
-            found[source] = known.get(tuple(e), 0.0) / factor
-        return found
-
 
 class ClusterTerm(nn.Module):
     r"""A function g of clusters of bodies that are alike, summed over these clusters.
@@ -258,7 +247,7 @@ class ClusterGeneratingFunction(nn.Module):
         """Become a function of the same clusters of no higher degree, with its boxes."""
         self.adapt_like(smaller)
         parts = [
-            own.function.taken(other.function, c)
+            own.function.prolonged(other.function, c)
             for own, (other, c) in zip(self.terms, smaller._parts(None), strict=True)
         ]
         self.coefficients.copy_(torch.cat(parts))

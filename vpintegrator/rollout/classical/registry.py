@@ -36,7 +36,7 @@ _FAMILIES = (
 METHODS: dict[str, ClassicalMethod] = {
     method.name: method
     for family in _FAMILIES
-    for method in vars(family).values()
+    for method in getattr(family, "METHODS", vars(family).values())
     if isinstance(method, ClassicalMethod)
 }
 
