@@ -142,7 +142,7 @@ def test_costs_of_a_family_are_those_in_the_middle(tmp_path):
 def test_the_command_says_and_keeps_it(pendulum, tmp_path):
     path = tmp_path / "model.safetensors"
     arguments = [str(pendulum.path), "-o", str(path), "--model", "sgf", "--degree", "10"]
-    result = CliRunner().invoke(train_command.main, arguments)
+    result = CliRunner().invoke(train_command.main, [*arguments, "-v"])
     assert result.exit_code == 0, result.output
     assert "one step ahead" in result.output and "A step of this model errs" in result.output
     kept = Verdict.from_text(vp.load(path).metadata[KEY], "the model")

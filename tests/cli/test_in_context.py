@@ -33,7 +33,7 @@ def test_a_model_is_trained_and_rolled_out(run, oscillators):
 
 def test_constants_without_parameters(run, oscillators):
     options = ["--model", "ict", "--latent", "2", "--epochs", "2", "-o", "b.safetensors"]
-    result = run(train, oscillators.path, *options)
+    result = run(train, oscillators.path, *options, "-v")
     assert result.exit_code == 0, result.output
     assert "2 constants, degree" in result.output
     model = vp.load("b.safetensors")

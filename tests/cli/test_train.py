@@ -71,7 +71,7 @@ def test_the_help_describes_every_model(run):
 def test_auto_takes_what_suits_the_flow(run, system, options, expected):
     generate(system, "a.h5", count=20, steps=4)
     options = [*options, "--width", "2", "--optimizer", "adam"]
-    result = run(main, "a.h5", *options, "--epochs", "1", "-o", "a.safetensors")
+    result = run(main, "a.h5", *options, "--epochs", "1", "-o", "a.safetensors", "-v")
     assert result.exit_code == 0, result.output
     model = load("a.safetensors")
     assert (model.name, model.prediction_window) == (expected, 1)
@@ -134,7 +134,7 @@ def test_networks_without_structure_are_as_wide_as_the_budget_allows(run, body, 
     """A transformer of three components had 102 parameters, whatever the time."""
 
     def trained(*options):
-        options = ["--model", name, *options, "-o", "a.safetensors", "--compiled", "no"]
+        options = ["--model", name, *options, "-o", "a.safetensors", "--compiled", "no", "-v"]
         result = run(main, body, *options)
         assert result.exit_code == 0, result.output
         return load("a.safetensors").arguments["width"], result.output
@@ -178,7 +178,7 @@ def test_blocks_of_a_split_are_an_option(run, body):
     ],
 )
 def test_what_is_chosen_is_said(run, body, options, weighting, symmetries, message):
-    options = ["--model", "vpt", *options, "--depth", "1", "--epochs", "1"]
+    options = ["--model", "vpt", *options, "--depth", "1", "--epochs", "1", "-v"]
     result = run(main, body, *options, "-o", "a.safetensors")
     assert result.exit_code == 0, result.output
     assert message in result.output
@@ -443,7 +443,8 @@ def test_signals_keep_the_best_model(body, tmp_path, number):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert "volume-preserving" in process.stdout.readline()
+    lines = process.stdout.readline() + process.stdout.readline()
+    assert "volume-preserving" in lines
     while process.poll() is None and not (tmp_path / "a.safetensors.checkpoint").exists():
         time.sleep(0.01)
     process.send_signal(number)
@@ -454,7 +455,7 @@ def test_signals_keep_the_best_model(body, tmp_path, number):
 
 
 def test_functions_and_sizes_are_found_by_default(run, body):
-    result = run(main, body, "--model", "vpff", "--epochs", "150", "--target", "1e-8")
+    result = run(main, body, "--model", "vpff", "--epochs", "150", "--target", "1e-8", "-v")
     assert result.exit_code == 0, result.output
     assert "degree and depth are searched for" in result.output
     assert "polynomials of degree 4, depth 2, 18 parameters: " in result.output
@@ -609,7 +610,7 @@ def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeyp
         ["--no-reversible", "--epochs", "120"] if search else ["--depth", "1", "--epochs", "3"]
     )
     options += [] if search else ["--functions", "neurons"]
-    result = run(main, body, "--model", "vpff", *options)
+    result = run(main, body, "--model", "vpff", "-v", *options)
     assert refused(result, "its validation error was not finite after any of")
     assert ("searched for" in result.output) == search
     assert list(tmp_path.iterdir()) == []

@@ -240,7 +240,7 @@ def test_an_interrupt_before_the_first_splitting_keeps_the_generating_function(
 
 def test_the_file_is_named_after_the_model_that_is_taken(run, tmp_path, pendulum, monkeypatch):
     monkeypatch.setattr(proposals, "find_couplings", couplings(pendulum, 1e-9))
-    result = run(pendulum.path)
+    result = run(pendulum.path, "-v")
     assert result.exit_code == 0, result.output
     assert [path.name for path in tmp_path.iterdir()] == ["pendulum-sgf.safetensors"]
     assert vp.load(tmp_path / "pendulum-sgf.safetensors").name == "sgf"
@@ -249,6 +249,8 @@ def test_the_file_is_named_after_the_model_that_is_taken(run, tmp_path, pendulum
     assert "the generating function is taken: couplings err by 1.0e-09" in result.output
     again = run(pendulum.path)
     assert again.exit_code == 2
+    plain = run(pendulum.path, "--overwrite", "--no-verdict").output.splitlines()
+    assert len(plain) <= 8 and "polynomials" in plain[1], plain
     assert "pendulum-sgf.safetensors" in again.output
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vpintegrator.cli.common import progress_bar, tell
 from vpintegrator.cli.inferring import tell_inference
+from vpintegrator.cli.output import is_asked
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -44,7 +45,9 @@ def judge(
         save(network, path, overwrite=True)
     if cheapest is not None:
         _print("candidates", cheapest.candidates, cheapest.sentence)
-    if found is not None:
+    if found is not None and not is_asked("verbose"):
+        tell(f"  {found.sentence}")
+    elif found is not None:
         _print("one step ahead", [found.model, *found.methods], found.sentence)
 
 

@@ -37,8 +37,28 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def verbose_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--verbose``, which :func:`is_asked` reads."""
+
+    def keep(context: click.Context, option: click.Parameter, value: bool) -> None:
+        if value:
+            context.meta[f"{_KEY}.{option.name}"] = True
+
+    words = "Print each model that is tried, what was chosen and why, and the table of the verdict."
+    option = click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=keep,
+        help=words,
+    )
+    return option(command)
+
+
 def is_asked(option: str) -> bool:
-    """Whether ``quiet`` or ``json`` was given to the command that runs."""
+    """Whether ``quiet``, ``json`` or ``verbose`` was given to the command that runs."""
     context = click.get_current_context(silent=True)
     return context is not None and f"{_KEY}.{option}" in context.meta
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import flag
 from vpintegrator.cli.common import console
+from vpintegrator.cli.output import is_asked
 from vpintegrator.errors import InputError
 from vpintegrator.storage.files import check_output, safe_name
 
@@ -158,15 +159,19 @@ class Candidate:
     def announce(self, data: Dataset, missing: Path | None = None) -> None:
         """Say what is trained, and that a checkpoint to resume is missing, if one is."""
         if missing is not None:
-            _tell(f"nothing was recorded in {missing}: training begins anew")
-        name = self.architecture.name
+            _say(f"nothing was recorded in {missing}: training begins anew")
+        name, (count, states, _) = self.architecture.name, data.shapes["train"]
+        line = (
+            f"{data.path}: {data.system.title}, {count} training trajectories of {states - 1} steps"
+        )
+        console().print(f"{line}, step {data.step_text}", soft_wrap=True, markup=False)
         if self.network is None and name in _SEARCHED:
             size = _SEARCHED[name]
             fixed = "--degree" if size == "degree" else f"--option {size}=N"
-            console().print(f"{name}: the best {size} is searched for; {fixed} fixes it")
+            _tell(f"{name}: the best {size} is searched for; {fixed} fixes it")
         elif self.network is None:
             first = _KNOWN_FIRST if self.solved or self.composed else ""
-            console().print(f"{first}{name}: {_SEARCHING}", soft_wrap=True)
+            _tell(f"{first}{name}: {_SEARCHING}")
         else:
             training_report.announce(self.network, data)
 
@@ -184,6 +189,8 @@ class Candidate:
         self.found = self._searched(data, replace(options, budget=budget, tell=_tell))
         self.network, self.cheapest = self.found.model, self.found.cheapest
         self.network.metadata["search"] = json.dumps(self.found.tried)
+        if self.found.summary:
+            _say(f"models tried, and their errors: {self.found.summary}")
 
     def _searched(self, data: Dataset, options: SearchOptions) -> Found:
         from vpintegrator.training import find_in_context
@@ -299,7 +306,7 @@ class Candidate:
             found = refine(network, known, options.budget.or_default().seconds)
         except (InputError, KeyboardInterrupt):  # no validation orbits; the model is written
             return history
-        _tell(found.words)
+        _say(found.words)
         save(network, files.output, overwrite=True)
         told = json.loads(network.metadata["training"])
         errors = {name: told[name] for name in ("best_validation_error", "test_error")}
@@ -310,7 +317,7 @@ class Candidate:
         rival = found.rival
         assert rival is not None
         what = "splitting" if rival.model.name == "split" else "generating function"
-        _tell(f"the {what} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}")
+        _say(f"the {what} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}")
         self.network = rival.model
         return self._write(rival, data, replace(files, overwrite=True))
 
@@ -329,8 +336,13 @@ class Candidate:
         return found.history
 
 
-def _tell(line: str) -> None:
+def _say(line: str) -> None:
     console().print(f"  {line}", soft_wrap=True, markup=False)
+
+
+def _tell(line: str) -> None:
+    if is_asked("verbose"):
+        _say(line)
 
 
 def _after_search(found: Found, options: SearchOptions) -> SearchOptions:

@@ -34,7 +34,7 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.completion import models, offer
 from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
-from vpintegrator.cli.output import is_asked, write_json
+from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
@@ -254,6 +254,7 @@ class _Command(click.Command):
 )
 @click.option("--list-models", is_flag=True, help="List the architectures and their options.")
 @common_options
+@verbose_option
 @click.pass_context
 def main(
     context: click.Context,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vpintegrator.cli.architecture import help_of_options, model_options
 from vpintegrator.cli.common import console, tell
-from vpintegrator.cli.output import write_json
+from vpintegrator.cli.output import is_asked, write_json
 from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
@@ -48,8 +48,11 @@ def announce(model: Integrator, data: Dataset) -> None:
         traits = ["symplectic"]
     if len(kept.reversing_symmetries):
         traits.append(f"reversible ({len(kept.reversing_symmetries)} symmetries)")
-    tell(f"{model.name}: {', '.join(traits)}; {count} parameters")
-    for line in (model.description, *model.choices):
+    tell(f"  {model.name}: {', '.join(traits)}; {count} parameters")
+    tell(f"  {model.description}")
+    if not is_asked("verbose"):
+        return
+    for line in model.choices:
         tell(f"  {line}")
     tell(
         f"  window {model.window}, predicting {model.prediction_window}; step {data.step_text}; "

@@ -33,6 +33,8 @@ class Found:
         Whether further training changes nothing, as after a linear solve.
     rival
         Model to keep instead, unless training makes the model better.
+    summary
+        Each kind of model that was tried with its error, and why one was taken, in a line.
     cheapest
         All candidates, if the cheapest model below an error was asked for.
     """
@@ -46,6 +48,7 @@ class Found:
     ended: str = ""
     complete: bool = False
     rival: Found | None = None
+    summary: str = ""
     cheapest: Cheapest | None = None
 
     def left(self, budget: Budget) -> Budget:

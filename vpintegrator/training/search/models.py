@@ -176,7 +176,13 @@ class _Search:
         self.task, self.options = task, task.options
         self.results: list[tuple[Proposal, Found]] = []
         self.refusals: list[InputError] = []
+        self.reasons: list[str] = []
         self.is_interrupted = False
+
+    def _explain(self, reason: str) -> None:
+        """Say which model is taken."""
+        self.options.tell(reason)
+        self.reasons.append(reason)
 
     @property
     def found(self) -> list[Found]:
@@ -203,6 +209,8 @@ class _Search:
             raise self.refusals[-1] if self.refusals else InputError("there is nothing to train")
         chosen = self._chosen() if self.task.fastest is None else self._cheapest()
         chosen.seconds = self.options.used
+        tried = ", ".join(f"{kind.words} {found.error:.1e}" for kind, found in self.results)
+        chosen.summary = "; ".join([tried, *self.reasons])
         return chosen
 
     def _try(self, proposal: Proposal) -> None:
@@ -262,7 +270,7 @@ class _Search:
         if not isinstance(last, CouplingProposal):
             known = self._known()
             if len(self.results) > 1:
-                self.options.tell(f"{_words(known)} is taken: it errs by {known.error:.1e}")
+                self._explain(f"{_words(known)} is taken: it errs by {known.error:.1e}")
             chosen = replace(known, tried=tried, ended=self.found[-1].ended)
             return _interrupted(chosen) if self.is_interrupted else chosen
         if len(self.results) == 1:
@@ -272,7 +280,7 @@ class _Search:
             return replace(couplings, rival=known, tried=tried)
         chosen = couplings if _is_preferred(couplings, known) else known
         reason = _reason(couplings, known)
-        self.options.tell(reason)
+        self._explain(reason)
         chosen = replace(chosen, tried=[*tried, reason], ended="", complete=True)
         return _interrupted(chosen) if self.is_interrupted else chosen
 
