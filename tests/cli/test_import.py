@@ -119,6 +119,7 @@ def test_inspect(run, lab, tmp_path):
         "error at most",
         "relative_noise 0.01",
         "noise          standard deviation",
+        "noise found    standard deviation q 0.0141 ± 0.001, p 0.0103 ± 0.0008",
         "all observed and finite",
         "q from",
         "energy: train",

@@ -235,7 +235,10 @@ def test_units_in_headers_are_kept_as_units(tmp_path, header):
         assert data.unit.values.tolist() == ["kg m/s", "rad"]
 
 
-@pytest.mark.parametrize("header", ["time_s,q [deg],p [deg/s]", "t/ms,angle [deg],rate [°/s]"])
+@pytest.mark.parametrize(
+    "header",
+    ["time_s,q [deg],p [deg/s]", "t/ms,angle [deg],rate [°/s]", "time_s,q_deg,p_deg/s"],
+)
 def test_degrees_become_radians_where_the_system_has_an_angle(tmp_path, header):
     dataset, states, record = load(tmp_path, table(header=header), system="pendulum")
     np.testing.assert_allclose(states, np.radians(STATES), rtol=1e-14)

@@ -21,19 +21,20 @@ _SYMBOLS = {
     "day": "d",
 }
 _TIME_UNIT = re.compile(r"(t|time|timestamp)(?:_|\s*/\s*)(s|ms|us|ns|min|h)", re.IGNORECASE)
+_ANGLE_UNIT = re.compile(r"(.+?)(?:_|\s*/\s*)((?:deg(?:rees?)?|°)(?:/s)?)", re.IGNORECASE)
 _DEGREES = re.compile(r"(?:deg(?:rees?)?|°)(\W.*)?", re.IGNORECASE)
 
 
 def split_unit(name: str) -> tuple[str, str]:
-    """Return the name of a column and its unit, as in ``x [m]``, ``x (m)`` or ``time_ms``.
+    """Return the name of a column and its unit, as in ``x [m]``, ``time_ms`` or ``q/deg``.
 
     Examples
     --------
-    >>> [split_unit(name) for name in ("v [m/s]", "time (seconds)", "time_ms", "q_m")]
-    [('v', 'm/s'), ('time', 's'), ('time', 'ms'), ('q_m', '')]
+    >>> [split_unit(name) for name in ("v [m/s]", "time (seconds)", "q_deg", "q_m")]
+    [('v', 'm/s'), ('time', 's'), ('q', 'deg'), ('q_m', '')]
     """
     found = re.fullmatch(r"(.*\S)\s*[\[(]([^\[\]()]*)[\])]", name)
-    found = found or _TIME_UNIT.fullmatch(name)
+    found = found or _TIME_UNIT.fullmatch(name) or _ANGLE_UNIT.fullmatch(name)
     if found is None:
         return name, ""
     unit = found[2].strip()
