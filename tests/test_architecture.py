@@ -10,6 +10,7 @@ from importlinter.cli import lint_imports
 ROOT = Path(__file__).parents[1]
 LONGEST = 60  # lines of a function's body, without its docstring
 MOST = 12  # parameters
+LINES = 500  # of a file
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -49,6 +50,11 @@ def test_functions_are_read_in_one_sitting(size, most):
         if size(function) > most
     ]
     assert not too_large
+
+
+def test_files_are_read_in_one_sitting():
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in modules()}
+    assert [str(path.relative_to(ROOT)) for path, count in lines.items() if count > LINES] == []
 
 
 def test_a_name_means_one_class():

@@ -8,13 +8,6 @@ from tests.devices.pretended_gpu import pretended_gpu
 from vpintegrator.compiled.gpu import kernels
 
 
-def pytest_collection_modifyitems(items):
-    """Tests on a simulated GPU are no part of the daily run."""
-    for item in items:
-        if "tests/devices" in item.path.as_posix():
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.fixture(scope="session")
 def is_pretended(request):
     return request.config.getoption("--device") == "pretended" or not torch.cuda.is_available()

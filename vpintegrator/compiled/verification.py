@@ -20,8 +20,6 @@ from vpintegrator.nn.implicit import unrolled
 from vpintegrator.runtime.threads import torch_threads
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled.gpu import GpuResidual
-    from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.models import Integrator
 
 _SIZES = (1.0, 1.0, 1.0, 0.1, 3.0)  # sizes of random windows, in units of the normalisation
@@ -105,7 +103,7 @@ def _near(model: Integrator, states: np.ndarray) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def verify_residual(machine: CompiledResidual | GpuResidual, model: Integrator) -> None:
+def verify_residual(machine: Any, model: Integrator) -> None:
     """Compare residuals and their derivatives with PyTorch's.
 
     At random windows, at the weights that the model has now and at others near them. Jacobians are

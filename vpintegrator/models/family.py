@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,8 +20,7 @@ from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.storage.reading import read_json
 
-if TYPE_CHECKING:
-    from vpintegrator.models.base import Integrator
+Integrator = Any  # of models.base, which imports this module
 
 STEP = "step"
 KEY = "family"  # key of the metadata
@@ -188,7 +187,7 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
 def folded(model: Integrator, k: torch.Tensor) -> Integrator:
     """Return a model of states (z, k) as a map of z, at physical values k (m,)."""
     shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
-    fixed = model.core.at((k - shift) / scale)  # type: ignore[operator]
+    fixed = model.core.at((k - shift) / scale)
     plain = _plain(model, k, fixed)
     _take(plain, fixed)
     _check(model, plain, k)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,8 +14,7 @@ from vpintegrator.models.inference import Context, Inference, Motion, Prior, inf
 from vpintegrator.nn.implicit import tolerance
 from vpintegrator.storage.reading import read_json
 
-if TYPE_CHECKING:
-    from vpintegrator.models.base import Integrator
+Integrator = Any  # of models.base, which imports this module
 
 
 def infer_conditions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,8 +14,7 @@ from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.linearised import linearised
 from vpintegrator.nn.reversible import Reversible
 
-if TYPE_CHECKING:
-    from vpintegrator.models.base import Integrator
+Integrator = Any  # of models.base, which imports this module
 
 _ITERATIONS = 25  # quadratic where states are exact; a fraction of the noise a time where not
 _SETTLED = 1e-2  # standard deviations, of the last correction; the error left is its square

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +16,14 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.generating_arguments import GeneratingArguments
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.symplectic_layers import SymplecticArguments
+from vpintegrator.models.system_arguments import (
+    body_arguments,
+    family_arguments,
+    formula_arguments,
+    function_arguments,
+    invariant_arguments,
+    known_arguments,
+)
 from vpintegrator.nn.triangular import IdleComponents
 
 if TYPE_CHECKING:
@@ -90,7 +98,9 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         return "resnet", "resnet was chosen: the flow changes volumes"
     if given.get("functions") == "hamiltonian":
         return "sgf", "sgf was chosen: it has exact terms of a known Hamiltonian"
-    known = {name: {*_known(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")}
+    known = {
+        name: {*known_arguments(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")
+    }
     names = set().union(*known.values()).intersection(given) - {"window"}  # others are no arguments
     windows = given.get("window") not in (None, 1)
     without: set[str] = set()
@@ -188,7 +198,7 @@ def build(
         arguments |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name)
-    known = _known(architecture)
+    known = known_arguments(architecture)
     arguments, why = _with_delays(system, architecture, arguments, why)
     if system.clock == system.dim - 1 and name in _OF_ONE_STEP:
         arguments = {"clock": True} | arguments
@@ -196,10 +206,10 @@ def build(
         arguments.setdefault("split", "halves")  # positions and momenta
     if issubclass(architecture.Arguments, GeneratingArguments):
         asked = arguments.get("functions", "polynomial")
-        arguments = _invariants(system, asked) | arguments | {"functions": asked}
-    arguments |= _further_functions(system, architecture, arguments.get("functions"))
+        arguments = invariant_arguments(system, asked) | arguments | {"functions": asked}
+    arguments |= function_arguments(system, architecture, arguments.get("functions"))
     if {"hamiltonian", "field"} <= {*known}:
-        arguments = _formulas(system) | arguments
+        arguments = formula_arguments(system) | arguments
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map
@@ -209,7 +219,7 @@ def build(
         if not system.is_hamiltonian:  # gradient couplings conserve momenta of cyclic components
             arguments.setdefault("conserved", system.conserved)
     if system.family is not None:
-        arguments |= _of_family(architecture, system)
+        arguments |= family_arguments(architecture, system)
     wanted = "reversing_symmetries" in known and reversible is not False
     rhos: list[Any] = list(system.reversing_symmetries) if wanted else []
 
@@ -217,7 +227,7 @@ def build(
         own = arguments | given
         return _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
 
-    bodies = _bodies(system, architecture, symmetries, arguments)
+    bodies = body_arguments(system, architecture, symmetries, arguments)
     try:
         built = _reversible(make, bodies, rhos, reversible)
     except InputError as error:
@@ -270,7 +280,7 @@ def _with_delays(
     system: System, architecture: type[Integrator], arguments: dict[str, Any], why: str
 ) -> tuple[dict[str, Any], str]:
     """Arguments with windows where a component is not the whole state, and the reason with this."""
-    known = _known(architecture)
+    known = known_arguments(architecture)
     if system.dim < 2 and "split" in known:
         raise InputError(
             f"{architecture.name} moves components by others, and states have one; take resnet"
@@ -329,74 +339,10 @@ def _tell_weighting(built: Integrator) -> None:
         )
 
 
-def _of_family(architecture: type[Integrator], system: System) -> dict[str, Any]:
-    """Return the arguments that say which components stand for steps and parameters.
-
-    Shears that all vanish with the rates are, to first order in the step, a sum of shears, and so
-    is the field they can follow. Where the system's is none, they are to be free: that nothing
-    moves without rates is then due to the symmetry that turns these round.
-    """
-    known, family = _known(architecture), system.family
-    assert family is not None
-    if "conserved" not in known:
-        raise InputError(
-            f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
-            "or spff"
-        )
-    implicit = issubclass(architecture.Arguments, GeneratingArguments)  # suited to any field
-    free = len(system.reversing_symmetries) > 0 and not implicit
-    free = free and not _is_sum_of_shears(system, architecture)
-    vanishing = {} if free or "rates" not in known else {"rates": family.rates}
-    return {"conserved": family.places} | vanishing
-
-
-def _is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
-    """Whether no component of the field drives itself; of (q, p), neither q each other nor p."""
-    driven = system.equations.jacobian
-    if not issubclass(architecture.Arguments, SymplecticArguments):
-        return not any(i == j for i, j in driven)
-    assert system.family is not None
-    half = system.family.system.dim // 2
-    return not any(i // half == j // half for i, j in driven if max(i, j) < 2 * half)
-
-
 def _is_canonical(system: System, clock: bool = True) -> bool:
     """Whether models move positions and momenta alone; of a time those that have a ``clock``."""
     last = clock and system.clock == system.dim - 1
     return system.is_canonical and (system.clock is None or last)
-
-
-def _known(architecture: type[Integrator]) -> Iterable[str]:
-    return architecture.Arguments.declared()
-
-
-def _bodies(
-    system: System,
-    architecture: type[Integrator],
-    symmetries: bool | None,
-    arguments: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the arguments of models that describe bodies and their symmetries."""
-    if "bodies" in arguments:
-        return {}
-    solved = issubclass(architecture.Arguments, GeneratingArguments)
-    if solved and not symmetries and {"expressions", "hamiltonian"} & {*arguments}:
-        return {}  # formulas stand in place of clusters
-    bodies, reason = system.bodies, ""
-    if bodies is None:
-        reason = f"the file of {system.name} declares no symmetries of bodies"
-    elif "bodies" not in _known(architecture):
-        reason = f"the model {architecture.name} knows no bodies, as spff does"
-    if bodies is None or reason or symmetries is False:
-        if symmetries:
-            raise InputError(f"{reason}; leave out --symmetries")
-        return {}
-    given: dict[str, Any] = {"bodies": bodies.count, "layout": bodies.layout}
-    if bodies.layout and len(set(bodies.kinds)) > 1:
-        given["kinds"] = bodies.kinds
-    if "bounded" in _known(architecture):
-        given["bounded"] = arguments.get("bounded", True)
-    return given | {"translations": bodies.translations, "rotations": bodies.rotations}
 
 
 def _reversible(
@@ -421,84 +367,6 @@ def _reversible(
         kept = f"{count or 'none'} of the system's {len(rhos)} reversing symmetries"
         built.choices.append(f"{kept} are built in: {refusal}")
     return built
-
-
-def _invariants(system: System, functions: str) -> dict[str, Any]:
-    """Arguments by which a generating function is one of the invariants of bodies.
-
-    Under rotations about the origin these are the length of q, the part of p along q, and the
-    length of p; angular momentum is conserved then.
-    """
-    bodies, n = system.bodies, system.dim // 2
-    if bodies is not None and bodies.count > 1 and functions == "hamiltonian":
-        # exact terms have all of its symmetries; one further function that has them, too
-        momenta = " + ".join(f"z[{n + i}]**2" for i in range(n))
-        return {"expressions": [momenta], "cyclic": list(range(system.dim)), "degree": 1}
-    if bodies is None or bodies.count != 1 or not bodies.rotations or bodies.translations:
-        return {}
-    lengths, product, momenta = (
-        " + ".join(f"z[{i + a}]*z[{i + b}]" for i in range(n)) for a, b in ((0, 0), (0, n), (n, n))
-    )
-    along = f"({product})/sqrt({lengths})"
-    if len(system.reversing_symmetries):  # symmetries change the sign of the product
-        along = f"({product})**2/({lengths})"
-    return {
-        "expressions": [f"log({lengths})", along, momenta],
-        "cyclic": list(range(system.dim)),
-    }
-
-
-def _further_functions(
-    system: System, architecture: type[Integrator], functions: Any
-) -> dict[str, Any]:
-    """Arguments that say which functions of a system stand beside polynomials."""
-    if functions == "system":
-        return {"functions": "polynomial", "expressions": _functions(system, architecture)}
-    if functions == "hamiltonian":
-        found = {"functions": "polynomial", "hamiltonian": _hamiltonian(system, architecture)}
-        # beyond the times of training exact terms alone are right, unless time is an angle
-        beyond = system.clock is not None and system.clock not in system.periods
-        return found | {"cyclic": [system.clock]} if beyond else found
-    return {}
-
-
-def _functions(system: System, architecture: type[Integrator]) -> list[str]:
-    """Return the functions of the potentials for symplectic models, of the forces for others."""
-    symplectic = issubclass(architecture.Arguments, SymplecticArguments | GeneratingArguments)
-    symplectic = symplectic and system.is_canonical
-    functions = system.hamiltonian_functions if symplectic else system.functions
-    if not functions:
-        what = "Hamiltonian" if symplectic else "vector field"
-        raise InputError(
-            f"functions = system: the {what} of {system.name} is not known, or made of "
-            "polynomials and of sines and cosines of its angles alone; take functions = polynomial"
-        )
-    return functions
-
-
-def _hamiltonian(system: System, architecture: type[Integrator]) -> str:
-    if "hamiltonian" not in _known(architecture):
-        raise InputError(
-            f"functions = hamiltonian is for generating functions of Hamiltonian systems, sgf; "
-            f"{architecture.name} has no such terms"
-        )
-    if not (formula := system.hamiltonian_formula):
-        raise InputError(
-            f"functions = hamiltonian: no Hamiltonian of {system.name} is known, or it is too "
-            "long; take functions = polynomial"
-        )
-    return formula
-
-
-def _formulas(system: System) -> dict[str, Any]:
-    """Return the Hamiltonian or the vector field, for a model that is made of them."""
-    if system.is_canonical and system.hamiltonian_formula:
-        return {"hamiltonian": system.hamiltonian_formula}
-    if not (formulas := system.field_formulas):
-        raise InputError(
-            f"no equations of {system.name} are known, or they are too long; take another model"
-        )
-    return {"field": formulas}
 
 
 def _untrained(

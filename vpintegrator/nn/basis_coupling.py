@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,14 @@ from vpintegrator.nn.basis import (
     terms,
     total_degrees,
 )
-from vpintegrator.nn.basis_folding import coupling_at
+from vpintegrator.nn.basis_folding import (
+    MergedTerms,
+    formulas_at,
+    merge_terms,
+    unmoved,
+    values_of_components,
+)
+from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
@@ -347,3 +354,86 @@ class BasisCoupling(nn.Module):
             f"dim={self.dim}, degree={self.degree}, blocks={self.blocks}, sweep={self.sweep}, "
             f"parameters={self.coefficients.numel()}"
         )
+
+
+def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
+    """See ``BasisCoupling.at``."""
+    values = given(values)
+    n = layer.dim - len(values)
+    moved = [layer.blocks[a] for a in layer.sweep]
+    inside = [block for block in layer.blocks if max(block) < n]
+    if sum(map(len, inside)) != n or any(block not in inside for block in moved):
+        raise InputError(
+            f"the sweep moves one of the last {len(values)} components, which are to have values"
+        )
+    with torch.random.fork_rng(devices=[]):
+        found = type(layer)(
+            n,
+            1,
+            periodic=[c for c in range(n) if layer.kinds[c] is Univariate.HARMONICS],
+            split=inside,
+            sweep=[inside.index(block) for block in moved],
+            initial_scale=0.0,
+        )
+    found.degree = layer.degree
+    merged = {}
+    if any(map(len, layer.formulas)):
+        units = (layer.state_shift, layer.state_scale)
+        texts = values_of_components(values, range(n, layer.dim), *units)
+        found._moves = [unmoved(0) for _ in inside]
+        for name in ("shift", "scale"):
+            own = layer.get_buffer(f"state_{name}")[:n].clone()
+            found.register_buffer(f"state_{name}", own)
+    else:
+        texts = {}
+    for a in sorted({*layer.sweep}):
+        b = inside.index(layer.blocks[a])
+        merged[a] = _merge_block(layer, found, (a, b), values, texts)
+    parts, masks = [], []
+    for a in layer.sweep:
+        b = inside.index(layer.blocks[a])
+        masks.append(found.get_buffer(f"factors_{b}")[:, inside[b]] != 0)
+    for i, (a, mask) in enumerate(zip(layer.sweep, masks, strict=True)):
+        terms, used = merged[a]
+        matrix = terms.sum(layer._matrix(i))[used][:, layer.blocks[a]]
+        parts.append(matrix[mask])
+    ends = torch.tensor([0, *map(len, parts)]).cumsum(0).tolist()
+    found.shares = [slice(ends[i], ends[i + 1]) for i in range(len(parts))]
+    found.coefficients = nn.Parameter(torch.cat(parts))
+    return found.to(layer.coefficients)
+
+
+def _merge_block(
+    layer: BasisCoupling,
+    found: BasisCoupling,
+    numbers: tuple[int, int],
+    values: torch.Tensor,
+    texts: Mapping[int, float],
+) -> tuple[MergedTerms, torch.Tensor]:
+    """Give a block its terms; how they come from those of the layer, and which of them are used."""
+    a, b = numbers
+    n, block, rest = found.dim, layer.blocks[a], others(layer.blocks[a], layer.dim)
+    known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
+    kinds = [layer.kinds[c] for c in rest]
+    if len(layer.formulas[a]):
+        shift, scale = (layer.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale"))
+        of = formulas_at(layer.formulas[a], texts, shift, scale)
+        kinds += [Univariate.POLYNOMIALS] * len(layer.formulas[a])
+        known |= {len(rest) + j: value for j, value in of.values.items()}
+        found.formulas[b] = Formulas(of.texts, n)
+        found._moves[b] = unmoved(len(of.left))
+        found.register_buffer(f"formula_shift_{b}", shift[of.left].clone())
+        found.register_buffer(f"formula_scale_{b}", scale[of.left].clone())
+    merged = merge_terms(layer.get_buffer(f"chosen_{a}"), kinds, layer.degree, known)
+    mask = merged.any(layer.get_buffer(f"factors_{a}")[:, block] != 0)
+    used = mask.any(1)
+    mask = mask[used]
+    sources = torch.zeros(mask.shape, dtype=torch.long)
+    sources[mask] = torch.arange(int(mask.sum()))
+    factors = torch.zeros(len(mask), n, dtype=torch.float64)
+    factors[:, block] = mask.double()
+    found._constant(f"block_{b}", torch.tensor(block))
+    found._choose(b, merged.chosen[used])
+    found._constant(f"sources_{b}", sources)
+    found._constant(f"factors_{b}", factors)
+    return merged, used

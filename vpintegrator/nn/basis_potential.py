@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -19,10 +20,13 @@ from vpintegrator.nn.basis import (
     terms,
     total_degrees,
 )
-from vpintegrator.nn.basis_folding import potential_at
+from vpintegrator.nn.basis_folding import formulas_at, merge_terms, unmoved, values_of_components
 from vpintegrator.nn.canonical import SignedGroup
+from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.univariate import Univariate, families
+
+Potential = TypeVar("Potential", bound="BasisPotential")
 
 
 class NoTermsError(InputError):
@@ -283,3 +287,43 @@ class BasisPotential(nn.Module):
 
     def extra_repr(self) -> str:
         return f"size={self.size}, degree={self.degree}, parameters={self.count}"
+
+
+def potential_at(
+    potential: Potential, values: torch.Tensor, variables: torch.Tensor | None = None
+) -> Potential:
+    """See ``BasisPotential.at``; ``variables`` are what its functions take for the values."""
+    values = given(values, potential.conserved)
+    variables = values if variables is None else variables
+    size, kinds = potential.size, potential.kinds
+    own = potential.components[:size]
+    with torch.random.fork_rng(devices=[]):
+        found = type(potential)(
+            size,
+            1,
+            components=own,
+            initial_scale=0.0,
+        )
+    found.degree, found.kinds = potential.degree, kinds[:size]
+    known = {size + j: value for j, value in enumerate(variables)}
+    if len(potential.formulas):
+        units = (potential.state_shift, potential.state_scale)
+        texts = values_of_components(values, potential.components[size:], *units)
+        shift, scale = potential.formula_shift, potential.formula_scale
+        of = formulas_at(potential.formulas, texts, shift, scale)
+        known |= {size + len(values) + j: value for j, value in of.values.items()}
+        found.formulas = Formulas(of.texts, max(own) + 1, own)
+        found._moves = unmoved(len(of.left))
+        for name, unit in zip(("shift", "scale"), units, strict=True):
+            found.register_buffer(f"state_{name}", unit[:size].clone())
+        found.register_buffer("formula_shift", shift[of.left].clone())
+        found.register_buffer("formula_scale", scale[of.left].clone())
+        found.kinds += [Univariate.POLYNOMIALS] * len(of.left)
+    merged = merge_terms(potential.chosen, kinds, potential.degree, known)
+    coefficients = potential.coefficients.index_select(0, potential.sources) * potential.factors
+    found.chosen = merged.chosen
+    found.sources = torch.arange(len(merged.chosen))
+    found.factors = torch.ones(len(merged.chosen), dtype=torch.float64)
+    found.coefficients = nn.Parameter(merged.sum(coefficients[:, None])[:, 0])
+    found.count = len(merged.chosen)
+    return found.to(potential.coefficients)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from vpintegrator.nn.basis import total_degrees
-from vpintegrator.nn.basis_folding import potential_at
-from vpintegrator.nn.basis_potential import BasisPotential
+from vpintegrator.nn.basis_potential import BasisPotential, potential_at
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.univariate import RADIUS, Univariate
 

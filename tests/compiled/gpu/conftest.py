@@ -11,13 +11,6 @@ from .host import HostKernels
 _QUICK = '#pragma GCC optimize("O0")\n'  # a third of the compiler's time, and the same numbers
 
 
-def pytest_collection_modifyitems(items):
-    """Kernels that never ran on a GPU are no part of the daily run."""
-    for item in items:
-        if "tests/compiled/gpu" in item.path.as_posix():
-            item.add_marker(pytest.mark.slow)
-
-
 def host_kernels(device, source, *worth):
     return HostKernels(replace(source, text=_QUICK + source.text), *worth)
 
