@@ -92,7 +92,7 @@ def test_the_generating_function_is_taken_where_couplings_are_worse(search):
     assert found.error < 1e-12
     assert 0 < stand_in.budget.seconds < 60 and stand_in.budget.epochs == proposals.EPOCHS
     assert stand_in.sizes == {"depth": 2}
-    assert lines[-1].startswith("the generating function is taken: couplings err by 1.0e-09 beside")
+    assert lines[-1].startswith("the generating function is taken: couplings err by 1.0e-09, ")
     assert found.tried[-2:] == ["couplings", lines[-1]]
     assert found.tried[0].startswith("degree 2: ")
 
@@ -105,7 +105,7 @@ def test_a_budget_of_fewer_epochs_is_kept(search):
 def test_couplings_are_taken_where_their_error_is_that_of_rounding(search):
     found, lines, _ = search(error=9e-15)
     assert found.model.name == "spff" and found.complete
-    assert lines[-1].startswith("couplings are taken, whose step is explicit: they err by 9.0e-15")
+    assert lines[-1].startswith("couplings are taken, whose step is explicit: couplings err by 9.0e-15")
 
 
 @pytest.mark.parametrize(("times", "name"), [(9.9, "spff"), (10.1, "sgf")])
@@ -121,7 +121,7 @@ def test_no_generating_function(search):
     found, lines, stand_in = search(most=1)
     assert found.model.name == "spff" and not found.complete
     assert stand_in.budget.seconds == pytest.approx(60, abs=1)
-    assert lines == ["no polynomials: too many terms"]
+    assert lines == ["no generating functions of polynomials: too many terms"]
 
 
 def test_no_couplings(search):
@@ -246,11 +246,11 @@ def test_the_file_is_named_after_the_model_that_is_taken(run, tmp_path, pendulum
     assert vp.load(tmp_path / "pendulum-sgf.safetensors").name == "sgf"
     first = "generating functions and splittings are tried first; beside them spff: functions"
     assert first in result.output
-    assert "the generating function is taken: couplings err by 1.0e-09" in result.output
+    assert "couplings 1.0e-09; the generating function is taken" in result.output
     again = run(pendulum.path)
     assert again.exit_code == 2
     plain = run(pendulum.path, "--overwrite", "--no-verdict").output.splitlines()
-    assert len(plain) <= 8 and "polynomials" in plain[1], plain
+    assert len(plain) <= 8 and "generating functions of polynomials" in plain[1], plain
     assert "pendulum-sgf.safetensors" in again.output
 
 

@@ -179,10 +179,10 @@ class _Search:
         self.reasons: list[str] = []
         self.is_interrupted = False
 
-    def _explain(self, reason: str) -> None:
-        """Say which model is taken."""
-        self.options.tell(reason)
-        self.reasons.append(reason)
+    def _explain(self, choice: str, errors: str) -> None:
+        """Say which model is taken, and by which errors; the summary has these already."""
+        self.options.tell(f"{choice}: {errors}")
+        self.reasons.append(choice)
 
     @property
     def found(self) -> list[Found]:
@@ -270,7 +270,7 @@ class _Search:
         if not isinstance(last, CouplingProposal):
             known = self._known()
             if len(self.results) > 1:
-                self._explain(f"{_words(known)} is taken: it errs by {known.error:.1e}")
+                self._explain(f"{_words(known)} is taken", f"it errs by {known.error:.1e}")
             chosen = replace(known, tried=tried, ended=self.found[-1].ended)
             return _interrupted(chosen) if self.is_interrupted else chosen
         if len(self.results) == 1:
@@ -279,9 +279,9 @@ class _Search:
         if known.error > GOOD and not self.is_interrupted:
             return replace(couplings, rival=known, tried=tried)
         chosen = couplings if _is_preferred(couplings, known) else known
-        reason = _reason(couplings, known)
-        self._explain(reason)
-        chosen = replace(chosen, tried=[*tried, reason], ended="", complete=True)
+        choice, errors = _reason(couplings, known)
+        self._explain(choice, errors)
+        chosen = replace(chosen, tried=[*tried, f"{choice}: {errors}"], ended="", complete=True)
         return _interrupted(chosen) if self.is_interrupted else chosen
 
     def _cheapest(self) -> Found:
@@ -319,11 +319,10 @@ def _words(found: Found) -> str:
     return "the splitting" if found.model.name == "split" else "the generating function"
 
 
-def _reason(couplings: Found, known: Found) -> str:
-    """Return which model is taken, and why, in a sentence."""
-    errors = f"{couplings.error:.1e} beside {known.error:.1e} of {_words(known)}"
-    if couplings.error <= _ROUNDING:
-        return f"couplings are taken, whose step is explicit: they err by {errors}"
-    if _is_preferred(couplings, known):
-        return f"couplings are taken, whose step is explicit and costs less: they err by {errors}"
-    return f"{_words(known)} is taken: couplings err by {errors}"
+def _reason(couplings: Found, known: Found) -> tuple[str, str]:
+    """Return which model is taken and why, and the errors in words."""
+    errors = f"couplings err by {couplings.error:.1e}, {_words(known)} by {known.error:.1e}"
+    if not _is_preferred(couplings, known):
+        return f"{_words(known)} is taken", errors
+    cost = "" if couplings.error <= _ROUNDING else " and costs less"
+    return f"couplings are taken, whose step is explicit{cost}", errors

@@ -101,7 +101,7 @@ class Proposal(ABC):
 class GeneratingFunctionProposal(Proposal):
     """Polynomials, beside further functions; their coefficients follow from linear solves."""
 
-    words: str = "polynomials"
+    words: str = "generating functions of polynomials"
     functions: Arguments = field(default_factory=dict)
     enough: float = -1.0
     latest: float = 0.5
