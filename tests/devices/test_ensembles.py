@@ -14,7 +14,7 @@ from vpintegrator.rollout.ensembles.run import EnsembleMeasures, ensemble
 MEASURES = EnsembleMeasures(view="q=-2:2,p=-2:2", resolution=8, rotation=(0.0, 0.0))
 
 
-@pytest.mark.parametrize("compiled", [None, False])
+@pytest.mark.parametrize("compiled", ["gpu", False])
 def test_an_ensemble(device, is_pretended, monkeypatch, tmp_path, compiled):
     if is_pretended:
         monkeypatch.setattr(kernels, "kernels_for", host_kernels)
@@ -29,10 +29,10 @@ def test_an_ensemble(device, is_pretended, monkeypatch, tmp_path, compiled):
         GpuModel, "advance", lambda *given: used.append(len(given[1])) or advance(*given)
     )
     initial = np.random.default_rng(0).normal(size=(70, 2))
-    options = {"initial": initial, "steps": 40, "measures": MEASURES, "compiled": compiled}
-    found = ensemble(there, tmp_path / "there.h5", **options)
+    options = {"initial": initial, "steps": 40, "measures": MEASURES}
+    found = ensemble(there, tmp_path / "there.h5", compiled=compiled, **options)
     expected = ensemble(model, tmp_path / "here.h5", **options)
-    assert bool(used) == (compiled is None)
+    assert bool(used) == (compiled == "gpu")
     assert used[-1:] in ([], [30])  # the rest of a block
     np.testing.assert_array_equal(found.density, expected.density)
     np.testing.assert_array_equal(found.left, expected.left)

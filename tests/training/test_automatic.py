@@ -105,7 +105,9 @@ def test_a_budget_of_fewer_epochs_is_kept(search):
 def test_couplings_are_taken_where_their_error_is_that_of_rounding(search):
     found, lines, _ = search(error=9e-15)
     assert found.model.name == "spff" and found.complete
-    assert lines[-1].startswith("couplings are taken, whose step is explicit: couplings err by 9.0e-15")
+    assert lines[-1].startswith(
+        "couplings are taken, whose step is explicit: couplings err by 9.0e-15"
+    )
 
 
 @pytest.mark.parametrize(("times", "name"), [(9.9, "spff"), (10.1, "sgf")])

@@ -102,9 +102,11 @@ def find_functions(
         ``degree`` or ``depth`` where they are given; the search leaves them as they are.
     tell
         Called with a line about each model that was tried.
-    optimizer, batch, learning_rate, restarts, seed, kernel
+    method, optimizer, batch, learning_rate, restarts, seed, kernel
         Arguments of :func:`vpintegrator.train`, for every training.
-    loss, horizon, noise, device, threads, compiled
+    objective, loss, horizon, noise
+        Arguments of :func:`vpintegrator.train`, for every training.
+    execution, device, threads, compiled
         Arguments of :func:`vpintegrator.train`, for every training.
     progress
         Called with the history after each epoch.

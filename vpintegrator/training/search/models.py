@@ -51,7 +51,7 @@ def find_model(
     Splittings are tried where polynomials err by more than 1e-12, exact terms of generating
     functions where a splitting does not suffice either. Splittings and couplings are explicit, so
     that their step costs less: they are taken if their error is below 1e-14, or at most ten times
-    that of the generating function. CouplingProposal are tried where no splitting
+    that of the generating function. Couplings are tried where no splitting
     errs by less than 1e-9: for a fixed number of epochs beside a generating function below that,
     else for the rest of the budget.
 
@@ -74,9 +74,11 @@ def find_model(
         budget.
     tell
         Called with a line about each model that was tried, and one about the choice.
-    optimizer, batch, learning_rate, restarts, seed, kernel
+    method, optimizer, batch, learning_rate, restarts, seed, kernel
         Arguments of :func:`vpintegrator.train`, for every training.
-    loss, horizon, noise, device, threads, compiled
+    objective, loss, horizon, noise
+        Arguments of :func:`vpintegrator.train`, for every training.
+    execution, device, threads, compiled
         Arguments of :func:`vpintegrator.train`, for every training.
     progress
         Called with the history after each epoch.
