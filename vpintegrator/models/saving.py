@@ -213,8 +213,11 @@ def _build(
     where = f"the header of {path} does not describe a {architecture.name} model"
     arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
     known = set(architecture.Arguments.declared()) - {"dtype", "shift", "scale"}
-    if not set(arguments) <= known:
-        raise InputError(f"{where}: arguments must be among {', '.join(sorted(known))}")
+    if unknown := sorted(set(arguments) - known):
+        raise InputError(
+            f"{where} of this version, which has no argument {unknown[0]!r}; its arguments must be "
+            f"among {', '.join(sorted(known))}"
+        )
     if "dim" not in arguments:
         raise InputError(f"{where}: dim is missing")
     symmetries = arguments.get("reversing_symmetries", ())
