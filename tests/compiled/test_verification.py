@@ -1,7 +1,5 @@
 """Libraries that do not do what PyTorch does are refused before they are used."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -97,17 +95,6 @@ def test_wrong_derivatives_are_refused(wrong_derivatives):
     compile_model(model)  # which has none
     with pytest.raises(NotCompilable, match=WRONG + "derivatives by .*weight"):
         CompiledResidual(model, np.ones(2))
-
-
-def test_wrong_derivatives_are_refused_when_the_compiler_is_done(wrong_derivatives):
-    model = build("resnet")
-    machine = CompiledResidual(model, np.full(2, 0.5), wait=False, chained=True)
-    deadline = time.monotonic() + 100
-    while machine.failure is None and time.monotonic() < deadline:
-        assert not machine.ready
-        time.sleep(0.01)
-    assert "gives other numbers than PyTorch" in str(machine.failure)
-    assert not machine.ready
 
 
 def test_derivatives_that_the_weights_now_do_not_show(monkeypatch, wrong_derivatives):

@@ -99,7 +99,7 @@ def parts(depth):
     model = models.VolumePreservingMultiheadTransformer(
         dim=3, depth=depth, reversing_symmetries=SIGN_FLIPS
     )
-    return compiled.CompiledResidual(model, np.ones(3), wait=False).source
+    return bodies.loops_of(model, derivatives=True, windows=True)
 
 
 @pytest.mark.thorough

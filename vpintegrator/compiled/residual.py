@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
-from vpintegrator.compiled.awaited import Awaited
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
 from vpintegrator.compiled.gpu import GpuResidual
@@ -27,7 +26,7 @@ _JACOBIAN_BYTES = 1 << 20  # bytes of a block, which stays in the cache until it
 _FEWEST_ROWS = 256  # unless it has so few rows: the normal matrix is read for each block
 
 
-class CompiledResidual(Awaited[Compilation]):
+class CompiledResidual:
     """Sums of squares, gradients and normal equations of r = weights * (predicted - true states).
 
     Parameters
@@ -43,8 +42,6 @@ class CompiledResidual(Awaited[Compilation]):
     worth
         Function of the seconds of a compilation, and of whether the library is cached, that decides
         whether to use machine code.
-    wait
-        Whether to wait for the compiler. If not, nothing can be computed until it is ``ready``.
 
     Attributes
     ----------
@@ -60,8 +57,8 @@ class CompiledResidual(Awaited[Compilation]):
     Examples
     --------
     >>> model = vp.models.ResidualNetwork(dim=2, depth=1)
-    >>> vp.compiled.CompiledResidual(model, np.ones(2)).ready
-    True
+    >>> vp.compiled.CompiledResidual(model, np.ones(2)).dtype
+    <class 'numpy.float64'>
     """
 
     def __init__(
@@ -72,7 +69,6 @@ class CompiledResidual(Awaited[Compilation]):
         chained: bool = False,
         threads: int = 1,
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
-        wait: bool = True,
     ) -> None:
         self.chained, self.threads = chained, threads
         loops = loops_of(model, derivatives=True, windows=not chained)
@@ -92,16 +88,12 @@ class CompiledResidual(Awaited[Compilation]):
         self.weights = weights.astype(self.dtype)
         self._weights = np.tile(self.weights, model.prediction_window)
         self._outputs = len(self._weights)
-        self._model = model
-        self._await(Compilation(self.source.units, worth), wait)
-
-    def _load(self, compiler: Compilation) -> None:
-        self._library = compiler.library()
+        self._library = Compilation(self.source.units, worth).library()
         self._lanes, self._tables = int(self._library.lanes()), None
         if isinstance(self.source, LoopsSource):
             self._tables = self.source.tables(self._lanes)
         self._address = self._tables and self._tables.address
-        verify_residual(self, self._model)
+        verify_residual(self, model)
 
     def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return the sums of squares of r and of predicted - true states.
@@ -272,13 +264,12 @@ def compile_residual(
     chained: bool = False,
     threads: int = 1,
     worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
-    wait: bool = True,
 ) -> CompiledResidual | GpuResidual:
     """Compile the residuals of a model, for the CPU or for the GPU that it is on.
 
     Parameters
     ----------
-    model, weights, chained, worth, wait
+    model, weights, chained, worth
         Arguments of :class:`CompiledResidual`.
     threads
         Number of threads of the CPU.
@@ -291,15 +282,12 @@ def compile_residual(
     Examples
     --------
     >>> model = vp.models.ResidualNetwork(dim=2, depth=1)
-    >>> machine = vp.compiled.compile_residual(model, np.ones(2))
-    >>> machine.ready
-    True
+    >>> vp.compiled.compile_residual(model, np.ones(2)).dtype
+    <class 'numpy.float64'>
     """
     if model.scale.device.type != "cpu":
-        return GpuResidual(model, weights, chained=chained, worth=worth, wait=wait)
-    return CompiledResidual(
-        model, weights, chained=chained, threads=threads, worth=worth, wait=wait
-    )
+        return GpuResidual(model, weights, chained=chained, worth=worth)
+    return CompiledResidual(model, weights, chained=chained, threads=threads, worth=worth)
 
 
 class _Problem(ctypes.Structure):

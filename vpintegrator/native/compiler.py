@@ -96,11 +96,6 @@ class Compilation:
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
             raise self._unusable(error) from error
 
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing to wait for."""
-        return all(process.poll() is not None for process in self._processes)
-
     def library(self) -> ctypes.CDLL:
         """Wait for the library and return it.
 

@@ -8,7 +8,6 @@ import functools
 import hashlib
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -116,7 +115,7 @@ class Nvrtc:
 
 
 class CudaCompilation:
-    """The binary of a source for an architecture, in the cache or being made in a thread.
+    """The binary of a source for an architecture, from the cache or from NVRTC.
 
     Parameters
     ----------
@@ -140,15 +139,15 @@ class CudaCompilation:
         architecture: int,
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
-        compiler = find_nvrtc(_cuda_of_pytorch())
-        parts = [source, *OPTIONS, str(architecture), ".".join(map(str, compiler.version))]
-        name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+        self._compiler = find_nvrtc(_cuda_of_pytorch())
+        self._source, self._architecture = source, architecture
+        version = ".".join(map(str, self._compiler.version))
+        parts = [source, *OPTIONS, str(architecture), version]
+        self._name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
         self._made: bytes | None = None
-        self._failure: NotCompilable | None = None
-        self._thread: threading.Thread | None = None
         try:
-            cache = LibraryCache(cache_folder(), _SUFFIX)
-            found = cache.find(name)
+            self._cache = LibraryCache(cache_folder(), _SUFFIX)
+            found = self._cache.find(self._name)
             if found is not None:
                 with suppress(OSError):  # removed meanwhile
                     self._made = found.read_bytes()
@@ -157,46 +156,25 @@ class CudaCompilation:
         seconds = _SECONDS * len(source) ** 2
         if not worth(seconds, self._made is not None):
             raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
-        if self._made is None:
-            # NVRTC lets Python go on meanwhile; the process may end before it is done
-            work = functools.partial(self._make, compiler, cache, name, source, architecture)
-            self._thread = threading.Thread(target=work, name="nvrtc", daemon=True)
-            self._thread.start()
-
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing to wait for."""
-        return self._thread is None or not self._thread.is_alive()
 
     def binary(self) -> bytes:
-        """Wait for the binary and return it.
+        """Return the binary, compiled now if it is not in the cache.
 
         Raises
         ------
         NotCompilable
             If NVRTC fails, or the cache cannot be used.
         """
-        if self._thread is not None:
-            self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-        assert self._made is not None
+        if self._made is None:
+            self._made, _ = self._compiler.compile(self._source, self._architecture)
+            try:
+                with self._cache.workshop() as folder:
+                    path = Path(folder) / f"model{_SUFFIX}"
+                    path.write_bytes(self._made)
+                    self._cache.add(self._name, path)
+            except OSError as error:
+                raise _unusable(error) from error
         return self._made
-
-    def _make(
-        self, compiler: Nvrtc, cache: LibraryCache, name: str, source: str, architecture: int
-    ) -> None:
-        try:
-            made, _ = compiler.compile(source, architecture)
-            with cache.workshop() as folder:
-                path = Path(folder) / f"model{_SUFFIX}"
-                path.write_bytes(made)
-                cache.add(name, path)
-            self._made = made
-        except NotCompilable as failure:
-            self._failure = failure
-        except Exception as error:  # in a thread of its own, nobody else would see it
-            self._failure = _unusable(error)
 
 
 def _unusable(error: Exception) -> NotCompilable:

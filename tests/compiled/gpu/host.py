@@ -16,18 +16,9 @@ class HostKernels(Kernels):
         self._compilation = Compilation([host_text(source)], worth)
         self._library = None
 
-    @property
-    def done(self):
-        """Whether the compiler has done its work."""
-        return self._compilation.done
-
     def load(self):
         """Wait for the compiler, and load the library."""
         self._library = self._compilation.library()
-
-    def stop(self):
-        """End the compiler."""
-        self._compilation.stop()
 
     def _launch(self, name, blocks, arguments):
         addresses = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))

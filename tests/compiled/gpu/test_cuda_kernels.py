@@ -99,7 +99,7 @@ class _PathOfLibrary:
 
     def __init__(self, source, architecture, worth=None):
         assert architecture == 90
-        self.source, self.done = source, True
+        self.source = source
 
     def binary(self):
         host = HostKernels(self.source)

@@ -149,17 +149,13 @@ def test_the_same_numbers_again():
         np.testing.assert_array_equal(a, b)
 
 
-def test_what_is_not_worth_it_and_what_is_not_waited_for(on_host):
+def test_what_is_not_worth_it(on_host):
     model = build("resnet")
     weights = (1 / model.scale).numpy()
     small()
     residual.GpuResidual(model, weights, chained=True, worth=lambda seconds, cached: cached)
     with pytest.raises(NotWorthIt, match="compiling takes about"):
         residual.GpuResidual(model, weights, worth=lambda seconds, cached: cached)
-    machine = residual.GpuResidual(model, weights, wait=False)
-    assert not machine.ready
-    machine.stop()
-    assert not machine.ready
 
 
 def test_other_numbers_than_those_of_pytorch_are_refused(on_host, monkeypatch):

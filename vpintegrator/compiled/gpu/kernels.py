@@ -32,11 +32,6 @@ class Kernels(ABC):
 
     warp: int
 
-    @property
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether the compiler has done its work."""
-
     @abstractmethod
     def load(self) -> None:
         """Wait for the compiler, and take what it made.
@@ -46,10 +41,6 @@ class Kernels(ABC):
         NotCompilable
             If it fails.
         """
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End the compiler, if it is at work still, or do without what it makes."""
 
     def launch(self, name: str, threads: int, *arguments: torch.Tensor | int) -> None:
         """Let a kernel run, in blocks of ``BLOCK`` threads, without waiting for it.
@@ -99,19 +90,11 @@ class CudaKernels(Kernels):
         self._compilation = CudaCompilation(source.text, 10 * major + minor, worth)
         self._module: CudaModule | None = None
 
-    @property
-    def done(self) -> bool:
-        """Whether NVRTC has done its work."""
-        return self._compilation.done
-
     def load(self) -> None:
         """Wait for NVRTC, and give its binary to the driver."""
         index = self._device.index
         number = torch.cuda.current_device() if index is None else index
         self._module = CudaModule(self._compilation.binary(), number)
-
-    def stop(self) -> None:
-        """Do without what is compiled, which is kept for later."""
 
     def compute_constants(self, weights: torch.Tensor, constants: torch.Tensor) -> None:
         """Compute the constants, and copy them to the memory for constants."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.awaited import Awaited
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
-from vpintegrator.compiled.gpu.kernels import BLOCK, Kernels
+from vpintegrator.compiled.gpu.kernels import BLOCK
 from vpintegrator.compiled.gpu.source import write_residual
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
@@ -29,7 +28,7 @@ _JACOBIAN_BYTES = 1 << 29  # bytes of a block of J
 _WANTED = 1 << 14  # threads of a block of J: rows are divided among more where there are few pairs
 
 
-class GpuResidual(Awaited[Kernels]):
+class GpuResidual:
     """Sums of squares, gradients and Jacobians of r = weights * (predicted - true states).
 
     What :class:`vpintegrator.compiled.CompiledResidual` is on the CPU. Tensors on the device give
@@ -45,8 +44,6 @@ class GpuResidual(Awaited[Kernels]):
         Whether predictions are also made from predictions.
     worth
         Says whether compiling is worth some seconds, or whether to use what is in the cache.
-    wait
-        Whether to wait for the compiler. If not, nothing can be computed until it is ``ready``.
 
     Attributes
     ----------
@@ -73,7 +70,6 @@ class GpuResidual(Awaited[Kernels]):
         *,
         chained: bool = False,
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
-        wait: bool = True,
     ) -> None:
         self.chained, self.device = chained, model.scale.device
         self._model = copy.deepcopy(model).cpu()
@@ -91,10 +87,7 @@ class GpuResidual(Awaited[Kernels]):
         tiled = np.tile(self.weights, model.prediction_window)
         self._weights = torch.from_numpy(tiled).to(self.device)
         self._kernels = kernels.kernels_for(self.device, self.source, worth)
-        self._await(self._kernels, wait)
-
-    def _load(self, compiler: Kernels) -> None:
-        compiler.load()
+        self._kernels.load()
         try:
             verify_residual(self, self._model)
         except CudaError as error:
