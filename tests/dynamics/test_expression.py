@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import sympy
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,6 +149,7 @@ def test_refusals_without_a_column():
 
 def test_a_new_function_is_one_entry_of_the_table(monkeypatch):
     """Parsing, derivatives, NumPy, PyTorch, many digits, LaTeX and machine code read the entry."""
+    torch = pytest.importorskip("torch")
     entries = {
         "cosh": functions._of_one("cosh", lambda a, x, f: a.call("sinh", x), parity=1),
         "sinh": functions._of_one("sinh", lambda a, x, f: a.call("cosh", x), parity=-1),

@@ -295,8 +295,8 @@ def test_mistakes_with_the_record(record):
     document, invoke = record
     before = document.read_text()
     assert "'rollouts' is none of" in invoke("--only", "rollouts").output
-    missing = invoke("--only", "rollout")
-    assert missing.exit_code == 2 and "no lines <!-- rollout -->" in missing.output
+    missing = invoke("--only", "export")
+    assert missing.exit_code == 2 and "no lines <!-- export -->" in missing.output
     broken = invoke("--only", "startup")
     assert broken.exit_code == 1 and "startup.py failed" in broken.output
     assert document.read_text() == before
