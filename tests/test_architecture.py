@@ -41,6 +41,7 @@ def parameters(function):
     return len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("size", "most"), [(length, LONGEST), (parameters, MOST)])
 def test_functions_are_read_in_one_sitting(size, most):
     too_large = [

@@ -31,6 +31,7 @@ def compared(system, folder):
     return vp.compare({"mine": mine, "ours": ours}, "rk4", system=system, steps=20, trajectories=3)
 
 
+@pytest.mark.thorough
 def test_own_function_and_own_network_to_a_figure_and_a_table(tmp_path):
     system = vp.System.from_function(
         bead, dim=2, parameters={"gamma": 0.5}, sample=(-1.0, 1.0), step=0.2

@@ -4,6 +4,8 @@ import pkgutil
 import subprocess
 import sys
 
+import pytest
+
 import vpintegrator as vp
 
 NAMES = [module.name for module in pkgutil.iter_modules(vp.__path__)] + ["systems", "datasets"]
@@ -13,6 +15,7 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
 
+@pytest.mark.thorough
 def test_everything_in_the_package_is_an_attribute_from_the_start():
     found = run(
         "import vpintegrator as vp\n"

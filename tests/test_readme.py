@@ -17,6 +17,7 @@ def block(language, text=README):
     return re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1]
 
 
+@pytest.mark.thorough
 def test_the_python_tour(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = block("python")

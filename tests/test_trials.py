@@ -18,6 +18,7 @@ def cells(page):
     return re.findall(r"```\{code-cell\} ipython3\n(.*?)```", text, flags=re.DOTALL)
 
 
+@pytest.mark.thorough
 def test_a_network_of_ones_own_becomes_a_figure_and_a_table(tmp_path):
     script = cells("your-network.md")[0]
     # the class and the training loop are the user's; what is left is a few lines
@@ -42,6 +43,7 @@ def ring(states):
     return np.stack([x, px, y, py], axis=1)
 
 
+@pytest.mark.thorough
 def test_a_ring_becomes_a_trained_map_and_c_code(tmp_path):
     before = np.random.default_rng(0).uniform(-0.4, 0.4, (1500, 4))
     after = ring(before)

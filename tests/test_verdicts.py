@@ -128,6 +128,7 @@ def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path, name
         assert each.error == pytest.approx(error, rel=1e-6, abs=1e-15)
 
 
+@pytest.mark.thorough
 def test_costs_of_a_family_are_those_in_the_middle(tmp_path):
     vary = {"step": (0.1, 0.3)}
     path = tmp_path / "family.h5"

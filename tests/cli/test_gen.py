@@ -35,6 +35,7 @@ def test_generate(run, tmp_path):
     assert dataset.parameters["I1"] == 3
 
 
+@pytest.mark.thorough
 def test_each_trajectory_has_its_own_step_and_parameters(run):
     vary = ["--vary", "step=0.05:0.4", "--vary", "I1=1.5:2.5:log"]
     result = run(main, "rigid-body", "--count", "30", "--steps", "5", *vary)

@@ -108,6 +108,7 @@ def test_options_of_the_recipe(run):
     assert "3, cut in time: 20 train, 10 validation, 10 test" in result.output
 
 
+@pytest.mark.thorough
 def test_inspect(run, lab, tmp_path):
     run(main, "pendulum", "--count", "30", "--relative-noise", "0.01", "-o", "a.h5")
     result = run(main, "--inspect", "a.h5")

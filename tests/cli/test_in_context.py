@@ -31,6 +31,7 @@ def test_a_model_is_trained_and_rolled_out(run, oscillators):
     assert found.volume["step"].largest < 1e-12
 
 
+@pytest.mark.thorough
 def test_constants_without_parameters(run, oscillators):
     options = ["--model", "ict", "--latent", "2", "--epochs", "2", "-o", "b.safetensors"]
     result = run(train, oscillators.path, *options, "-v")
@@ -42,6 +43,7 @@ def test_constants_without_parameters(run, oscillators):
     assert result.exit_code == 2 and "trained in one go" in result.output
 
 
+@pytest.mark.thorough
 def test_a_family_is_rolled_out_from_a_table_of_states(run, oscillators):
     options = ["--epochs", "4", "--no-verdict", "-o", "f.safetensors"]
     result = run(train, oscillators.path, "--model", "sgf", "--degree", "8", *options)

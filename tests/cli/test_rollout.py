@@ -398,6 +398,7 @@ def test_looks(run, model):
     assert not Path("wide").exists()
 
 
+@pytest.mark.thorough
 def test_columns_are_chosen_for_the_terminal_and_for_every_file(run, tmp_path):
     options = ["--system", "pendulum", "--against", "rk4", "--step", "0.1", "--steps", "9"]
     result = run(main, *options, "--columns", "median rmse,order", "-o", "r.h5")

@@ -149,6 +149,7 @@ def test_networks_without_structure_are_as_wide_as_the_budget_allows(run, body, 
     assert trained("--width", "6", *two)[0] == 6
 
 
+@pytest.mark.thorough
 def test_a_width_that_was_chosen_is_kept_when_training_goes_on(run, body, monkeypatch):
     arguments = [main, body, "--model", "resnet", "--optimizer", "adam", "-o", "a.safetensors"]
     interrupted_at(monkeypatch, 3)
@@ -454,6 +455,7 @@ def test_signals_keep_the_best_model(body, tmp_path, number):
     assert load(tmp_path / "a.safetensors").name == "vpff"
 
 
+@pytest.mark.thorough
 def test_functions_and_sizes_are_found_by_default(run, body):
     result = run(main, body, "--model", "vpff", "--epochs", "150", "--target", "1e-8", "-v")
     assert result.exit_code == 0, result.output
@@ -487,6 +489,7 @@ def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypa
     assert load("rigid-body-vpff.safetensors").arguments["functions"] == "polynomial"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("place", "call"),

@@ -192,6 +192,7 @@ def test_single_precision():
         np.testing.assert_allclose(found, model(first), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_thousand_bodies_need_no_other_library():
     few, many = (build("one step", n) for n in (8, 1000))
     sources = [compiled.CompiledModel(model).source for model in (few, many)]

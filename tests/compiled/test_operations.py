@@ -182,6 +182,7 @@ def test_values(count, dtype, digits):
     assert {name: error for name, error in found.items() if not error < digits} == {}
 
 
+@pytest.mark.thorough
 def test_derivatives():
     model, count = Everything().eval(), 5
     machine = CompiledResidual(model, np.ones(model.dim), chained=True)

@@ -85,6 +85,7 @@ def body(tmp_path_factory):
     return generate("rigid-body", path, count=60, steps=5, vary=VARY)
 
 
+@pytest.mark.thorough
 @settings(max_examples=8, deadline=None)
 @given(
     source=st.sampled_from(["rigid-body", "kepler", FOLLOWING, DRIVEN]),
@@ -206,6 +207,7 @@ def test_xarray_has_coordinates(body):
         assert 0 < slow.sizes["trajectory"] < data.sizes["trajectory"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("split", ["trajectory", "time"])
 def test_shards_and_workers_change_nothing(split, tmp_path):
     options = {**SHARDED, "split": {"by": split}, "observation": {"noise": 0.1, "missing": 0.2}}

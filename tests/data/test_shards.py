@@ -81,6 +81,7 @@ def test_states_are_those_of_one_integration(whole):
     assert found.tobytes() == states.tobytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("split", ["trajectory", "time"])
 def test_workers_do_not_change_a_bit(split, tmp_path):
     options = {**SMALL, "split": {"by": split}, "observation": {"noise": 0.1, "missing": 0.2}}

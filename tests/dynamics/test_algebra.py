@@ -151,6 +151,7 @@ def test_what_vanishes_is_found_by_its_values():
     assert not vanishes(value, known.algebra.variables)
 
 
+@pytest.mark.thorough
 def test_systems_load_in_threads():
     """The precision of the checks belongs to nobody else."""
     import mpmath

@@ -169,6 +169,7 @@ def test_many_trajectories_are_stepped_as_each_alone(name):
             np.testing.assert_allclose(found, alone, atol=1e-12 * np.abs(alone).max())
 
 
+@pytest.mark.thorough
 def test_a_file_keeps_nothing_between_calls(body, tmp_path):
     """No memory that can be written to, which threads would share."""
     (tmp_path / "step.c").write_text(write_c(body, jacobian=True, many=True).text)

@@ -89,6 +89,7 @@ def test_times_of_long_rollouts(compiled):
         np.testing.assert_array_equal(again, found[:, 1:1161])
 
 
+@pytest.mark.thorough
 def test_late_is_as_accurate_as_early():
     model, z = built(initial_scale=0.02), states()
     late = z + np.array([0, 0, 0, 0, 2e5 * np.pi])

@@ -67,6 +67,7 @@ def test_a_registered_class_is_saved_and_loaded(known, tmp_path):
         vp.load(path)
 
 
+@pytest.mark.thorough
 def test_an_entry_point_is_known_without_being_imported(tmp_path):
     (tmp_path / "planted.py").write_text(PLUGIN)
     info = tmp_path / "planted-1.0.dist-info"

@@ -181,6 +181,7 @@ def test_normalisation_keeps_the_form_and_powers_of_two():
     assert_close(model.scale, torch.tensor([2.0, 1.0, 0.25, 0.5], dtype=torch.float64), 0)
 
 
+@pytest.mark.thorough
 def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
     data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=30, steps=20)
     model = vp.models.build(data.system, "spff", functions="polynomial", degree=6, depth=2)

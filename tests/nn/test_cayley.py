@@ -89,6 +89,7 @@ def test_derivative_needs_no_second_solve(size):
     assert factorisations == ([] if size <= 3 else ["aten.linalg_inv_ex.default"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("size", "backend"), [(3, "inductor"), (5, "aot_eager")])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiles(size, backend):

@@ -175,6 +175,7 @@ def test_what_has_no_values():
         nn.Rotated(nn.BasisCoupling(3, 2), nn.spread_rotation(1, 3)).at(torch.zeros(1))
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 10**6))
 def test_a_reversing_symmetry_of_rates_makes_inverses(seed):
     """Phi at -k is the inverse of Phi at k, and at k = 0 the identity."""

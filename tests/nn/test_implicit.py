@@ -134,6 +134,7 @@ def test_derivatives_by_states_and_coefficients(name, inverse):
     assert torch.autograd.gradgradcheck(function, (z, *c), fast_mode=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["symplectic beside a constant", "exact terms", "chain"])
 def test_higher_derivatives_in_any_mode(name):
     """Those of the iteration itself, with every operation recorded, are the reference."""

@@ -24,6 +24,7 @@ def numbers(rows):
     return {cell for row in rows for cell in row}
 
 
+@pytest.mark.thorough
 def test_a_report_is_its_table_and_the_overview(report):
     page = Page(report._repr_html_())
     titles, rows, _ = printed(report)

@@ -48,6 +48,7 @@ def test_numbers_are_those_of_the_report(body):
             )
 
 
+@pytest.mark.thorough
 def test_divergence_is_told(oscillators):
     text = caption(Scene(oscillators), FIGURES["errors"])
     times = oscillators.divergence_time("explicit-euler")

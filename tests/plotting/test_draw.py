@@ -44,6 +44,7 @@ KNOWN = set().union(*EXPECTED.values())  # there may be further ones
 TEXTS = {"table.csv", "table.md", "table.tex", "captions.md", "captions.tex"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "formats"),
     [
@@ -123,6 +124,7 @@ def test_a_figure_of_a_measurement_that_a_file_lacks(body, tmp_path, monkeypatch
     assert " ".join(caption.split()).endswith(f" Span of {', '.join(known)}.") == bool(known)
 
 
+@pytest.mark.thorough
 def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, monkeypatch):
     only(monkeypatch, "overview", "invariants", "poincare")
     oscillators.save(tmp_path / "rollout.h5")
@@ -150,6 +152,7 @@ def test_widths_are_those_asked_for(body, style, width, inches, tmp_path, monkey
     assert corner < 0.2 if style == "dark" else corner == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("style", "width"), [("paper", None), ("paper", 3.4), ("talk", None)])
 def test_no_label_is_cut_off_and_no_title_meets_another(oscillators, style, width):
     """Every text lies inside the figure; legend and titles do not overlap."""
@@ -369,6 +372,7 @@ def test_mistakes(body, tmp_path, arguments, message):
         draw(body, tmp_path / "file")
 
 
+@pytest.mark.thorough
 def test_without_a_reference_what_needs_none_is_drawn(tmp_path):
     report = compare(None, ["rk4", "heun"], system="pendulum", steps=50, reference_time=0)
     assert all(row["median RMSE"] is None for row in report.table())
@@ -381,6 +385,7 @@ def test_without_a_reference_what_needs_none_is_drawn(tmp_path):
     assert "in grey" not in captions
 
 
+@pytest.mark.thorough
 def test_a_section_that_is_never_crossed(tmp_path):
     system = "coupled-oscillators"
     report = compare(None, ["rk4"], system=system, steps=50, section="q[0] = 100")

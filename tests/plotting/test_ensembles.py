@@ -41,6 +41,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_every_figure_of_every_style(folder, tmp_path):
     for style in STYLES:
         paths = vp.draw(
@@ -68,6 +69,7 @@ def test_what_is_beside_must_be_of_the_same_plane(folder, tmp_path):
             vp.draw(first, tmp_path / "figures", beside=[tmp_path / "other.h5"])
 
 
+@pytest.mark.thorough
 def test_the_command(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file, other = folder / "rk4.h5", folder / "stoermer-verlet.h5"

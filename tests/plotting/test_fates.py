@@ -27,6 +27,7 @@ def words(axes):
     return " ".join(text.get_text() for text in axes.texts)
 
 
+@pytest.mark.thorough
 def test_the_worst_orbit_is_the_first_to_diverge_or_that_of_the_largest_error(oscillators, body):
     scene = Scene(oscillators)
     failure = oscillators.divergence_time("explicit-euler")

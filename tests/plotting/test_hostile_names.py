@@ -106,6 +106,7 @@ def rename(thinned):
     return lambda title=None: thinned if title is None else renamed(thinned, title)
 
 
+@pytest.mark.thorough
 @settings(max_examples=15)
 @given(names)
 def test_no_tex_is_obeyed(rename, title):

@@ -20,6 +20,7 @@ from vpintegrator.rollout.classical import (
 NAME = "dormand-prince-853"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", ["rigid-body", "kepler", "forced", "forced-self-dependent"])
 def test_the_error_is_of_the_size_of_the_tolerance(which):
     s, z = system(which), initial(which, 45)

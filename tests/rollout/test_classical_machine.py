@@ -56,6 +56,7 @@ def test_all_functions_and_powers():
     assert np.allclose(found, integrate(s, "rk4", z, 0.1, 5), rtol=0, atol=1e-13)
 
 
+@pytest.mark.thorough
 def test_rounding_does_not_add_up():
     # what a sum of a million terms would lose without the carry is a hundred times more
     s = load_system("harmonic-oscillator")
@@ -67,6 +68,7 @@ def test_rounding_does_not_add_up():
     assert np.allclose(one, other, rtol=0, atol=1e-13)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", ["toda", "lennard-jones-chain"])
 def test_long_formulas_are_divided(which, monkeypatch):
     s = load_system(which, n=40)

@@ -166,6 +166,7 @@ def test_the_first_window_may_come_from_a_method():
         vp.compare(model, ["heun"], steps=20, first_window="hen")
 
 
+@pytest.mark.thorough
 def test_all_methods_that_apply():
     report = vp.compare(None, "all", system="pendulum", steps=5, trajectories=1, tangent_steps=0)
     methods, reasons = applicable_methods(report.system)

@@ -169,6 +169,7 @@ def test_weights():
     assert birkhoff_weights(1).tolist() == [[1.0, 0.0, 0.0]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["model", "pendulum"])
 def test_workers_and_shards_change_nothing(kind, request, tmp_path, monkeypatch):
     flow = request.getfixturevalue(kind)
@@ -190,6 +191,7 @@ def test_workers_and_shards_change_nothing(kind, request, tmp_path, monkeypatch)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "b.h5", "c.h5"]
 
 
+@pytest.mark.thorough
 def test_a_cluster_gives_the_same_bytes(model, tmp_path):
     distributed = pytest.importorskip("distributed")
     options = {"initial": 300, "steps": 20, "measures": measures()}
@@ -231,6 +233,7 @@ def test_what_is_interrupted_goes_on(pendulum, tmp_path, monkeypatch):
     assert whole.table()[0]["states"] == 60 * 41
 
 
+@pytest.mark.thorough
 def test_a_killed_process_loses_its_last_shard_alone(tmp_path):
     command = [sys.executable, "-m", "vpintegrator.cli.rollout", "--system", "pendulum"]
     command += ["--against", "rk4", "--ensemble", "1200", "--steps", "70000", "-o", "a.h5"]

@@ -57,6 +57,7 @@ def stopping_at(method, step):
     return progress
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "step"),
     [("reference", 1), ("reference", 600), ("vpt", 3), ("vpt", 350), ("rk4", 0), ("rk4", 700)],
@@ -80,6 +81,7 @@ def test_interrupted_and_resumed(tmp_path, method, step):
     assert [path.name for path in tmp_path.iterdir()] == ["rollout.h5"]
 
 
+@pytest.mark.thorough
 def test_killed_between_two_records(tmp_path, monkeypatch):
     """What was written into the arrays after the last record does no harm."""
     folder = tmp_path / "checkpoint"

@@ -58,6 +58,7 @@ def test_the_standard_map_takes_them_to_themselves():
         assert gaps.max() < 0.01
 
 
+@pytest.mark.thorough
 def test_those_of_a_model_by_its_inverse():
     torch.manual_seed(0)
     model = vp.models.SymplecticFeedForward(dim=2, depth=2, width=4)

@@ -36,6 +36,7 @@ def survey(model):
     )
 
 
+@pytest.mark.thorough
 def test_is_what_comparisons_say(model, survey):
     assert list(survey.methods) == ["spff", "rk4", "stoermer-verlet"] and survey.learned == ["spff"]
     np.testing.assert_array_equal(survey.conditions["step"], [0.1, 0.2])
@@ -72,6 +73,7 @@ def test_others_are_none(tmp_path):
         vp.rollout.open_survey(path)
 
 
+@pytest.mark.thorough
 def test_the_command(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     vp.save(model, "family.safetensors")

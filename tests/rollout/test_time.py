@@ -102,6 +102,7 @@ def test_late_is_as_accurate_as_early(name):
     np.testing.assert_allclose(late[..., :2], early[..., :2], atol=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["rk4", "implicit-midpoint", "gauss-legendre-6", "yoshida-8"])
 def test_the_clock_is_exact_over_many_steps(name):
     s = load_system(OSCILLATOR)

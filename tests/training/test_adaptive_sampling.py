@@ -61,6 +61,7 @@ def test_images_are_exact_also_of_families_and_of_sections(tmp_path):
         np.testing.assert_allclose(adaptive.targets, exact, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_training_goes_on_with_them_and_lowers_the_largest_error(few):
     torch.manual_seed(0)
     model = vp.models.build(few.system, functions="polynomial", degree=5, depth=3)

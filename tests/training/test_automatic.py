@@ -353,6 +353,7 @@ def test_exact_terms_are_tried_where_only_low_degrees_have_few_terms(pendulum):
     assert "hamiltonian" in found.model.arguments
 
 
+@pytest.mark.thorough
 def test_bodies_without_exact_parts_get_exact_terms(tmp_path):
     """Four sites of a nonlinear Schroedinger ring, whose Hamiltonian has products q*q and p*p."""
     ring = """
@@ -386,6 +387,7 @@ high = 0.8
     assert sum(line.startswith("degree") for line in lines) <= 7  # the lowest degree alone
 
 
+@pytest.mark.thorough
 def test_two_equal_searches_give_the_same_model_whatever_the_machine_does(pendulum, monkeypatch):
     """The second one is told that each second epoch takes a minute."""
     monkeypatch.setattr(proposals, "EPOCHS", 40)

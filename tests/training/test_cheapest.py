@@ -136,6 +136,7 @@ def test_without_a_generating_function_there_are_couplings(search, pendulum):
 # the command
 
 
+@pytest.mark.thorough
 def test_the_command_says_and_keeps_the_candidates(pendulum, tmp_path):
     path = tmp_path / "model.safetensors"
     arguments = [pendulum.path, "-o", path, "--fastest", "1e-3", "--no-verdict", "--json"]

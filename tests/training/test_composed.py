@@ -102,6 +102,7 @@ def test_derivatives_are_those_of_automatic_differentiation(name, options):
         assert_close(D[k], torch.cat([*by_values, by_state], 1), 1e-12)
 
 
+@pytest.mark.thorough
 def test_measured_reversible_maps(tmp_path):
     data, (before, after) = measured(reversible, "sphere", tmp_path / "a.h5")
 
@@ -141,6 +142,7 @@ def test_several_maps_in_a_row_of_measured_states(tmp_path):
     assert relative_error(model, before, after) < 1e-7
 
 
+@pytest.mark.thorough
 def test_the_error_is_that_of_pairs_that_are_left_out(tmp_path):
     data, _ = measured(pendulum, "plane", tmp_path / "a.h5", 1e-2, count=30, times=3)
     training = TrainingData(data)
@@ -180,6 +182,7 @@ def test_scarce_pairs(tmp_path):
     assert relative_error(found.model, before, after) < 2e-2
 
 
+@pytest.mark.thorough
 def test_a_fit_goes_on_from_a_lower_degree(tmp_path):
     """It needs no other fits of lower degrees then, and ends no worse."""
     data, _ = measured(reversible, "sphere", tmp_path / "a.h5")
@@ -204,6 +207,7 @@ def test_too_few_pairs(tmp_path):
         vp.train(model, data)
 
 
+@pytest.mark.thorough
 def test_the_command(tmp_path):
     measured(reversible, "sphere", tmp_path / "a.h5")
     output = str(tmp_path / "m.safetensors")

@@ -106,6 +106,7 @@ def test_the_earliest_time_counts(clock):
     check_time()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiles", [True, False])
 def test_a_model_that_cannot_be_compiled_does_not_grow(body, monkeypatch, compiles):
     def refuse(*_, **__):

@@ -41,6 +41,7 @@ def well(tmp_path_factory):
     return vp.generate(folder / "well.toml", folder / "w.h5", count=430, steps=12, vary=vary)
 
 
+@pytest.mark.thorough
 def test_without_labels_constants_and_map_are_found_together(well):
     lines = []
     found = find_in_context(well, Budget(epochs=3), latent=2, known=False, tell=lines.append)
@@ -58,6 +59,7 @@ def test_without_labels_constants_and_map_are_found_together(well):
     assert max(errors) < 1e-4
 
 
+@pytest.mark.thorough
 def test_with_labels_the_family_is_solved_for(well):
     found = find_in_context(well, degree=12)
     model = found.model

@@ -78,6 +78,7 @@ def test_errors_are_of_the_components_that_move(tmp_path, name, system, moving):
     assert history.test_error == pytest.approx(found, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_spread_is_about_the_centre_of_mass(tmp_path):
     short, long = (
         TrainingData(vp.generate("toda", tmp_path / f"{steps}.h5", count=10, steps=steps))

@@ -169,6 +169,7 @@ class FirstOrderMomentum(FirstOrder):
     remembered = ("momentum_buffer",)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Momentum, FirstOrderMomentum])
 def test_another_optimizer_is_a_class_and_an_entry(body, one_step, tmp_path, monkeypatch, kind):
     monkeypatch.setitem(BY_NAME, "momentum", kind)
@@ -235,6 +236,7 @@ def test_a_checkpoint_of_another_training_is_refused(body, one_step, tmp_path):
         train(one_step(), body, epochs=3, checkpoint=path, resume=True)
 
 
+@pytest.mark.thorough
 def test_restarts_take_the_best(body, one_step):
     seen = []
     history = train(one_step(), body, epochs=12, restarts=3, progress=lambda h: seen.append(h))
@@ -272,6 +274,7 @@ def test_large_models_begin_with_fewer_windows(width, rows):
     assert batch == max(rows * parameters // 3, 256)
 
 
+@pytest.mark.thorough
 def test_training_ends_when_patience_does(body, one_step):
     history = train(one_step(8), body, epochs=2000, patience=3)
     errors = history.validation_error
@@ -305,6 +308,7 @@ def test_the_horizon_loss_is_that_of_a_rollout(body):
         torch.testing.assert_close(found[[0, starts]], expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_a_longer_horizon_and_noise_train(body, one_step):
     assert train(one_step(), body, epochs=15, horizon=3).best_validation_error < 0.05
     noisy = train(one_step(), body, epochs=15, noise=1e-3).best_validation_error

@@ -34,6 +34,7 @@ def noisy(tmp_path):
     )
 
 
+@pytest.mark.thorough
 def test_stretches_tell_more_than_pairs(noisy):
     torch.manual_seed(0)
     model = vp.models.build(noisy.system, functions="polynomial", degree=3, depth=2)
@@ -47,6 +48,7 @@ def test_stretches_tell_more_than_pairs(noisy):
     assert "20 steps" in model.metadata["orbits"]
 
 
+@pytest.mark.thorough
 def test_pairs_of_neighbours_become_orbits_again(tmp_path):
     generator, system = np.random.default_rng(0), vp.load_system("pendulum")
     rows = ["trajectory,t,q,p"]

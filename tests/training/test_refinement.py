@@ -36,6 +36,7 @@ def solved(data, **options):
     return vp.training.find_generating_function(make, data, **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("count", "steps", "words", "better"),
     [

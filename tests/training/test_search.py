@@ -44,6 +44,7 @@ def search(body, epochs=300, target=None, sizes=None, **options):
     return found
 
 
+@pytest.mark.thorough
 def test_polynomials_grow_to_an_accuracy_that_a_fixed_size_does_not_reach(body):
     found = search(body, kernel="none")
     assert found.model.arguments["functions"] == "polynomial"
@@ -55,6 +56,7 @@ def test_polynomials_grow_to_an_accuracy_that_a_fixed_size_does_not_reach(body):
     assert not found.ended
 
 
+@pytest.mark.thorough
 def test_a_search_by_epochs_can_be_repeated(body):
     first, second = search(body, 150), search(body, 150)
     assert first.error == second.error
@@ -64,11 +66,13 @@ def test_a_search_by_epochs_can_be_repeated(body):
     assert left == Budget(None, max(150 - first.epochs, 1))
 
 
+@pytest.mark.thorough
 def test_given_sizes_are_kept(body):
     assert search(body, 120, sizes={"depth": 1}).model.arguments["depth"] == 1
     assert search(body, 120, sizes={"degree": 6}).model.arguments["degree"] == 6
 
 
+@pytest.mark.thorough
 def test_the_functions_of_the_system_are_tried(tmp_path):
     """An exponential is in the equations: no polynomial is as good, and the larger grow from it."""
     data = generate("morse", tmp_path / "a.h5", count=40, steps=4)
@@ -84,6 +88,7 @@ def test_the_functions_of_the_system_are_tried(tmp_path):
     assert "polynomials of degree 4 with 1 of the system's functions, depth 2" in lines[1]
 
 
+@pytest.mark.thorough
 def test_bodies_are_kept_where_the_system_has_functions(tmp_path):
     """Those are of a state as a whole, and would be learned for one number of bodies only."""
     data = generate("toda", tmp_path / "a.h5", parameters={"n": 3}, count=20, steps=2)
@@ -219,6 +224,7 @@ def test_attention_rests_where_states_are_complete(body):
     assert history.best_validation_error <= found.error
 
 
+@pytest.mark.thorough
 def test_a_target_that_a_trial_of_a_size_reaches_ends_the_search_with_it(body):
     found = search(body, target=2e-11)
     assert found.ended == "target"
@@ -243,6 +249,7 @@ def test_models_beside_the_named_kernel_begin_as_they_do_without(body, progress)
     assert found.error < 1e-7
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [("yoshida-8", "needs more layers than depth = 4"), ("coordinate-splitting", "not symmetric")],
@@ -299,6 +306,7 @@ def test_attention_learns_where_states_are_incomplete(tmp_path):
     assert not any("neurons" in line for line in found.tried)
 
 
+@pytest.mark.thorough
 def test_a_search_within_its_seconds_can_be_repeated_on_a_slower_machine(body, monkeypatch):
     """Decisions count iterations: the same sizes and the same weights, whatever the time."""
     options = {"progress": False, "kernel": "none", "sizes": {"depth": 2}}

@@ -118,6 +118,7 @@ def test_measured_states_and_windows_have_no_stretches(tmp_path):
     assert partway(short, states[:, 0], 1.0, 8) is None
 
 
+@pytest.mark.thorough
 def test_a_search_begins_with_stretches_where_nothing_else_leads_to_the_map(tmp_path):
     data = dataset(tmp_path, RING, 1.0)
     budget = vp.training.Budget(epochs=250)

@@ -164,7 +164,7 @@ def test_batch_norm_is_judged_as_it_is_rolled_out(body):
 
 @pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "gauss-newton", "l-bfgs"])
 def test_batch_norm_needs_whole_batches(body, optimizer):
-    with pytest.raises(InputError, match="use adam or "):
+    with pytest.raises(InputError, match="use adam, or "):
         train(models.StandardTransformer(dim=3, norm="batch"), body, optimizer=optimizer, epochs=1)
 
 

@@ -140,6 +140,7 @@ def test_batches_from_the_file_train_and_resume_as_well(body, one_step, on_disk,
     assert torch.equal(weights(cut), weights(whole))
 
 
+@pytest.mark.thorough
 def test_a_search_reads_once_and_is_tested_at_its_end(body, one_step, monkeypatch):
     reads, original = [], Dataset.states
 

@@ -71,6 +71,7 @@ def test_lorenz():
     assert mean == pytest.approx(0.9056, abs=0.012)
 
 
+@pytest.mark.thorough
 def test_henon_heiles():
     # chaotic at E = 1/8 from this point: 0.044 (Benettin, Galgani, Strelcyn, Phys. Rev. A 14 (1976)
     # 2338-2345), regular at E = 1/24

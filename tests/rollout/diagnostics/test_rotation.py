@@ -65,6 +65,7 @@ def test_rotation_by_a_plain_loop(report):
     assert row["regular orbits"] == (found.reference_change < tolerance_of(steps)).sum() > 0
 
 
+@pytest.mark.thorough
 def test_it_survives_the_file(report, tmp_path):
     report.save(tmp_path / "a.h5")
     again = vp.open_rollout(tmp_path / "a.h5")

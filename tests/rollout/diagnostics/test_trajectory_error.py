@@ -50,6 +50,7 @@ def test_the_time_is_no_component_that_errs():
     assert report.threshold == pytest.approx(0.1 * spread, rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_threshold_does_not_grow_with_the_way_of_the_centre_of_mass():
     short, long = (
         vp.compare({}, against="stoermer-verlet", system="toda", steps=steps, trajectories=3)

@@ -134,6 +134,7 @@ def test_phase_space_of_a_linear_model_of_windows(new):
     assert abs(expected[steps]) > 20
 
 
+@pytest.mark.thorough
 def test_exact_model_of_windows_keeps_volume_over_a_long_time():
     # reads the newest state only: singular on the product space, perfect on phase space
     h, steps = 0.3, 100_000
@@ -202,6 +203,7 @@ def test_volume_preserving_network_preserves_phase_space():
     assert np.abs(log_ball_volume(flow, z, 1e-6, 30)).max() < 1e-5
 
 
+@pytest.mark.thorough
 @given(st.lists(st.integers(1, 9), min_size=1), st.integers(1, 3), st.booleans())
 def test_tangent_map_of_parts_is_that_of_the_whole(parts, new, window):
     if window:
