@@ -45,6 +45,7 @@ def trained(body, tmp_path_factory):
     return one, two, trained_by_two(body.path, two)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("optimizer", "compiled"), sorted(all_cases.CASES))
 def test_two_processes_equal_one(trained, optimizer, compiled):
     assert_same_cases(trained[1], trained[0], optimizer, compiled)

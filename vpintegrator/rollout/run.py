@@ -61,6 +61,11 @@ class Run:
         measurements = self.__dict__.get("measurements", {})
         if name in measurements:
             return measurements[name]
+        if name in self.__dict__.get("unknown", ()):
+            raise AttributeError(
+                f"'{name}' is in the file, for a diagnostic of its own: open it with "
+                "open_rollout(path, diagnostics=[...])"
+            )
         raise AttributeError(f"'{name}' was not measured; there are {', '.join(measurements)}")
 
     def __dir__(self) -> list[str]:

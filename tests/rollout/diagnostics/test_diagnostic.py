@@ -180,7 +180,7 @@ def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path)
     out = io.StringIO()
     Console(file=out, width=200).print(terminal_table(report, 200))
     assert "not known here: RK4: excursion, path_length." in " ".join(out.getvalue().split())
-    with pytest.raises(AttributeError, match="'path_length' was not measured; there are error"):
+    with pytest.raises(AttributeError, match="'path_length' is in the file, for a diagnostic"):
         _ = report.runs["rk4"].path_length
     report = vp.open_rollout(old, diagnostics=[path])
     assert report.runs["rk4"].path_length is None

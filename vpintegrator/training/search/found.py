@@ -35,6 +35,8 @@ class Found:
         Model to keep instead, unless training makes the model better.
     summary
         Each kind of model that was tried with its error, and why one was taken, in a line.
+    noun
+        Name of the kind of model in sentences: "the generating function".
     cheapest
         All candidates, if the cheapest model below an error was asked for.
     """
@@ -49,6 +51,7 @@ class Found:
     complete: bool = False
     rival: Found | None = None
     summary: str = ""
+    noun: str = ""
     cheapest: Cheapest | None = None
 
     def left(self, budget: Budget) -> Budget:

@@ -221,10 +221,10 @@ class _Search:
         elif self.results and self._known().error > GOOD:
             known = self._known()
             self.options.tell(
-                f"couplings are trained for the rest of the budget: {_words(known)} errs by "
+                f"couplings are trained for the rest of the budget: {known.noun} errs by "
                 f"{known.error:.1e}"
             )
-        found = proposal.find(self.task, self.found)
+        found = replace(proposal.find(self.task, self.found), noun=proposal.noun)
         self.results.append((proposal, found))
         self.is_interrupted = found.ended == "interrupt"
 
@@ -272,7 +272,7 @@ class _Search:
         if not isinstance(last, CouplingProposal):
             known = self._known()
             if len(self.results) > 1:
-                self._explain(f"{_words(known)} is taken", f"it errs by {known.error:.1e}")
+                self._explain(f"{known.noun} is taken", f"it errs by {known.error:.1e}")
             chosen = replace(known, tried=tried, ended=self.found[-1].ended)
             return _interrupted(chosen) if self.is_interrupted else chosen
         if len(self.results) == 1:
@@ -317,14 +317,10 @@ def _interrupted(found: Found) -> Found:
     return replace(found, history=replace(found.history, stopped_by="interrupt"), ended="interrupt")
 
 
-def _words(found: Found) -> str:
-    return "the splitting" if found.model.name == "split" else "the generating function"
-
-
 def _reason(couplings: Found, known: Found) -> tuple[str, str]:
     """Return which model is taken and why, and the errors in words."""
-    errors = f"couplings err by {couplings.error:.1e}, {_words(known)} by {known.error:.1e}"
+    errors = f"couplings err by {couplings.error:.1e}, {known.noun} by {known.error:.1e}"
     if not _is_preferred(couplings, known):
-        return f"{_words(known)} is taken", errors
+        return f"{known.noun} is taken", errors
     cost = "" if couplings.error <= _ROUNDING else " and costs less"
     return f"couplings are taken, whose step is explicit{cost}", errors

@@ -64,7 +64,9 @@ class Proposal(ABC):
     Attributes
     ----------
     words
-        Name of the model in sentences.
+        Name of the kind in lists: "generating functions of polynomials".
+    noun
+        Name of the model in sentences: "the generating function".
     enough
         Error of an earlier model at which the proposal is left out.
     latest
@@ -74,6 +76,7 @@ class Proposal(ABC):
     """
 
     words: str = ""
+    noun: ClassVar[str] = "the model"
     enough: float = 0.0
     latest: float = 1.0
     explicit: ClassVar[bool] = False
@@ -102,6 +105,7 @@ class GeneratingFunctionProposal(Proposal):
     """Polynomials, beside further functions; their coefficients follow from linear solves."""
 
     words: str = "generating functions of polynomials"
+    noun: ClassVar[str] = "the generating function"
     functions: Arguments = field(default_factory=dict)
     enough: float = -1.0
     latest: float = 0.5
@@ -142,6 +146,7 @@ class SplittingProposal(Proposal):
     """Exact flows of the parts of the equations, with learned times."""
 
     words: str = "exact flows of the parts of the equations"
+    noun: ClassVar[str] = "the splitting"
     enough: float = EXACT
     explicit: ClassVar[bool] = True
 
@@ -160,6 +165,7 @@ class CouplingProposal(Proposal):
     """Explicit couplings of polynomials or neurons, trained from a small model on."""
 
     words: str = "couplings"
+    noun: ClassVar[str] = "couplings"
     explicit: ClassVar[bool] = True
 
     def is_possible(self, task: SearchTask) -> bool:
