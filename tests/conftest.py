@@ -27,7 +27,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--daily",
         action="store_true",
-        help="A sample that takes four minutes: no test marked thorough, none of documents, "
+        help="A sample that takes five minutes: no test marked thorough, none of documents, "
         f"benchmarks and GPUs, {CASES} cases of a parametrised test, fewer examples of a property.",
     )
 
