@@ -72,9 +72,9 @@ class GpuResidual:
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
         self.chained, self.device = chained, model.scale.device
-        self._model = copy.deepcopy(model).cpu()
-        traced = trace(self._model)
-        values, trained = traced.values(self._model), trained_numbers(self._model)
+        on_cpu = copy.deepcopy(model).cpu()
+        traced = trace(on_cpu)
+        values, trained = traced.values(on_cpu), trained_numbers(on_cpu)
         sizes = (model.window, model.prediction_window, model.dim)
         real = REALS[values.dtype]
         self.source = write_residual(traced, sizes, real, trained.tolist(), chained)
@@ -89,7 +89,7 @@ class GpuResidual:
         self._kernels = kernels.kernels_for(self.device, self.source, worth)
         self._kernels.load()
         try:
-            verify_residual(self, self._model)
+            verify_residual(self, on_cpu)
         except CudaError as error:
             raise NotCompilable(str(error)) from error
 
