@@ -15,7 +15,7 @@ from vpintegrator import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import terms
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
-from vpintegrator.nn.univariate import RADIUS, Univariate, chebyshev, harmonics
+from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, RATES
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 FLIP_MOMENTUM = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
@@ -27,10 +27,10 @@ TURN = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]
 
 def test_the_functions_are_those_of_numpy():
     x = torch.linspace(-4, 4, 17, dtype=torch.float64)
-    for n, value in enumerate(chebyshev(x, 7)):
+    for n, value in enumerate(POLYNOMIALS.values(x, 7)):
         expected = numpy_chebyshev.Chebyshev.basis(n)(x.numpy() / RADIUS)
         assert np.abs(value.numpy() - expected).max() < 1e-11
-    one, *pairs = harmonics(x, 4)
+    one, *pairs = HARMONICS.values(x, 4)
     assert_close(one, torch.ones_like(x))
     for n in range(1, 5):
         assert_close(pairs[2 * n - 2], torch.cos(n * x), 1e-14)
@@ -39,7 +39,7 @@ def test_the_functions_are_those_of_numpy():
 
 @pytest.mark.parametrize(("variables", "degree"), [(1, 5), (2, 6), (3, 4)])
 def test_terms_are_counted_by_the_binomial_coefficient(variables, degree):
-    found = terms(degree, [Univariate.POLYNOMIALS] * variables)
+    found = terms(degree, [POLYNOMIALS] * variables)
     assert len(set(found)) == len(found) == math.comb(variables + degree, degree)
 
 
@@ -76,10 +76,10 @@ def test_no_function_that_symmetries_allow_is_missing(generators):
     degree, group = 3, generated_group(generators, 4)
     layer = nn.BasisCoupling(4, degree, split="halves", symmetries=generators)
     points = sample(200, 2, seed=1)
-    features = torch.tensor(terms(degree, [Univariate.POLYNOMIALS] * 2))
+    features = torch.tensor(terms(degree, [POLYNOMIALS] * 2))
 
     def evaluated(z):
-        powers = [torch.stack(chebyshev(z[:, j], degree), 1) for j in (0, 1)]
+        powers = [torch.stack(POLYNOMIALS.values(z[:, j], degree), 1) for j in (0, 1)]
         return powers[0][:, features[:, 0]] * powers[1][:, features[:, 1]]
 
     count = 0
@@ -338,12 +338,12 @@ def test_where_rates_are_zero_nothing_moves(seed, angle):
 
 def test_functions_of_rates_have_the_parity_of_their_degree():
     x = torch.linspace(-4, 4, 17, dtype=torch.float64)
-    one, *others = Univariate.RATES.values(x, 6)
+    one, *others = RATES.values(x, 6)
     assert_close(one, torch.ones_like(x), 0)
     for n, value in enumerate(others, 1):
-        assert_close(value, x / RADIUS * chebyshev(x, 6)[n - 1], 1e-11)
+        assert_close(value, x / RADIUS * POLYNOMIALS.values(x, 6)[n - 1], 1e-11)
         assert_close(value.flip(0), (-1) ** n * value, 1e-11)
-        assert Univariate.RATES.is_odd(n) == bool(n % 2)
+        assert RATES.is_odd(n) == bool(n % 2)
     # with the reversing symmetry of rates the products of two rates with anything even are left
     flips = [FLIP_RATE, (-torch.eye(5)).tolist()]
     layer = nn.BasisCoupling(

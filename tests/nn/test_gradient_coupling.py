@@ -11,13 +11,7 @@ from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.potentials import NeuronPotential, QuadraticPotential
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
-from vpintegrator.nn.univariate import (
-    RADIUS,
-    chebyshev,
-    chebyshev_derivatives,
-    harmonic_derivatives,
-    harmonics,
-)
+from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, SECULAR
 from vpintegrator.nn.window_potentials import AttentionPotential
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
@@ -25,16 +19,20 @@ MINUS = (-torch.eye(4)).tolist()
 TURN = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]
 
 
-@pytest.mark.parametrize(
-    ("functions", "derivatives"),
-    [(chebyshev, chebyshev_derivatives), (harmonics, harmonic_derivatives)],
-)
-def test_derivatives_are_those_of_automatic_differentiation(functions, derivatives):
+@pytest.mark.parametrize("family", [POLYNOMIALS, HARMONICS, SECULAR], ids=lambda f: f.name)
+@pytest.mark.parametrize("degree", [0, 1, 2, 7])
+def test_derivatives_are_those_of_automatic_differentiation(family, degree):
     x = torch.linspace(-2, 3, 11, dtype=torch.float64)
-    values = functions(x, 7)
-    for n, slope in enumerate(derivatives(x, values)):
-        by_torch = torch.func.jvp(lambda y, n=n: functions(y, 7)[n], (x,), (torch.ones_like(x),))
-        assert_close(slope, by_torch[1], 1e-13)
+    found = family.jet(x, degree, 2)
+    assert len(found[0]) == len(family.orders(degree))
+    for k in (0, 1):
+        for n, slope in enumerate(found[k + 1]):
+
+            def function(y, k=k, n=n):
+                return family.jet(y, degree, k)[k][n]
+
+            _, by_torch = torch.func.jvp(function, (x,), (torch.ones_like(x),))
+            assert_close(slope, by_torch, 1e-12)
 
 
 @pytest.mark.parametrize(

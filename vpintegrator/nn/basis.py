@@ -57,10 +57,9 @@ def terms(
 ) -> list[tuple[int, ...]]:
     """Return all terms of a total degree, as an index of a function for each component.
 
-    Of components that are absent there is the constant alone, or also x where they are ``SECULAR``;
-    others may follow the last of them.
-    Where there are rates, a term has a function of one of them that is not constant: it vanishes
-    with them.
+    Absent components have their first functions alone (``Univariate.cyclic``); others may follow
+    the last of them. Where a family is ``required``, a term has a function of one such component
+    that is not constant.
 
     Raises
     ------
@@ -71,7 +70,7 @@ def terms(
     for k, kind in enumerate(kinds):
         each = list(enumerate(kind.orders(degree)))
         if k < len(absent) and absent[k]:
-            each = each[: 2 if kind is Univariate.SECULAR else 1]
+            each = each[: kind.cyclic]
         found = [
             ((*e, index), total + order)
             for (e, total), (index, order) in product(found, each)
@@ -82,7 +81,7 @@ def terms(
                 f"degree = {degree} in {len(kinds)} components gives more than {most:,} terms; "
                 "take a lower degree, or functions = neurons"
             )
-    rates = [k for k, kind in enumerate(kinds) if kind is Univariate.RATES]
+    rates = [k for k, kind in enumerate(kinds) if kind.required]
     if rates:
         found = [(e, total) for e, total in found if any(e[k] for k in rates)]
     return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]

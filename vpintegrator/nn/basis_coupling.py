@@ -33,7 +33,7 @@ from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.tensor_arguments import last_size
-from vpintegrator.nn.univariate import Univariate, families
+from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, Univariate, families
 
 
 class BasisCoupling(nn.Module):
@@ -173,7 +173,7 @@ class BasisCoupling(nn.Module):
                 torch.cat([variables[0], places + len(rest)], 1),
                 torch.cat([variables[1], signs], 1),
             )
-            kinds += [Univariate.POLYNOMIALS] * len(self.formulas[a])
+            kinds += [POLYNOMIALS] * len(self.formulas[a])
         indices = terms(self.degree, kinds, [index in self.cyclic for index in rest])
         sources, factors, count = equivariant_coefficients(
             indices, kinds, variables, restricted(moves, block)
@@ -307,7 +307,7 @@ class BasisCoupling(nn.Module):
                 range(known, known + len(formulas)), values, shifts, scales, strict=True
             ):
                 if self._read[a][j]:
-                    u = self._univariate((value - shift) / scale, Univariate.POLYNOMIALS)
+                    u = self._univariate((value - shift) / scale, POLYNOMIALS)
                     u = u.index_select(-1, chosen[:, j])
                     phi = u if phi is None else phi * u
         matrix = self._matrix(i)
@@ -370,7 +370,7 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
         found = type(layer)(
             n,
             1,
-            periodic=[c for c in range(n) if layer.kinds[c] is Univariate.HARMONICS],
+            periodic=[c for c in range(n) if layer.kinds[c] is HARMONICS],
             split=inside,
             sweep=[inside.index(block) for block in moved],
             initial_scale=0.0,
@@ -418,7 +418,7 @@ def _merge_block(
     if len(layer.formulas[a]):
         shift, scale = (layer.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale"))
         of = formulas_at(layer.formulas[a], texts, shift, scale)
-        kinds += [Univariate.POLYNOMIALS] * len(layer.formulas[a])
+        kinds += [POLYNOMIALS] * len(layer.formulas[a])
         known |= {len(rest) + j: value for j, value in of.values.items()}
         found.formulas[b] = Formulas(of.texts, n)
         found._moves[b] = unmoved(len(of.left))

@@ -24,7 +24,7 @@ from vpintegrator.nn.basis_folding import formulas_at, merge_terms, unmoved, val
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.univariate import Univariate, families
+from vpintegrator.nn.univariate import POLYNOMIALS, SECULAR, Univariate, families
 
 Potential = TypeVar("Potential", bound="BasisPotential")
 
@@ -133,8 +133,8 @@ class BasisPotential(nn.Module):
         self.kinds = families(read, periodic, rates)
         for j in self.differentiated:
             if j in periodic or j in cyclic:
-                self.kinds[j] = Univariate.SECULAR
-        self.kinds += [Univariate.POLYNOMIALS] * len(self.formulas)
+                self.kinds[j] = SECULAR
+        self.kinds += [POLYNOMIALS] * len(self.formulas)
         indices = [  # a function of what is conserved has no gradient
             e
             for e in terms(
@@ -166,7 +166,7 @@ class BasisPotential(nn.Module):
     @staticmethod
     def _has_periodic_derivatives(factors: Sequence[tuple[int, Univariate]]) -> bool:
         """Whether a factor x, the function 1 of its family, is the only one not constant."""
-        linear = (1, Univariate.SECULAR) in factors
+        linear = (1, SECULAR) in factors
         return not linear or sum(index > 0 for index, _ in factors) == 1
 
     def _moving(self) -> list[int]:
@@ -238,12 +238,13 @@ class BasisPotential(nn.Module):
         moving = self._moving()
         values, slopes = [], {}
         for j, (u, kind) in enumerate(zip(variables, self.kinds, strict=True)):
-            functions = kind.values(u, self.degree)
-            picked = self.chosen[:, j]
-            values.append(torch.stack(functions, -1).index_select(-1, picked))
+            jet = [
+                torch.stack(own, -1).index_select(-1, self.chosen[:, j])
+                for own in kind.jet(u, self.degree, int(j in moving))
+            ]
+            values.append(jet[0])
             if j in moving:
-                own = kind.derivatives(u, functions)
-                slopes[j] = torch.stack(own, -1).index_select(-1, picked)
+                slopes[j] = jet[1]
         coefficients = self.coefficients.index_select(0, self.sources) * self.factors
         # products of all the others, from those before and those after
         before = [coefficients.expand(values[0].shape)]
@@ -318,7 +319,7 @@ def potential_at(
             found.register_buffer(f"state_{name}", unit[:size].clone())
         found.register_buffer("formula_shift", shift[of.left].clone())
         found.register_buffer("formula_scale", scale[of.left].clone())
-        found.kinds += [Univariate.POLYNOMIALS] * len(of.left)
+        found.kinds += [POLYNOMIALS] * len(of.left)
     merged = merge_terms(potential.chosen, kinds, potential.degree, known)
     coefficients = potential.coefficients.index_select(0, potential.sources) * potential.factors
     found.chosen = merged.chosen

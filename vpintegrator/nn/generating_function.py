@@ -112,7 +112,7 @@ class GeneratingFunction(BasisPotential):
         low, high = x.amin(0).double(), x.amax(0).double()
         places, signs = self._component_moves
         middle = _invariant_mean((low + high) / 2, places, signs)
-        fixed = torch.tensor([kind is not Univariate.POLYNOMIALS for kind in self._component_kinds])
+        fixed = torch.tensor([kind.has_origin for kind in self._component_kinds])
         middle = middle.masked_fill(fixed, 0.0)
         half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
         half = torch.where(half > 0, half, torch.ones(()).double())
@@ -176,11 +176,7 @@ class GeneratingFunction(BasisPotential):
                 highest[j] = max(highest[j], order.count(j))
         tables: dict[tuple[int, int], torch.Tensor] = {}
         for j, (u, kind) in enumerate(zip(variables, self.kinds, strict=True)):
-            found = [kind.values(u, self.degree)]
-            if highest[j] > 0:
-                found.append(kind.derivatives(u, found[0]))
-            if highest[j] > 1:
-                found.append(kind.second_derivatives(u, *found))
+            found = kind.jet(u, self.degree, highest[j])
             tables |= {(j, k): torch.stack(each) for k, each in enumerate(found)}
         return tables
 
@@ -318,11 +314,7 @@ class GeneratingFunction(BasisPotential):
         """Return functions (function, ...) of one component, and so many derivatives of them."""
         kind, scale = self.kinds[component], self.box_scale[component]
         u = (value - self.box_shift[component]) / scale
-        found = [kind.values(u, self.degree)]
-        if derivatives > 0:
-            found.append(kind.derivatives(u, found[0]))
-        if derivatives > 1:
-            found.append(kind.second_derivatives(u, *found))
+        found = kind.jet(u, self.degree, derivatives)
         return [torch.stack(each) / scale**k for k, each in enumerate(found)]
 
 
