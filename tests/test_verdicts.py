@@ -159,6 +159,6 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path):
 def test_models_of_windows_with_attention_at_rest(pendulum):
     """They are simplified first, as in rollouts; their windows are those of the simplified map."""
     model = vp.models.build(pendulum.system, "spt", window=3, functions="polynomial", degree=4)
-    vp.models.growth.rest_attention(model)
+    vp.models.growth.freeze_attention(model)
     found = vp.verdict(model, pendulum, seconds=60)
     assert math.isfinite(found.model.error) and found.model.cost > 0

@@ -20,6 +20,8 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.renamed import former_attributes
+
 if TYPE_CHECKING:
     from vpintegrator import catalogue as catalogue
     from vpintegrator import cli as cli
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     )
     from vpintegrator.dynamics import Map, System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
-    from vpintegrator.models import grown, load, save, wrap
+    from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import as_ode_solver, compare, integrate, open_rollout, rollout
     from vpintegrator.training import train
@@ -67,7 +69,7 @@ _NAMES = {
         ),
         "dynamics": ("Map", "System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
-        "models": ("grown", "load", "save", "wrap"),
+        "models": ("prolong", "load", "save", "wrap"),
         "plotting": ("draw",),
         "rollout": ("as_ode_solver", "compare", "integrate", "open_rollout"),
         "training": ("train",),
@@ -75,7 +77,6 @@ _NAMES = {
     }.items()
     for name in names
 }
-
 __all__ = [
     "InputError",
     "Map",
@@ -85,7 +86,6 @@ __all__ = [
     "draw",
     "export",
     "generate",
-    "grown",
     "import_dataset",
     "import_pairs",
     "integrate",
@@ -98,6 +98,7 @@ __all__ = [
     "nn",
     "open_dataset",
     "open_rollout",
+    "prolong",
     "return_map",
     "rollout",
     "save",
@@ -109,7 +110,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _find(name: str) -> Any:
     if name in _NAMES:
         value = getattr(importlib.import_module(f"vpintegrator.{_NAMES[name]}"), name)
         globals()[name] = value
@@ -117,6 +118,9 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_") and importlib.util.find_spec(f"vpintegrator.{name}") is not None:
         return importlib.import_module(f"vpintegrator.{name}")
     raise AttributeError(f"module 'vpintegrator' has no attribute '{name}'")
+
+
+__getattr__ = former_attributes(__name__, {"grown": "prolong"}, _find)
 
 
 def __dir__() -> list[str]:

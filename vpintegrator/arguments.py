@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.renamed import ARGUMENTS, warn_of_former_name
 
 Result = TypeVar("Result")
 
@@ -231,6 +232,10 @@ def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Re
         def call(*positional: Any, **keywords: Any) -> Result:
             given: dict[str, dict[str, Any]] = {name: {} for name in groups}
             for name in list(keywords):
+                if (new := ARGUMENTS.get(name)) in group_of and name not in names:
+                    warn_of_former_name(f"{name}=", f"{new}=")
+                    keywords[new] = keywords.pop(name)
+                    name = new
                 if name in group_of:
                     given[group_of[name]][name] = keywords.pop(name)
                 elif name not in names:

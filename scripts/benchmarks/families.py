@@ -102,15 +102,15 @@ def structure(
 
 def long_errors(model: Integrator, steps: list[float]) -> dict[str, Any]:
     """Median root mean square errors to t = 120 of the model and RK4, by the step."""
-    survey = vp.rollout.survey(
+    sweep = vp.rollout.parameter_sweep(
         model, "rk4", conditions={"step": steps}, time=TIME, trajectories=ORBITS
     )
     return {
         name: {
             f"{step:g}": float(error)
-            for step, error in zip(steps, survey.values["median_error"][:, m], strict=True)
+            for step, error in zip(steps, sweep.values["median_error"][:, m], strict=True)
         }
-        for m, name in enumerate(survey.methods)
+        for m, name in enumerate(sweep.methods)
     }
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.catalogue import SYSTEMS, catalogue
-from vpintegrator.rollout.survey import QUANTITIES
+from vpintegrator.rollout.parameter_sweep import QUANTITIES
 
 
 @dataclass(frozen=True)
@@ -330,10 +330,10 @@ def _read_rollout(path: Path) -> None:
         latex_environments(texts, scene.name, dict.fromkeys(texts, (7.0, 5.0)))
 
 
-def _surveys(folder: Path) -> list[Path]:
+def _sweeps(folder: Path) -> list[Path]:
     shape = (3, 2)
     generator = np.random.default_rng(0)
-    survey = vp.rollout.Survey(
+    sweep = vp.rollout.ParameterSweep(
         title="Pendulum",
         time=20.0,
         conditions={"step": np.array([0.1, 0.2, 0.4]), "g": np.ones(3)},
@@ -341,23 +341,23 @@ def _surveys(folder: Path) -> list[Path]:
         learned=["spff"],
         values={each.name: generator.random(shape) for each in QUANTITIES},
     )
-    survey.save(folder / "survey.h5")
-    return [folder / "survey.h5"]
+    sweep.save(folder / "sweep.h5")
+    return [folder / "sweep.h5"]
 
 
-@reader("surveys", ".h5", _surveys, m.mutate_hdf5)
-def _read_survey(path: Path) -> None:
+@reader("parameter sweeps", ".h5", _sweeps, m.mutate_hdf5)
+def _read_sweep(path: Path) -> None:
     from vpintegrator.plotting.captions import caption
-    from vpintegrator.plotting.figures.survey_curves import SURVEY, SurveyScene
+    from vpintegrator.plotting.figures.parameter_sweep_curves import PARAMETER_SWEEP, SweepScene
     from vpintegrator.plotting.style import PAPER
     from vpintegrator.plotting.tables import csv_rows
 
-    survey = vp.rollout.open_survey(path)
-    repr(survey)
-    csv_rows(survey.table())
+    sweep = vp.rollout.open_parameter_sweep(path)
+    repr(sweep)
+    csv_rows(sweep.table())
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns without numbers
-        caption(SurveyScene(survey, PAPER), SURVEY)
+        caption(SweepScene(sweep, PAPER), PARAMETER_SWEEP)
 
 
 def _ensembles(folder: Path) -> list[Path]:

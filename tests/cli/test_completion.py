@@ -44,7 +44,7 @@ def offered(command, *words):
         ("vp-gen --structure s", ["symplectic"]),
         ("vp-train --model vp", ["vpt", "vpff", "vpmt"]),
         ("vp-train --optimizer l", ["levenberg-marquardt", "linear", "l-bfgs"]),
-        ("vp-train --kernel str", ["strang-splitting"]),
+        ("vp-train --initial-scheme str", ["strang-splitting"]),
         ("vp-train --loss ", ["mean-square", "relative"]),
         ("vp-train --functions p", ["polynomial"]),
         ("vp-train --weighting s", ["skew"]),

@@ -20,7 +20,7 @@ FILES = {
     "data.h5": ("a dataset", "vp-train data.h5"),
     "model.safetensors": ("a model", "vp-rollout model.safetensors"),
     "rollout.h5": ("a rollout", "vp-plot rollout.h5"),
-    "survey.h5": ("a survey", "vp-plot survey.h5"),
+    "sweep.h5": ("a parameter sweep", "vp-plot sweep.h5"),
     "ensemble.h5": ("an ensemble", "vp-plot ensemble.h5"),
     "a.checkpoint": ("a checkpoint of an interrupted training", "--resume"),
     "b.checkpoint": ("a checkpoint of an interrupted rollout", "--resume"),
@@ -40,7 +40,7 @@ COMMANDS = {
     "rollout --system {}": {"system.toml"},
     "train {}": {"data.h5"},
     "train data.h5 --start {}": {"model.safetensors"},
-    "plot {}": {"rollout.h5", "survey.h5", "ensemble.h5", "model.safetensors"},
+    "plot {}": {"rollout.h5", "sweep.h5", "ensemble.h5", "model.safetensors"},
     "plot ensemble.h5 --beside {}": {"ensemble.h5"},
     "export {}": {"model.safetensors"},
     "gen {}": {"system.toml", "recipe.toml"},
@@ -66,7 +66,7 @@ def files(tmp_path_factory):
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     for name, kind in (
-        ("survey.h5", "survey"),
+        ("sweep.h5", "survey"),
         ("b.checkpoint", "rollout-checkpoint"),
         ("shard.h5", "shard-1"),
         ("other.h5", None),

@@ -24,7 +24,7 @@ NAMES = {
     "train IN --model vpt --option foo=3": "no option 'foo'",
     "train IN --model vpff --option degree=x": "degree must be",
     "train IN --optimizer foo": "'foo'",
-    "train IN --kernel foo": "kernel must be",
+    "train IN --initial-scheme foo": "initial_scheme must be",
     "train IN --loss foo": "'foo'",
     "train IN --device foo": "--device foo",
     "train IN --seconds -1": "seconds = -1",
@@ -106,4 +106,4 @@ def test_a_condition_that_cannot_be_compared_is_told_before_any_is(run, tmp_path
     vp.save(model, "family.safetensors")
     result = run(rollout, "family.safetensors", "--step", "0.1,9", "--time", "1")
     assert refused(result, "time = 1.0 must be at least one step, 9")
-    assert "step = 0.1" not in result.output and not list(tmp_path.glob("*survey*"))
+    assert "step = 0.1" not in result.output and not list(tmp_path.glob("*sweep*"))

@@ -467,9 +467,9 @@ def test_functions_and_sizes_are_found_by_default(run, body):
     assert json.loads(model.metadata["training"])["best_validation_error"] <= 1e-8
 
 
-def test_a_named_kernel_is_searched_with(run, body):
+def test_a_named_initial_scheme_is_searched_with(run, body):
     few = ["--epochs", "120", "--target", "1e-7", "--compiled", "no"]
-    result = run(main, body, "--kernel", "blanes-moan-4", *few)
+    result = run(main, body, "--initial-scheme", "blanes-moan-4", *few)
     assert result.exit_code == 0, result.output
     assert load("rigid-body-vpff.safetensors").metadata["search"]
 
@@ -636,11 +636,11 @@ def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["noisy.h5", *sizes, *few, "-o", "model.safetensors"])
     assert result.exit_code == 0, result.output
     assert limits == [{"seconds": None, "epochs": 3}]
-    assert "stretches of 10 steps" in result.output
+    assert "segments of 10 steps" in result.output
     model = load("model.safetensors")
     assert "of 10 steps" in model.metadata["orbits"]
     inspected = CliRunner().invoke(inspect, ["--inspect", "model.safetensors"]).output
-    assert re.search("orbits +fitted to .* stretches of 10 steps", inspected)
+    assert re.search("orbits +fitted to .* segments of 10 steps", inspected)
     # errors are those of the weights that are written
     data = TrainingData(open_dataset("noisy.h5"))
     errors = relative_error(model, *data.held_out(model), scale=data.error_scale)

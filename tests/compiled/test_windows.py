@@ -10,7 +10,7 @@ from tests.nn.laws import SIGN_FLIPS
 from vpintegrator import compiled, models
 from vpintegrator.compiled import bodies
 from vpintegrator.compiled.bodies.windows import shears_of_windows
-from vpintegrator.models.growth import rest_attention
+from vpintegrator.models.growth import freeze_attention
 from vpintegrator.training import Objective
 from vpintegrator.training.residuals import ParameterVector
 
@@ -126,7 +126,7 @@ def test_other_models_are_followed_as_a_whole(options):
 @pytest.mark.thorough
 def test_weights_that_are_not_trained_have_no_derivatives():
     model = build("vpmt")
-    rest_attention(model)
+    freeze_attention(model)
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     machine = compiled.CompiledResidual(model, np.ones(3))  # compared with PyTorch
     x, y = windows(model, 3).numpy(), windows(model, 1).numpy()

@@ -14,7 +14,7 @@ from tests.nn.laws import SIGN_FLIPS, randomise, sample
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
-from vpintegrator.models.growth import grown, rest_attention
+from vpintegrator.models.growth import freeze_attention, prolong
 from vpintegrator.models.one_step import one_step
 from vpintegrator.models.other_bodies import with_bodies
 
@@ -118,8 +118,8 @@ def test_a_family_and_its_members(device, family):
 def test_what_models_become_stays_on_the_device(device):
     x = sample(2, 3, 3, scale=0.3)
     model = ARCHITECTURES["vpt"](dim=3, functions="polynomial", degree=3, depth=2).to(device)
-    rest_attention(model)
-    larger = grown(model, depth=3, degree=4)
+    freeze_attention(model)
+    larger = prolong(model, depth=3, degree=4)
     assert_same(larger(x.to(device)), copy.deepcopy(larger).cpu()(x), device)
     alone = one_step(model)
     assert_same(alone(x[:, :1].to(device)), copy.deepcopy(alone).cpu()(x[:, :1]), device)

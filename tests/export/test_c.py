@@ -192,10 +192,10 @@ def test_derivatives(name):
 
 
 def test_a_model_of_windows_whose_states_are_mapped_one_by_one_reads_one(tmp_path):
-    from vpintegrator.models.growth import rest_attention
+    from vpintegrator.models.growth import freeze_attention
 
     model = vp.models.VolumePreservingTransformer(dim=3, window=3, width=3, depth=1)
-    rest_attention(model)
+    freeze_attention(model)
     path = vp.export(model, tmp_path / "a.c").path
     assert "int vp_window(void) { return 1; }" in path.read_text()
 

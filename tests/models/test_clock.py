@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from tests.rollout.systems import system
-from vpintegrator.models.growth import grown
+from vpintegrator.models.growth import prolong
 from vpintegrator.rollout.diagnostics import reversibility_defect, symplecticity_defect
 from vpintegrator.rollout.neural import LearnedCursor, as_windows
 
@@ -99,7 +99,7 @@ def test_late_is_as_accurate_as_early():
 
 def test_it_grows_and_is_saved_with_its_clock(tmp_path):
     model = built()
-    larger = grown(model, degree=5)
+    larger = prolong(model, degree=5)
     assert larger.get_buffer("advance").item() == STEP
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from vpintegrator import models, nn
-from vpintegrator.models.growth import layers, refined, rest_attention
+from vpintegrator.models.growth import freeze_attention, layers, refine
 
 FLIPS = [[[-1.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, -1, 0], [0, 0, 1]]]
 
@@ -41,7 +41,7 @@ def test_a_grown_model_is_the_same_map(seed, window, symmetric, shears, more):
         **shears,
     )
     randomised(model)
-    larger = vp.grown(model, depth=2 + more[0], degree=4 + more[1])
+    larger = vp.prolong(model, depth=2 + more[0], degree=4 + more[1])
     z = torch.randn(5, window, 3, dtype=torch.float64)
     torch.testing.assert_close(larger(z), model(z), rtol=1e-12, atol=1e-12)
     assert larger.arguments | {"depth": 2, "degree": 4} == model.arguments
@@ -64,8 +64,8 @@ def test_layers_sampled_anew_are_the_same_flow(name, depth):
     for size in (1e-3, 1e-4):
         torch.manual_seed(0)
         randomised(model, size)
-        rest_attention(model)
-        deeper = refined(model, depth)
+        freeze_attention(model)
+        deeper = refine(model, depth)
         defects.append((deeper(z) - model(z)).abs().max().item())
         moved.append((model(z) - z).abs().max().item())
         total = [sum(p.sum() for p in layers(each).parameters()) for each in (model, deeper)]
@@ -84,19 +84,19 @@ def test_angles_and_pairs_of_components_grow_too():
     )
     randomised(model)
     z = torch.randn(5, 1, 4, dtype=torch.float64)
-    torch.testing.assert_close(vp.grown(model, degree=5, depth=2)(z), model(z))
+    torch.testing.assert_close(vp.prolong(model, degree=5, depth=2)(z), model(z))
 
 
 def test_networks_of_neurons_grow_by_layers():
     torch.manual_seed(2)
     model = randomised(models.VolumePreservingTransformer(dim=3, depth=1))
     z = torch.randn(5, 3, 3, dtype=torch.float64)
-    torch.testing.assert_close(vp.grown(model, depth=3)(z), model(z))
+    torch.testing.assert_close(vp.prolong(model, depth=3)(z), model(z))
 
 
 def test_what_was_grown_is_saved_and_loaded(tmp_path):
     model = models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=2)
-    larger = vp.grown(randomised(model), depth=4, degree=3)
+    larger = vp.prolong(randomised(model), depth=4, degree=3)
     vp.save(larger, tmp_path / "model.safetensors")
     z = torch.randn(5, 1, 3, dtype=torch.float64)
     assert torch.equal(vp.load(tmp_path / "model.safetensors")(z), larger(z))
@@ -106,7 +106,7 @@ def test_what_was_grown_is_saved_and_loaded(tmp_path):
     ("model", "sizes", "words"),
     [
         (models.VolumePreservingFeedForward(dim=3), {"depth": 1}, "less than 3 of the model"),
-        (models.VolumePreservingFeedForward(dim=3), {"degree": 8}, "no degree to grow"),
+        (models.VolumePreservingFeedForward(dim=3), {"degree": 8}, "no degree to prolong"),
         (
             models.VolumePreservingFeedForward(dim=3, feed_forward="triangular"),
             {"depth": 4},
@@ -116,7 +116,7 @@ def test_what_was_grown_is_saved_and_loaded(tmp_path):
 )
 def test_what_cannot_grow_is_said(model, sizes, words):
     with pytest.raises(vp.InputError, match=words):
-        vp.grown(model, **sizes)
+        vp.prolong(model, **sizes)
 
 
 class Householder(torch.nn.Module):
@@ -141,7 +141,7 @@ def test_layers_rest_only_if_they_can():
     core = nn.Composition(reflection, attention, coupling)
     model = models.Integrator(core, dim=3, window=3, prediction_window=3, arguments={})
     z = torch.randn(5, 3, 3, dtype=torch.float64)
-    rest_attention(model)
+    freeze_attention(model)
     assert torch.equal(attention(z), z)
     torch.testing.assert_close(model(z), coupling(reflection(z)))
     trained = {name for name, p in model.named_parameters() if p.requires_grad}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from vpintegrator import models
-from vpintegrator.models.growth import attention, rest_attention, unfreeze_attention
+from vpintegrator.models.growth import attention, freeze_attention, unfreeze_attention
 from vpintegrator.models.one_step import one_step, simplified, without_attention
 
 FLIP = [[[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 0, 0, -1]]]
@@ -22,12 +22,12 @@ MODELS = {
 }
 
 
-def resting(name, seed=0, window=3):
+def frozen(name, seed=0, window=3):
     torch.manual_seed(seed)
     architecture = models.ARCHITECTURES[name.partition(",")[0]]
     model = architecture(dim=4, window=window, **MODELS[name])
     model.set_normalisation(0.1 * torch.randn(4), (0.3 * torch.randn(4)).exp())
-    rest_attention(model)
+    freeze_attention(model)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad:
@@ -39,7 +39,7 @@ def resting(name, seed=0, window=3):
 @given(seed=st.integers(0, 10**6), window=st.integers(2, 4))
 @settings(max_examples=5, deadline=None)
 def test_each_state_is_mapped_alone(name, seed, window):
-    model = resting(name, seed, window)
+    model = frozen(name, seed, window)
     alone = one_step(model, fixed=True)
     windows = 0.3 * torch.randn(5, window, 4, dtype=torch.float64)
     each = alone(windows.unsqueeze(-2)).squeeze(-2)
@@ -58,7 +58,7 @@ def test_each_state_is_mapped_alone(name, seed, window):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_unfrozen_attention_is_the_identity_and_learns(name):
-    model = resting(name)
+    model = frozen(name)
     windows = 0.3 * torch.randn(5, 3, 4, dtype=torch.float64)
     before = model(windows)
     unfreeze_attention(model)
@@ -71,7 +71,7 @@ def test_unfrozen_attention_is_the_identity_and_learns(name):
 
 
 def test_it_shares_its_weights():
-    model = resting("spt")
+    model = frozen("spt")
     alone = one_step(model)
     assert {id(p) for p in alone.parameters()} < {id(p) for p in model.parameters()}
     assert alone.scale is model.scale
@@ -83,7 +83,7 @@ def test_it_shares_its_weights():
 
 
 def test_attention_at_work_is_no_map_of_single_states():
-    model = resting("vpt")
+    model = frozen("vpt")
     assert one_step(model, fixed=True) is not None
     for layer in attention(model):
         layer.requires_grad_(True)
@@ -94,7 +94,7 @@ def test_attention_at_work_is_no_map_of_single_states():
     assert one_step(models.VolumePreservingFeedForward(dim=4)) is None
     assert one_step(models.StandardTransformer(dim=4, window=3, prediction_window=1)) is None
     several = models.VolumePreservingTransformer(dim=4, window=3, prediction_window=2)
-    rest_attention(several)
+    freeze_attention(several)
     assert one_step(several) is None
     states = torch.rand(5, 3, 4, dtype=torch.float64)
     moving = without_attention(several)
@@ -106,7 +106,7 @@ def test_attention_at_work_is_no_map_of_single_states():
 
 @pytest.mark.parametrize("name", ["vpt", "spt, bodies"])
 def test_rollouts_are_those_of_single_states(name):
-    model = resting(name)
+    model = frozen(name)
     windows = 0.1 * torch.randn(6, 3, 4, dtype=torch.float64).numpy()
     found = vp.rollout(model, windows, 8, compiled=False)
     alone = vp.rollout(one_step(model), windows[:, -1:], 6, compiled=False)

@@ -150,7 +150,7 @@ def test_a_file_and_machine_code_give_the_same_map(name, tmp_path):
 def test_models_grow_from_the_map_they_are(kind):
     torch.manual_seed(0)
     model = randomise(kind(dim=4, depth=1, **ALL, **POLYNOMIAL), 0.1, 1)
-    larger = vp.grown(model, depth=2, degree=5)
+    larger = vp.prolong(model, depth=2, degree=5)
     X = sample(4, model.window, 4)
     assert_close(larger(X), model(X), 1e-14)
     assert larger.symplectic
@@ -160,7 +160,7 @@ def test_models_with_expressions_grow_too():
     _, arguments = MODELS["reversible functions"]
     model = randomise(SymplecticFeedForward(dim=4, depth=1, **arguments), 0.1, 1)
     model.set_normalisation([0, 0, 0, 0], [2.0, 2.0, 0.5, 0.5])
-    larger = vp.grown(model, depth=2, degree=5)
+    larger = vp.prolong(model, depth=2, degree=5)
     assert_close(larger(sample(5, 1, 4)), model(sample(5, 1, 4)), 1e-14)
 
 

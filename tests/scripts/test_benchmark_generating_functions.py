@@ -25,7 +25,7 @@ def benchmark(script, compiler, monkeypatch):
             raise InputError("there are none")
         name = vp.models.suited(data.system)
         model = vp.models.build(data.system, name, functions="polynomial", degree=3, depth=1)
-        return vp.training.Found(model, 0.5, vp.training.History("none", 0, 0))
+        return vp.training.SearchResult(model, 0.5, vp.training.History("none", 0, 0))
 
     peers = script("maps_peers")
     monkeypatch.setattr(peers, "taylor", lambda *arguments: lambda states: states)

@@ -61,7 +61,7 @@ def couplings(dataset, error, ended="", exception=None):
         history = History("levenberg-marquardt", 0, 0)
         history.best_validation_error, history.stopped_by = error, stopped_by
         model.metadata["training"] = "{}"
-        return vp.training.Found(model, error, history, ["couplings"], 0.1, 10, ended)
+        return vp.training.SearchResult(model, error, history, ["couplings"], 0.1, 10, ended)
 
     return find_couplings
 

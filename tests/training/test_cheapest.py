@@ -68,7 +68,7 @@ def search(monkeypatch, pendulum):
             run.budget = options.budget
             model = vp.models.build(pendulum.system, "spff", functions="polynomial", degree=3)
             history = History("levenberg-marquardt", 0, 0)
-            return vp.training.Found(model, error, history, ["couplings"], 0.1, 10, ended)
+            return vp.training.SearchResult(model, error, history, ["couplings"], 0.1, 10, ended)
 
         def cost_of_model(model, windows):
             return cost if model.name == "spff" else 1e-7 * model.arguments["degree"]

@@ -77,7 +77,7 @@ def test_the_first_epoch_of_gradient_steps_keeps_those_that_were_done(body, one_
 
 def test_a_search_keeps_to_its_budget(body, clock):
     clock[1] = 10.0  # 160 for an iteration
-    options = {"compiled": False, "progress": False, "kernel": "none"}
+    options = {"compiled": False, "progress": False, "initial_scheme": "none"}
     found = find_functions(maker(body), body, Budget(280.0), **options)
     assert found.error < 1
     assert 160 < clock[0] <= 280 + 10  # to the end of a block
@@ -87,7 +87,7 @@ def test_a_search_keeps_to_its_budget(body, clock):
 @pytest.mark.filterwarnings("ignore:vpff is not to be relied on")
 def test_a_search_keeps_to_its_budget_where_no_iteration_fits(body, clock):
     clock[1] = 10.0
-    options = {"compiled": False, "progress": False, "kernel": "none"}
+    options = {"compiled": False, "progress": False, "initial_scheme": "none"}
     found = find_functions(maker(body), body, Budget(100.0), **options)
     assert clock[0] <= 100 + 10
     assert all("no iteration in its time" in line for line in found.tried)
@@ -114,7 +114,9 @@ def test_a_model_that_cannot_be_compiled_does_not_grow(body, monkeypatch, compil
             warnings.warn("vpff trains in PyTorch, not compiled: for a test", stacklevel=2)
 
     monkeypatch.setattr(trainer, "compile_for_training", refuse)
-    found = find_functions(maker(body), body, Budget(None, 100), progress=False, kernel="none")
+    found = find_functions(
+        maker(body), body, Budget(None, 100), progress=False, initial_scheme="none"
+    )
     assert (count(found.model) > 18) == compiles
 
 

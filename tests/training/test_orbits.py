@@ -1,4 +1,4 @@
-"""Fitting maps to stretches of noisy orbits."""
+"""Fitting maps to segments of noisy orbits."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import vpintegrator as vp
 from tests.nn.laws import assert_close
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
-from vpintegrator.training.orbits import _Stretches
+from vpintegrator.training.orbits import _Segments
 from vpintegrator.training.training_data import TrainingData
 
 NOISE = 0.02
@@ -35,7 +35,7 @@ def noisy(tmp_path):
 
 
 @pytest.mark.thorough
-def test_stretches_tell_more_than_pairs(noisy):
+def test_segments_tell_more_than_pairs(noisy):
     torch.manual_seed(0)
     model = vp.models.build(noisy.system, functions="polynomial", degree=3, depth=2)
     vp.train(model, noisy, epochs=40, progress=False, compiled=False)
@@ -62,7 +62,7 @@ def test_pairs_of_neighbours_become_orbits_again(tmp_path):
     model = vp.models.build(ExtendedDataset(data).system, functions="polynomial", degree=4, depth=2)
     vp.train(model, data, epochs=15, progress=False, compiled=False)
     fit = vp.training.fit_orbits(model, data, 10, epochs=3)
-    assert fit.stretches[0] == 4 * (data.shapes["train"][0] // 40)
+    assert fit.segments[0] == 4 * (data.shapes["train"][0] // 40)
     assert fit.training[-1] < 1e-3
     with pytest.raises(InputError, match="of one condition"):
         vp.compare(model.at(step=0.1), dataset=data, reference="dataset")
@@ -82,10 +82,10 @@ def test_derivatives_of_maps_given_by_equations(system, name, options, tmp_path)
     data = vp.generate(system, tmp_path / "noisy.h5", count=20, steps=6, **seen)
     model = vp.models.build(data.system, name, degree=4, **options)
     vp.train(model, data)
-    stretches = _Stretches(model, TrainingData(data), "train", 3)
-    theta, first, seen = stretches.parameters.read(), stretches.first[:2], stretches.seen[:2]
-    found = stretches.derivatives(theta, first, seen, stretches.residuals(theta, first, seen))
-    for own, other in zip(found, stretches.automatic(theta, first, seen), strict=True):
+    segments = _Segments(model, TrainingData(data), "train", 3)
+    theta, first, seen = segments.parameters.read(), segments.first[:2], segments.seen[:2]
+    found = segments.derivatives(theta, first, seen, segments.residuals(theta, first, seen))
+    for own, other in zip(found, segments.automatic(theta, first, seen), strict=True):
         assert_close(own, other, 1e-10 * float(other.abs().max()))
 
 

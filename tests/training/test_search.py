@@ -46,7 +46,7 @@ def search(body, epochs=300, target=None, sizes=None, **options):
 
 @pytest.mark.thorough
 def test_polynomials_grow_to_an_accuracy_that_a_fixed_size_does_not_reach(body):
-    found = search(body, kernel="none")
+    found = search(body, initial_scheme="none")
     assert found.model.arguments["functions"] == "polynomial"
     assert found.model.arguments["degree"] > 4
     assert found.error < 1e-11
@@ -81,7 +81,7 @@ def test_the_functions_of_the_system_are_tried(tmp_path):
         return models.build(data.system, "vpff", **arguments)
 
     lines = []
-    options = {"tell": lines.append, "progress": False, "compiled": False, "kernel": "none"}
+    options = {"tell": lines.append, "progress": False, "compiled": False, "initial_scheme": "none"}
     found = find_functions(make, data, Budget(None, 150), **options)
     assert found.model.arguments["expressions"] == ["exp(2 - z[0])"]
     assert "polynomials of degree 4, depth 2" in lines[0]
@@ -211,12 +211,12 @@ def test_attention_rests_where_states_are_complete(body):
         )
 
     sizes = {"degree": 2, "depth": 1}  # so that something is left to learn
-    options = {"sizes": sizes, "progress": False, "compiled": False, "kernel": "none"}
+    options = {"sizes": sizes, "progress": False, "compiled": False, "initial_scheme": "none"}
     found = find_functions(make, body, Budget(None, 150), **options)
     for _ in range(2):
-        resting = [p for layer in attention(found.model) for p in layer.parameters()]
-        assert resting
-        assert not any(p.requires_grad or p.any() for p in resting)
+        frozen = [p for layer in attention(found.model) for p in layer.parameters()]
+        assert frozen
+        assert not any(p.requires_grad or p.any() for p in frozen)
         states = torch.randn(1, 2, 3, dtype=torch.float64)
         alone = [found.model(state.expand(1, 2, 3))[0, 0] for state in states[0]]
         torch.testing.assert_close(found.model(states)[0], torch.stack(alone))
@@ -231,11 +231,11 @@ def test_a_target_that_a_trial_of_a_size_reaches_ends_the_search_with_it(body):
     assert found.error <= 2e-11
 
 
-def test_a_named_kernel_is_for_the_model_that_begins_as_it(body):
-    found = search(body, 120, kernel="blanes-moan-4", sizes={"degree": 2, "depth": 4})
-    assert found.model.metadata["kernel"] == "blanes-moan-4"
+def test_a_named_scheme_is_for_the_model_that_begins_as_it(body):
+    found = search(body, 120, initial_scheme="blanes-moan-4", sizes={"degree": 2, "depth": 4})
+    assert found.model.metadata["initial_scheme"] == "blanes-moan-4"
     with pytest.raises(InputError, match="more layers than depth = 1"):
-        search(body, 120, kernel="blanes-moan-4", sizes={"degree": 2, "depth": 1})
+        search(body, 120, initial_scheme="blanes-moan-4", sizes={"degree": 2, "depth": 1})
 
 
 def shown(history):
@@ -243,20 +243,25 @@ def shown(history):
 
 
 @pytest.mark.parametrize("progress", [False, shown])
-def test_models_beside_the_named_kernel_begin_as_they_do_without(body, progress):
-    options = {"kernel": "blanes-moan-4", "progress": progress, "compiled": False}
+def test_models_beside_the_named_scheme_begin_as_they_do_without(body, progress):
+    options = {"initial_scheme": "blanes-moan-4", "progress": progress, "compiled": False}
     found = find_functions(maker(body), body, Budget(None, 40, 1e-7), **options)
     assert found.error < 1e-7
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("kernel", "words"),
+    ("initial_scheme", "words"),
     [("yoshida-8", "needs more layers than depth = 4"), ("coordinate-splitting", "not symmetric")],
 )
-def test_a_kernel_that_no_size_fits_is_skipped_and_named(body, kernel, words):
+def test_a_scheme_that_no_size_fits_is_skipped_and_named(body, initial_scheme, words):
     lines = []
-    options = {"kernel": kernel, "progress": shown, "compiled": False, "tell": lines.append}
+    options = {
+        "initial_scheme": initial_scheme,
+        "progress": shown,
+        "compiled": False,
+        "tell": lines.append,
+    }
     found = find_functions(maker(body), body, Budget(None, 60), **options)
     assert found.error < 1e-5
     assert [words in line for line in lines].count(True) == 1
@@ -270,7 +275,7 @@ def test_attention_rests_where_several_states_are_predicted_at_once(body):
         sizes = {"dim": 3, "window": 3, "prediction_window": 3} | arguments
         return models.VolumePreservingMultiheadTransformer(**sizes)
 
-    options = {"progress": False, "compiled": False, "kernel": "none"}
+    options = {"progress": False, "compiled": False, "initial_scheme": "none"}
     found = find_functions(make, body, Budget(None, 100, 1e-3), **options)
     assert found.error < 1e-3
     assert found.model.arguments["functions"] == "polynomial"
@@ -294,7 +299,7 @@ def test_attention_learns_where_states_are_incomplete(tmp_path):
         return models.build(data.system, "vpmt", **given)
 
     sizes = {"degree": 2, "depth": 1}
-    options = {"sizes": sizes, "progress": False, "compiled": False, "kernel": "none"}
+    options = {"sizes": sizes, "progress": False, "compiled": False, "initial_scheme": "none"}
     found = find_functions(make, data, Budget(None, 150), **options)
     assert "attention is trained, too" in found.model.choices[-1]
     assert all(p.requires_grad for p in found.model.parameters())
@@ -309,7 +314,7 @@ def test_attention_learns_where_states_are_incomplete(tmp_path):
 @pytest.mark.thorough
 def test_a_search_within_its_seconds_can_be_repeated_on_a_slower_machine(body, monkeypatch):
     """Decisions count iterations: the same sizes and the same weights, whatever the time."""
-    options = {"progress": False, "kernel": "none", "sizes": {"depth": 2}}
+    options = {"progress": False, "initial_scheme": "none", "sizes": {"depth": 2}}
     monkeypatch.setattr(searching, "ITERATIONS", 300)
     budget = Budget(seconds=1e6)
     first = find_functions(maker(body), body, budget, **options)

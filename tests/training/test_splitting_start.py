@@ -13,7 +13,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.training.separable import separable_blocks
-from vpintegrator.training.splitting_start import begin_as_splitting, compositions
+from vpintegrator.training.splitting_start import compositions, start_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -36,7 +36,7 @@ def made(data, **arguments):
 def test_a_reversible_model_begins_as_stoermer_verlet(data, depth):
     degree = 4 if data.dataset.dim == 4 and not made(data, degree=3).bodies else 12
     model = made(data, depth=depth, degree=degree)
-    assert begin_as_splitting(model, data, "strang-splitting").misfit < 1e-6
+    assert start_as_splitting(model, data, "strang-splitting").misfit < 1e-6
     system, h = data.dataset.system, data.dataset.step
     states = data.dataset.states("test")[:, 0]
     substeps = 2 * depth - 1
@@ -59,17 +59,17 @@ def _kick_drift_kick(system, z, h, steps):
 def test_shares_of_an_irreversible_model_add_up_to_a_step(data):
     model = made(data, depth=2, reversible=False)
     before = data.test_error(model)
-    assert begin_as_splitting(model, data).misfit < 1e-6
+    assert start_as_splitting(model, data).misfit < 1e-6
     assert data.test_error(model) < 0.5 * before
 
 
 def test_a_model_that_errs_less_stays_as_it_is(data):
     model = made(data, depth=2)
-    begin_as_splitting(model, data)
+    start_as_splitting(model, data)
     better = vp.training.train(model, data.dataset, epochs=5, progress=False)
     assert math.isfinite(better.best_validation_error)
     own = [parameter.clone() for parameter in model.parameters()]
-    assert begin_as_splitting(model, data).misfit == math.inf
+    assert start_as_splitting(model, data).misfit == math.inf
     assert all(map(torch.equal, own, model.parameters()))
 
 
@@ -77,7 +77,7 @@ def test_neurons_and_other_layers_begin_near_the_identity(data):
     for name, arguments in (("spff", {"functions": "neurons"}), ("vpff", {})):
         model = vp.models.build(data.dataset.system, name, **arguments)
         data.normalise(model)
-        assert begin_as_splitting(model, data).misfit == math.inf
+        assert start_as_splitting(model, data).misfit == math.inf
 
 
 def test_measured_states_are_fitted_by_their_differences(tmp_path):
@@ -89,18 +89,18 @@ def test_measured_states_are_fitted_by_their_differences(tmp_path):
     model = vp.models.SymplecticFeedForward(dim=2, functions="polynomial", degree=2, depth=2)
     data.normalise(model)
     before = data.test_error(model)
-    assert begin_as_splitting(model, data).misfit < 1e-2
+    assert start_as_splitting(model, data).misfit < 1e-2
     assert model.choices[-1].endswith("of differences of the states")
     assert data.test_error(model) < 0.2 * before
 
 
-@pytest.mark.parametrize("kernel", [*FACTORS, "auto"])
+@pytest.mark.parametrize("initial_scheme", [*FACTORS, "auto"])
 @pytest.mark.parametrize("reversible", [True, False])
 @pytest.mark.parametrize("parts", [[0, 1] * 16, [0, 1, 2, 1] * 16, [0, 1, 2, 3, 2, 1] * 16])
-def test_every_composition_moves_every_part_by_a_step(parts, reversible, kernel):
-    found = list(compositions(parts, reversible, kernel))
+def test_every_composition_moves_every_part_by_a_step(parts, reversible, initial_scheme):
+    found = list(compositions(parts, reversible, initial_scheme))
     # without an adjoint a sweep is no symmetric method
-    assert bool(found) != (reversible and kernel == "coordinate-splitting")
+    assert bool(found) != (reversible and initial_scheme == "coordinate-splitting")
     for _, shares in found:
         for part in {*parts}:
             moved = sum(h for h, own in zip(shares, parts, strict=True) if own == part)
@@ -123,20 +123,20 @@ def body(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "kernel, depth", [("strang-splitting", 1), ("blanes-moan-4", 4), ("blanes-moan-6", 6)]
+    "initial_scheme, depth", [("strang-splitting", 1), ("blanes-moan-4", 4), ("blanes-moan-6", 6)]
 )
-def test_a_volume_preserving_model_begins_as_the_method_itself(body, kernel, depth):
+def test_a_volume_preserving_model_begins_as_the_method_itself(body, initial_scheme, depth):
     system, h = body.dataset.system, body.dataset.step
     model = vp.models.build(
         system, functions="polynomial", degree=2, depth=depth, sweep="symmetric"
     )
     body.normalise(model)
-    beginning = begin_as_splitting(model, body, kernel)
-    assert beginning.method == model.metadata["kernel"] == kernel
+    beginning = start_as_splitting(model, body, initial_scheme)
+    assert beginning.method == model.metadata["initial_scheme"] == initial_scheme
     assert beginning.misfit < 1e-12
     states = body.dataset.states("test")[:, 0]
     found = model(torch.from_numpy(states[:, None]))[:, 0].detach().numpy()
-    factors = FACTORS[kernel]
+    factors = FACTORS[initial_scheme]
     # without a first sweep it begins with the last part
     expected = [_composed(system, states, h, f) for f in (factors, (0.0, *factors))]
     error = min(np.abs(found - each).max() for each in expected)
@@ -150,7 +150,7 @@ def test_as_many_steps_as_fit(body):
             body.dataset.system, functions="polynomial", degree=2, depth=depth, sweep="symmetric"
         )
         body.normalise(model)
-        beginning = begin_as_splitting(model, body)
+        beginning = start_as_splitting(model, body)
         assert beginning.method.endswith("strang-splitting")
         assert any("training begins as" in line for line in model.choices)
         errors.append(beginning.error)
@@ -163,13 +163,13 @@ def test_a_named_method_needs_enough_layers_and_polynomials(body):
     system = body.dataset.system
     model = vp.models.build(system, functions="polynomial", degree=2, sweep="symmetric")
     with pytest.raises(InputError, match="more layers than depth = 3"):
-        begin_as_splitting(model, body, "yoshida-8")
+        start_as_splitting(model, body, "yoshida-8")
     with pytest.raises(InputError, match="is for polynomials"):
-        begin_as_splitting(vp.models.build(system), body, "strang-splitting")
-    with pytest.raises(InputError, match="kernel must be one of"):
-        vp.train(model, body.dataset, kernel="leapfrog", epochs=1)
+        start_as_splitting(vp.models.build(system), body, "strang-splitting")
+    with pytest.raises(InputError, match="initial_scheme must be one of"):
+        vp.train(model, body.dataset, initial_scheme="leapfrog", epochs=1)
     own = [parameter.clone() for parameter in model.parameters()]
-    assert not begin_as_splitting(model, body, "none").method
+    assert not start_as_splitting(model, body, "none").method
     assert all(map(torch.equal, own, model.parameters()))
 
 
@@ -188,7 +188,7 @@ def test_shears_in_rotated_bases_follow_a_field_that_those_along_coordinates_can
             chart=False,
         )
         data.normalise(model)
-        errors[bases] = begin_as_splitting(model, data).misfit
+        errors[bases] = start_as_splitting(model, data).misfit
     assert errors[2] < 1e-10 < 0.1 < errors[1]
     rho = model.reversing_symmetries[0]
     z = torch.from_numpy(data.dataset.states("test")[:, :1])
@@ -262,12 +262,12 @@ class Swings(vp.models.Integrator):
 def test_a_layer_of_ones_own_takes_part(tmp_path):
     dataset = vp.generate("pendulum", tmp_path / "swing.h5", count=20, steps=5, step=0.01)
     model = Swings(dim=2, depth=2)
-    begun = begin_as_splitting(model, TrainingData(dataset), "strang-splitting")
+    begun = start_as_splitting(model, TrainingData(dataset), "strang-splitting")
     assert begun.misfit < 1e-12 and begun.method == "strang-splitting"
     h = dataset.step
     torch.testing.assert_close(
         model.core[1].a, torch.tensor([h / 2, 0.0]).double(), atol=1e-9, rtol=0
     )
-    larger = vp.grown(model, depth=3)
+    larger = vp.prolong(model, depth=3)
     z = torch.randn(5, 1, 2, dtype=torch.float64)
     torch.testing.assert_close(larger(z), model(z))

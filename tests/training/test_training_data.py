@@ -122,7 +122,7 @@ def test_an_epoch_of_a_first_order_method_is_bounded(body, one_step, on_disk):
 def test_fitting_orbits_reads_a_part_of_a_large_group(body, on_disk):
     on_disk.setattr("vpintegrator.training.orbits.IN_MEMORY", 1 << 12)
     rows = -(-(1 << 12) // (24 * body.shapes["train"][1]))
-    found = orbits._stretches(body, "train", 5, 3, 10**6)
+    found = orbits._segments(body, "train", 5, 3, 10**6)
     assert len(found) == rows * ((body.shapes["train"][1] - 1) // 5)
 
 

@@ -184,14 +184,14 @@ def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
 def started(path: Path) -> Candidate:
     """Return a trained model to train further, with a record of its origin."""
     from vpintegrator.models import load
-    from vpintegrator.models.growth import rest_attention
+    from vpintegrator.models.growth import freeze_attention
     from vpintegrator.models.one_step import without_attention
 
     model = load(path)
     if model.name == "ict":
         raise InputError("ict is trained in one go: leave out --start, and give more --seconds")
     if without_attention(model) is not None:  # attention layers stay frozen
-        rest_attention(model)
+        freeze_attention(model)
     for name in ("verdict", "fastest"):  # results of the model before the training
         model.metadata.pop(name, None)
     model.metadata["start"] = path.name

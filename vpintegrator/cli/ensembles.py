@@ -10,7 +10,7 @@ import click
 from vpintegrator.cli.common import Options, progress_bar, tell, worker_options
 from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import write_json
-from vpintegrator.cli.surveying import refuse_others
+from vpintegrator.cli.sweeping import refuse_others
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def _train_where_wrong(
 def _fit_orbits(
     network: Integrator, data: Dataset, length: int, budget: Budget, history: History, path: Path
 ) -> History:
-    """Fit a trained model to stretches of orbits, and write it again."""
+    """Fit a trained model to segments of orbits, and write it again."""
     from vpintegrator.models import save
     from vpintegrator.training import fit_orbits
 
@@ -94,7 +94,7 @@ def _fit_orbits(
     save(network, path, overwrite=True)
     train, validation = (errors[fit.best - 1] for errors in (fit.training, fit.validation))
     console().print(
-        f"  fitted to {fit.stretches[0]:,} stretches of {fit.length} steps: observations lie "
+        f"  fitted to {fit.segments[0]:,} segments of {fit.length} steps: observations lie "
         f"{train:.2g} standard deviations off, {validation:.2g} in the validation group",
         soft_wrap=True,
     )

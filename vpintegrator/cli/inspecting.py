@@ -30,7 +30,7 @@ _OF_TRAINING = {
     "system_name": "system",
     "step": "step",
     "dataset": "dataset",
-    "kernel": "trained from",
+    "initial_scheme": "trained from",
     "orbits": "orbits",
 }
 Lines = Iterator[tuple[str, str]]  # headings, and what is known under them

@@ -27,7 +27,7 @@ from vpintegrator.cli.ensembles import (
     run_ensemble,
 )
 from vpintegrator.cli.inferring import families_at_context
-from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
+from vpintegrator.cli.sweeping import conditions_asked, read_steps, run_sweep, singled
 from vpintegrator.errors import InputError
 from vpintegrator.names import CLASSICAL_METHODS
 
@@ -234,7 +234,7 @@ def main(
     if any(len(values) > 1 for values in asked.values()):
         if resume or initial:
             raise InputError("several values of a condition: leave out --resume and --initial")
-        run_survey(loaded, asked, methods_named(against), output, overwrite, options)
+        run_sweep(loaded, asked, methods_named(against), output, overwrite, options)
         return
     loaded = singled(loaded, asked) if asked else _with_bodies(loaded, other)
     if steps:

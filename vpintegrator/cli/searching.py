@@ -20,7 +20,7 @@ from vpintegrator.storage.files import check_output, safe_name
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
-    from vpintegrator.training import Files, Found, History
+    from vpintegrator.training import Files, History, SearchResult
     from vpintegrator.training.search.cheapest import Cheapest
     from vpintegrator.training.search.options import SearchOptions
 
@@ -88,7 +88,7 @@ class Candidate:
     reasons: list[str] = field(default_factory=list)
     fastest: float | None = None
     cheapest: Cheapest | None = None
-    found: Found | None = None
+    found: SearchResult | None = None
     reversible: bool | None = None
 
     def path(self, data: Dataset) -> Path:
@@ -192,7 +192,7 @@ class Candidate:
         if self.found.summary:
             _say(f"models tried, and their errors: {self.found.summary}")
 
-    def _searched(self, data: Dataset, options: SearchOptions) -> Found:
+    def _searched(self, data: Dataset, options: SearchOptions) -> SearchResult:
         from vpintegrator.training import find_in_context
         from vpintegrator.training.search.couplings import find_couplings
         from vpintegrator.training.search.degrees import find_degree
@@ -265,7 +265,9 @@ class Candidate:
             history = self._refined(data, history, options, files)
         return history
 
-    def _compared(self, found: Found, history: History, data: Dataset, files: Files) -> History:
+    def _compared(
+        self, found: SearchResult, history: History, data: Dataset, files: Files
+    ) -> History:
         """Keep the model that was trained after a search, or its rival if that errs less."""
         error = history.best_validation_error
         if _is_better(found.rival, error):
@@ -278,7 +280,7 @@ class Candidate:
             self.cheapest = self.cheapest.trained(error)
         return history
 
-    def _leave(self, found: Found, data: Dataset, files: Files) -> History:
+    def _leave(self, found: SearchResult, data: Dataset, files: Files) -> History:
         """Write the model of a search as it is, where an interrupt leaves no time."""
         from vpintegrator.training.output import save_somewhere
 
@@ -312,7 +314,9 @@ class Candidate:
         errors = {name: told[name] for name in ("best_validation_error", "test_error")}
         return replace(history, **errors)
 
-    def _take_rival(self, found: Found, error: float, data: Dataset, files: Files) -> History:
+    def _take_rival(
+        self, found: SearchResult, error: float, data: Dataset, files: Files
+    ) -> History:
         """Write the model that errs less than the couplings that were trained."""
         rival = found.rival
         assert rival is not None
@@ -321,7 +325,7 @@ class Candidate:
         self.network = rival.model
         return self._write(rival, data, replace(files, overwrite=True))
 
-    def _write(self, found: Found, data: Dataset, files: Files) -> History:
+    def _write(self, found: SearchResult, data: Dataset, files: Files) -> History:
         """Write a model that nothing is left to train of, under a name that says what it is."""
         from vpintegrator.training.output import save_somewhere
 
@@ -345,7 +349,7 @@ def _tell(line: str) -> None:
         _say(line)
 
 
-def _after_search(found: Found, options: SearchOptions) -> SearchOptions:
+def _after_search(found: SearchResult, options: SearchOptions) -> SearchOptions:
     """Return the options of the training that follows a search."""
     budget, batch, show = options.budget.or_default(), options.method.batch, options.progress
     left, used = found.left(budget), budget.share(found.epochs, found.seconds)
@@ -365,7 +369,7 @@ def _after_search(found: Found, options: SearchOptions) -> SearchOptions:
     )
 
 
-def _is_better(rival: Found | None, error: float) -> bool:
+def _is_better(rival: SearchResult | None, error: float) -> bool:
     return rival is not None and rival.error < error
 
 
@@ -459,9 +463,9 @@ def _stored(checkpoint: Path, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _rest_as_before(network: Integrator, checkpoint: Path) -> None:
-    """Leave attention at rest if the training of a checkpoint did."""
-    from vpintegrator.models.growth import rest_attention
+    """Freeze attention if the training of a checkpoint did."""
+    from vpintegrator.models.growth import freeze_attention
     from vpintegrator.training.stored_checkpoint import stored_identity
 
     if stored_identity(checkpoint).get("fixed weights"):
-        rest_attention(network)
+        freeze_attention(network)

@@ -38,6 +38,7 @@ from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
+from vpintegrator.renamed import with_new_names
 from vpintegrator.storage.files import check_output
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class _Command(click.Command):
     """Adds the list of architectures to the help, or the options of the one that is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = with_new_names(args, {"--kernel": "--initial-scheme"})
         ctx.meta[_ARGUMENTS] = list(args)  # --help is obeyed before --model is read
         return super().parse_args(ctx, args)
 
@@ -143,7 +145,7 @@ class _Command(click.Command):
     "epoch.",
 )
 @click.option(
-    "--kernel",
+    "--initial-scheme",
     default="auto",
     show_default=True,
     metavar="METHOD",
@@ -182,7 +184,7 @@ class _Command(click.Command):
     "--orbits",
     type=click.IntRange(min=0),
     metavar="STEPS",
-    help="Of noisy data: in the end, fit the model to stretches of orbits of so many steps, whose "
+    help="Of noisy data: in the end, fit the model to segments of orbits of so many steps, whose "
     "true first states are unknown too, for half of the budget more; for small models of one step; "
     "0 for no such fit.  [default: sgf and vpgf are fitted to orbits of 20 steps where states have "
     "noise]",

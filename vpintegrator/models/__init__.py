@@ -19,6 +19,7 @@ from vpintegrator.models.arguments import (
 )
 from vpintegrator.models.declaration import Arguments, argument
 from vpintegrator.models.registry import ARCHITECTURES, BUILT_IN, register
+from vpintegrator.renamed import former_attributes
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
         image_patches,
     )
     from vpintegrator.models.gml import load_gml
-    from vpintegrator.models.growth import grown
+    from vpintegrator.models.growth import prolong
     from vpintegrator.models.other_bodies import with_bodies
     from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
@@ -52,7 +53,7 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
     "Integrator": "base",
     "build": "untrained",
-    "grown": "growth",
+    "prolong": "growth",
     "image_patches": "classification_transformer",
     "load": "saving",
     "load_gml": "gml",
@@ -76,12 +77,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _find(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
+
+
+__getattr__ = former_attributes(__name__, {"grown": "prolong"}, _find)
 
 
 def __dir__() -> list[str]:

@@ -185,8 +185,8 @@ class FunctionArguments(StackArguments, ReversibleArguments):
         flag="What couplings are made of: neurons; polynomial, more accurate where the flow is "
         "smooth, and only there where the data are; system, polynomials also in the functions that "
         "the system's equations are made of; hamiltonian, for sgf, polynomials beside exact terms "
-        "of a known Hamiltonian; or auto, which tries neurons and polynomials and lets "
-        "these grow, for some half of the budget.  [default: auto where the model has the choice]",
+        "of a known Hamiltonian; or auto, which tries neurons and prolonged polynomials for some "
+        "half of the budget.  [default: auto where the model has the choice]",
     )
     degree: int = argument(
         6,

@@ -18,7 +18,7 @@ from vpintegrator.nn.shears import is_prolongable
 Model = TypeVar("Model", bound=Integrator)
 
 
-def grown(model: Model, *, depth: int | None = None, degree: int | None = None) -> Model:
+def prolong(model: Model, *, depth: int | None = None, degree: int | None = None) -> Model:
     """Return a larger model that is the same map, for training to go on with more freedom.
 
     New layers come last and begin as the identity; new terms of polynomials begin as zero.
@@ -41,7 +41,7 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     >>> import torch, vpintegrator as vp
     >>> small = {"dim": 3, "depth": 1, "functions": "polynomial", "degree": 2}
     >>> model = vp.models.VolumePreservingFeedForward(**small)
-    >>> larger = vp.grown(model, depth=2, degree=4)
+    >>> larger = vp.prolong(model, depth=2, degree=4)
     >>> window = torch.randn(1, 3, dtype=torch.float64)
     >>> bool(torch.allclose(model(window), larger(window), rtol=0, atol=1e-14))
     True
@@ -52,7 +52,7 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
         if size is None:
             continue
         if name not in model.arguments:
-            raise InputError(f"the model {model.name} has no {name} to grow")
+            raise InputError(f"the model {model.name} has no {name} to prolong")
         if size < model.arguments[name]:
             raise InputError(f"{name} = {size} is less than {model.arguments[name]} of the model")
         sizes[name] = size
@@ -78,37 +78,37 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     return larger
 
 
-def refined(model: Model, depth: int) -> Model:
+def refine(model: Model, depth: int) -> Model:
     """Return a deeper model of nearly the same map: its layers as a function of time, resampled.
 
     If a map is the flow over some time, its n layers are steps of one n-th of the time, and m > n
     layers are steps of one m-th. Coefficients of polynomials are averaged over the new steps; other
-    layers are as in ``grown``. Least squares then converge faster than from an equal map with new
+    layers are as in ``prolong``. Least squares then converge faster than from an equal map with new
     layers at the identity, whose coefficients duplicate those of their neighbours.
 
     Parameters
     ----------
     model
-        Model, as in ``grown``.
+        Model, as in ``prolong``.
     depth
         New depth, at least that of the model.
 
     Raises
     ------
     InputError
-        As ``grown``.
+        As ``prolong``.
 
     Examples
     --------
     >>> import torch, vpintegrator as vp
     >>> small = {"dim": 2, "depth": 1, "functions": "polynomial", "degree": 1}
     >>> model = vp.models.VolumePreservingFeedForward(**small)
-    >>> from vpintegrator.models.growth import layers, refined
-    >>> once, (first, second) = layers(model)[0], layers(refined(model, 2))
+    >>> from vpintegrator.models.growth import layers, refine
+    >>> once, (first, second) = layers(model)[0], layers(refine(model, 2))
     >>> bool(torch.equal(first.coefficients + second.coefficients, once.coefficients))
     True
     """
-    deeper = grown(model, depth=depth)
+    deeper = prolong(model, depth=depth)
     unit = len(layers(model)) // model.arguments["depth"]
     for place in range(unit):
         new, old = list(layers(deeper))[place::unit], list(layers(model))[place::unit]
@@ -132,11 +132,10 @@ def _shares(old: int, new: int) -> torch.Tensor:
     return (upper - torch.maximum(ends[:-1, None], begins)).clamp(min=0)
 
 
-def rest_attention(model: Integrator) -> None:
-    """Make the layers that can be it the identity, and leave them out of training.
+def freeze_attention(model: Integrator) -> None:
+    """Freeze attention layers at the identity.
 
-    Those are the layers that say ``identity_at_zero``, but for couplings by polynomials; all others
-    stay as they are.
+    Layers with ``identity_at_zero`` are frozen, except couplings by polynomials.
     """
     for layer in attention(model):
         for parameter in layer.parameters():
@@ -152,13 +151,13 @@ def unfreeze_attention(model: Integrator) -> None:
     Parameters
     ----------
     model
-        A model whose attention :func:`rest_attention` made the identity.
+        A model whose attention :func:`freeze_attention` made the identity.
 
     Examples
     --------
-    >>> from vpintegrator.models.growth import rest_attention, unfreeze_attention
+    >>> from vpintegrator.models.growth import freeze_attention, unfreeze_attention
     >>> model = vp.models.VolumePreservingMultiheadTransformer(dim=2, window=2)
-    >>> rest_attention(model)
+    >>> freeze_attention(model)
     >>> window = torch.rand(2, 2, dtype=torch.float64)
     >>> before = model(window)
     >>> unfreeze_attention(model)
@@ -174,7 +173,7 @@ def unfreeze_attention(model: Integrator) -> None:
 
 
 def attention(model: Integrator) -> Iterator[nn.Module]:
-    """Yield the layers of a model that can rest: those that mix the states of a window."""
+    """Yield the layers of a model that can be frozen: those that mix the states of a window."""
     for layer in layers(model):
         if getattr(layer, "identity_at_zero", False) and not is_prolongable(layer):
             yield layer
@@ -190,5 +189,5 @@ def layers(model: Integrator) -> Composition:
     """
     psi = psi_of(model.core)
     if not isinstance(psi, Composition):
-        raise InputError(f"the model {model.name} is no stack of layers, so it cannot grow")
+        raise InputError(f"the model {model.name} is no stack of layers, so it cannot be prolonged")
     return psi

@@ -39,12 +39,12 @@ def one_step(model: Model, fixed: bool = False) -> Model | None:
 
     Examples
     --------
-    >>> from vpintegrator.models.growth import rest_attention
+    >>> from vpintegrator.models.growth import freeze_attention
     >>> from vpintegrator.models.one_step import one_step
     >>> model = vp.models.VolumePreservingTransformer(dim=3, window=3)
     >>> one_step(model) is None
     True
-    >>> rest_attention(model)
+    >>> freeze_attention(model)
     >>> window = torch.rand(3, 3, dtype=torch.float64)
     >>> bool(torch.equal(one_step(model)(window[-1:]), model(window)[-1:]))
     True
@@ -70,11 +70,11 @@ def without_attention(model: Model, fixed: bool = False) -> Model | None:
     """
     if not model.attention_mixes_alone or model.window == 1:
         return None
-    resting = {id(layer) for layer in attention(model)}
+    frozen = {id(layer) for layer in attention(model)}
     for layer in attention(model):
         if any(p.any() or (fixed and p.requires_grad) for p in layer.parameters()):
             return None
-    moving = Composition(*(layer for layer in layers(model) if id(layer) not in resting))
+    moving = Composition(*(layer for layer in layers(model) if id(layer) not in frozen))
     core: nn.Module = moving
     if isinstance(model.core, Reversible):
         core = with_parts(model.core, psi=moving)

@@ -32,6 +32,8 @@ from vpintegrator.storage.files import check_version
 from vpintegrator.storage.reading import check_kind, read_json
 from vpintegrator.storage.tensors import write_tensors
 
+_RENAMED = {"kernel": "initial_scheme"}  # keys of the metadata, by their former names
+
 FORMAT = "vpintegrator-model"
 VERSION = 1
 _MOST_TENSORS = 50_000
@@ -277,7 +279,7 @@ def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
     metadata = read_json(header.get("metadata", "{}"), where)
     if any(value is None or isinstance(value, dict | list) for value in metadata.values()):
         raise InputError(f"{where} must be an object of texts")
-    metadata = {key: str(value) for key, value in metadata.items()}
+    metadata = {_RENAMED.get(key, key): str(value) for key, value in metadata.items()}
     for key in ("parameters", "training"):
         if key in metadata:
             read_json(metadata[key], f"{where}: {key}")

@@ -16,18 +16,18 @@ from vpintegrator.plotting.captions import caption, latex_environments, markdown
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.figures import ENSEMBLE_FIGURES, FIGURES, MODEL_FIGURES
-from vpintegrator.plotting.figures.survey_curves import SURVEY, SurveyScene
+from vpintegrator.plotting.figures.parameter_sweep_curves import PARAMETER_SWEEP, SweepScene
 from vpintegrator.plotting.model_scene import model_scene, read_training
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
 from vpintegrator.rollout import (
     EnsembleStatistics,
+    ParameterSweep,
     Report,
-    Survey,
     open_ensemble,
+    open_parameter_sweep,
     open_rollout,
-    open_survey,
 )
 from vpintegrator.storage.files import check_output, filling
 from vpintegrator.storage.reading import check_kind, kind_of
@@ -42,15 +42,15 @@ _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": late
 _CAPTIONS = ("captions.md", "captions.tex")
 _OPENED: dict[str, Callable[..., Any]] = {
     "rollout": open_rollout,
-    "survey": open_survey,
+    "survey": open_parameter_sweep,
     "ensemble": open_ensemble,
     "model": Path,
 }
 
-Source = Report | Survey | EnsembleStatistics | str | os.PathLike[str]
+Source = Report | ParameterSweep | EnsembleStatistics | str | os.PathLike[str]
 
 
-_DRAWN = "a report, a survey, statistics of an ensemble, or the path of one of their files"
+_DRAWN = "a report, a parameter sweep, statistics of an ensemble, or the path of one of their files"
 
 
 def draw(
@@ -74,7 +74,7 @@ def draw(
     Parameters
     ----------
     report
-        A report, a survey or an ensemble, or the path of a file of one: no method runs
+        A report, a parameter sweep or an ensemble, or the path of a file of one: no method runs
         again. The path of a model file ``.safetensors`` for the curve of its training and the
         weights of its attention.
     folder
@@ -178,19 +178,21 @@ def _opened(
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, MODEL_FIGURES, {}
-    if isinstance(source, Survey):
+    if isinstance(source, ParameterSweep):
         tables = {"table.csv": csv_rows(source.table(), columns)}
-        return SurveyScene(source, style), {"survey": SURVEY}, tables
+        return SweepScene(source, style), {"sweep": PARAMETER_SWEEP}, tables
     report = of_kind("report", source, Report, _DRAWN)
     tables = {name: render(report, columns) for name, render in _TABLES.items()}
     return Scene(report, style, orbits), FIGURES, tables
 
 
-def open_drawn(path: str | os.PathLike[str]) -> Report | Survey | EnsembleStatistics | Path:
+def open_drawn(path: str | os.PathLike[str]) -> Report | ParameterSweep | EnsembleStatistics | Path:
     """Open a file that :func:`draw` takes; of a model, return its path."""
     path = as_path("report", path)
     check_kind(path, *_OPENED)
-    opened: Report | Survey | EnsembleStatistics | Path = _OPENED[kind_of(path) or "rollout"](path)
+    opened: Report | ParameterSweep | EnsembleStatistics | Path = _OPENED[
+        kind_of(path) or "rollout"
+    ](path)
     return opened
 
 

@@ -4,6 +4,7 @@ The module itself can be called: ``vpintegrator.rollout(model, initial, steps)``
 :func:`rollout` of this module.
 """
 
+from vpintegrator.renamed import former_attributes
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
 from vpintegrator.rollout.compare import compare
@@ -31,12 +32,16 @@ from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import device_for, rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.other_bodies import with_parameters
+from vpintegrator.rollout.parameter_sweep import (
+    ParameterSweep,
+    open_parameter_sweep,
+    parameter_sweep,
+)
 from vpintegrator.rollout.periodic_points import periodic_point
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary
 from vpintegrator.rollout.run import Run
 from vpintegrator.rollout.start import recorded_dataset
-from vpintegrator.rollout.survey import Survey, open_survey, survey
 from vpintegrator.runtime.callable_module import make_callable
 
 __all__ = [
@@ -50,12 +55,12 @@ __all__ = [
     "Measures",
     "NumericalFlow",
     "OneStepMethod",
+    "ParameterSweep",
     "Reference",
     "Report",
     "Run",
     "Start",
     "Summary",
-    "Survey",
     "Volume",
     "applicable_methods",
     "as_flow",
@@ -68,8 +73,9 @@ __all__ = [
     "invariant_errors",
     "invariant_manifolds",
     "open_ensemble",
+    "open_parameter_sweep",
     "open_rollout",
-    "open_survey",
+    "parameter_sweep",
     "periodic_point",
     "recorded_dataset",
     "rollout",
@@ -77,10 +83,18 @@ __all__ = [
     "root_mean_square_error",
     "solve_reference",
     "step_log_determinant",
-    "survey",
     "trajectory_error",
     "window_log_determinant",
     "with_parameters",
 ]
 
 make_callable(__name__)
+
+__getattr__ = former_attributes(
+    __name__,
+    {
+        "Survey": "ParameterSweep",
+        "open_survey": "open_parameter_sweep",
+        "survey": "parameter_sweep",
+    },
+)

@@ -1,4 +1,4 @@
-"""Variables of results: the one description by which rollouts, surveys and ensembles are stored.
+"""Variables of results: one description of stored rollouts, parameter sweeps and ensembles.
 
 A variable is an array with named axes, or a number, in a group of an HDF5 file that xarray, netCDF
 tools and h5py open.

@@ -29,7 +29,7 @@ KINDS = {
     "dataset": FileKind("a dataset", "train a model on it with: vp-train {0}"),
     "model": FileKind("a model", "compare it with: vp-rollout {0}"),
     "rollout": FileKind("a rollout", "draw it with: vp-plot {0}"),
-    "survey": FileKind("a survey", "draw it with: vp-plot {0}"),
+    "survey": FileKind("a parameter sweep", "draw it with: vp-plot {0}"),
     "ensemble": FileKind("an ensemble", "draw it with: vp-plot {0}"),
     "checkpoint": FileKind("a checkpoint of an interrupted training", _GO_ON),
     "rollout-checkpoint": FileKind("a checkpoint of an interrupted rollout", _GO_ON),

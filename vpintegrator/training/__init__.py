@@ -1,6 +1,7 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
+from vpintegrator.renamed import former_attributes
 from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
@@ -11,9 +12,9 @@ from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search.couplings import find_functions
 from vpintegrator.training.search.degrees import find_generating_function
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.in_context import find_in_context
 from vpintegrator.training.search.models import find_model
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.stages import find_splitting
 from vpintegrator.training.train import train
 
@@ -24,11 +25,11 @@ __all__ = [
     "Budget",
     "Execution",
     "Files",
-    "Found",
     "History",
     "Method",
     "Objective",
     "OrbitFit",
+    "SearchResult",
     "find_functions",
     "find_generating_function",
     "find_in_context",
@@ -39,3 +40,5 @@ __all__ = [
     "train",
     "train_where_wrong",
 ]
+
+__getattr__ = former_attributes(__name__, {"Found": "SearchResult"})

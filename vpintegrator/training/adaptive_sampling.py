@@ -182,7 +182,7 @@ def train_where_wrong(
             seconds=budget.seconds,
             epochs=budget.epochs,
             normalise=False,
-            kernel="none",
+            initial_scheme="none",
             seed=seed,
             progress=progress,
         )

@@ -17,7 +17,7 @@ GAIN = 1.5  # by which orbits must be nearer to those of the data
 _ORBITS, _STEPS = 50, 100
 
 
-def awakened(
+def with_trained_attention(
     model: Integrator, dataset: Dataset, train: Callable[[Integrator], object]
 ) -> Integrator | None:
     """Return the model with trained attention, if it brings orbits nearer to the data.
@@ -38,21 +38,21 @@ def awakened(
     -------
     Integrator or None
         Another model, all of whose weights are trained, with the reason among its choices; None if
-        it is no better, or the model's attention does not rest.
+        it is no better, or the model's attention is not frozen.
     """
     if without_attention(model, fixed=True) is None:
         return None
-    awake = copy.deepcopy(model)
-    unfreeze_attention(awake)
-    train(awake)
-    before, after = orbit_error(model, dataset), orbit_error(awake, dataset)
+    trained = copy.deepcopy(model)
+    unfreeze_attention(trained)
+    train(trained)
+    before, after = orbit_error(model, dataset), orbit_error(trained, dataset)
     if not after < before / GAIN:
         return None
-    awake.choices.append(
+    trained.choices.append(
         f"attention is trained, too: orbits of the validation data are {after:.1e} off with it and "
         f"{before:.1e} without, whatever the error one window ahead"
     )
-    return awake
+    return trained
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.storage.tensors import write_tensors
 from vpintegrator.training.history import CURVES, Budget, History
-from vpintegrator.training.loop import Moment
+from vpintegrator.training.loop import TrainingState
 from vpintegrator.training.state import Tensors
 
 FORMAT = "vpintegrator-checkpoint"
@@ -69,7 +69,7 @@ class Checkpoint:
     identity: dict[str, Any]
     budget: Budget
     history: History
-    moment: Moment
+    training_state: TrainingState
     best: Tensors
     stage: Stage = field(default_factory=Stage)
     kept: Tensors = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Checkpoint:
 
     def rescaled(self, factor: float) -> Checkpoint:
         """Return the checkpoint with all errors multiplied by a factor."""
-        history, state = self.history, self.moment.optimizer
+        history, state = self.history, self.training_state.optimizer
         names = ("best_validation_error", "improved_error")
         changed: dict[str, Any] = {name: factor * getattr(history, name) for name in names}
         for name in ("training_error", "validation_error"):
@@ -86,7 +86,7 @@ class Checkpoint:
         return replace(
             self,
             history=replace(history, **changed),
-            moment=replace(self.moment, optimizer=replace(state, numbers=numbers)),
+            training_state=replace(self.training_state, optimizer=replace(state, numbers=numbers)),
             stage=replace(self.stage, error=factor * self.stage.error),
         )
 
@@ -139,15 +139,15 @@ class Checkpoint:
             If it cannot be written.
         """
         groups: dict[str, Tensors] = {
-            "model": self.moment.model,
+            "model": self.training_state.model,
             "best": self.best,
             "kept": self.kept,
-            "optimizer": self.moment.optimizer.tensors,
+            "optimizer": self.training_state.optimizer.tensors,
             "history": {
                 name: torch.tensor(getattr(self.history, name), dtype=torch.float64)
                 for name in CURVES
             },
-            "generator": {"state": self.moment.generator},
+            "generator": {"state": self.training_state.generator},
         }
         tensors = {
             f"{group}/{name}": tensor.clone()  # the format takes no tensor twice
@@ -162,6 +162,6 @@ class Checkpoint:
             "budget": json.dumps(asdict(self.budget)),
             "history": json.dumps(scalars),
             "stage": json.dumps(asdict(self.stage)),
-            "numbers": json.dumps(self.moment.optimizer.numbers),
+            "numbers": json.dumps(self.training_state.optimizer.numbers),
         }
         write_tensors(path, tensors, header, overwrite=True)

@@ -25,7 +25,7 @@ _ROLLBACKS = 5
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingState:
     """A training between two epochs.
 
     Attributes
@@ -46,8 +46,8 @@ class Moment:
 class Training:
     """A model that is being trained, with all that changes on the way.
 
-    An epoch may be cut short at any point: history, best weights and :attr:`moment` are those of
-    the end of the last whole one.
+    An epoch may be cut short at any point: history, best weights and :attr:`training_state` are
+    those at the end of the last whole epoch.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Training:
         self.held_out, self.history = held_out, history
         model.eval()
         self.best = self._weights()
-        self.moment = self._now(self.best)
+        self.training_state = self._now(self.best)
 
     def run(
         self,
@@ -182,7 +182,7 @@ class Training:
             weights = self._roll_back()
         history.windows = self.optimizer.windows
         history.share = budget.share(history.epochs, used)
-        self.moment = self._now(weights)
+        self.training_state = self._now(weights)
 
     def _roll_back(self) -> Tensors:
         """Return to the best weights after the error exploded, or give up after a few times."""
@@ -194,22 +194,22 @@ class Training:
             self.optimizer.roll_back()
         return self.best
 
-    def restore(self, moment: Moment, history: History, best: Tensors) -> None:
+    def restore(self, training_state: TrainingState, history: History, best: Tensors) -> None:
         """Go on from an earlier moment."""
         self.history = history
-        self.model.load_state_dict(moment.model)
-        self.optimizer.restore(moment.optimizer)
-        moment.optimizer.all_taken()
-        self.generator.set_state(moment.generator)
-        self.best, self.moment = self._here(best), moment
+        self.model.load_state_dict(training_state.model)
+        self.optimizer.restore(training_state.optimizer)
+        training_state.optimizer.all_taken()
+        self.generator.set_state(training_state.generator)
+        self.best, self.training_state = self._here(best), training_state
 
     def begin_from(self, best: Tensors, error: float) -> None:
         """Take weights, of a validation error, as the best so far."""
         self.best, self.history.best_validation_error = self._here(best), error
 
-    def _now(self, weights: Tensors) -> Moment:
+    def _now(self, weights: Tensors) -> TrainingState:
         state = State.of(self.optimizer.state())
-        return Moment(weights, state, self.generator.get_state())
+        return TrainingState(weights, state, self.generator.get_state())
 
     def _here(self, tensors: Tensors) -> Tensors:
         return {name: tensor.to(self.model.scale.device) for name, tensor in tensors.items()}

@@ -15,7 +15,7 @@ from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
 from vpintegrator.training.choice import by_size
 from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.splitting_start import check_kernel
+from vpintegrator.training.splitting_start import check_initial_scheme
 
 LARGEST_SEED = 2**63 - 1
 
@@ -44,7 +44,7 @@ class Method:
 
     Attributes
     ----------
-    optimizer, batch, learning_rate, restarts, seed, kernel
+    optimizer, batch, learning_rate, restarts, seed, initial_scheme
         Arguments of :func:`vpintegrator.train`.
 
     References
@@ -57,12 +57,12 @@ class Method:
     learning_rate: float | None = None
     restarts: int = 1
     seed: int = 0
-    kernel: str = "auto"
+    initial_scheme: str = "auto"
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise InputError(f"optimizer = '{self.optimizer}' is none of {', '.join(OPTIMIZERS)}")
-        check_kernel(self.kernel)
+        check_initial_scheme(self.initial_scheme)
         seed = partial(whole, least=0, most=LARGEST_SEED)
         check(self, batch=whole, learning_rate=positive, restarts=whole, seed=seed)
 

@@ -1,7 +1,7 @@
 """Fits of maps to whole segments of noisy orbits with unknown first states.
 
 Trained on pairs of noisy states, a map takes the noise of the first for a part of the motion. A
-stretch of an orbit that starts from a state of its own, found together with the weights, shares
+segment of an orbit that starts from a state of its own, found together with the weights, shares
 one start among all the observations of it: the maximum likelihood estimate for independent noise
 (Bock, Recent advances in parameter identification techniques for ODE, 1983). The first states are
 eliminated from each step of Levenberg-Marquardt (Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973).
@@ -35,7 +35,7 @@ from vpintegrator.training.training_data import IN_MEMORY, TrainingData
 _EPOCHS = 50
 _DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
 _SETTLED = 1e-5  # relative fall of the cost from which on nothing more is learned
-_NEARLY_SETTLED = 1e-2  # and from which on stretches may be longer
+_NEARLY_SETTLED = 1e-2  # and from which on segments may be longer
 _MOST = 100_000  # states of a group
 _LARGEST = 1 << 24  # numbers of derivatives that are computed at a time
 
@@ -52,7 +52,7 @@ class OrbitFit:
         size s the distance cannot fall below about s.
     best
         Iteration with the smallest validation distance, whose weights were kept.
-    stretches
+    segments
         Numbers of fitted segments, in training and validation.
     length
         Steps of each segment; fewer than the full length if time was up.
@@ -63,7 +63,7 @@ class OrbitFit:
     training: list[float]
     validation: list[float]
     best: int
-    stretches: tuple[int, int]
+    segments: tuple[int, int]
     length: int
     validation_error: float = math.nan
     test_error: float = math.nan
@@ -79,7 +79,7 @@ def fit_orbits(
     states: int = _MOST,
     progress: Callable[[int, float], None] | None = None,
 ) -> OrbitFit:
-    """Fit a trained one-step model, in place, to stretches of orbits with unknown first states.
+    """Fit a trained one-step model, in place, to segments of orbits with unknown first states.
 
     For noisy data. The model is trained on pairs of states before, see :func:`vpintegrator.train`;
     its metadata tell of the fit, and of the errors after it.
@@ -88,11 +88,11 @@ def fit_orbits(
     ----------
     model
         A one-step model in double precision; small, as each iteration takes its derivatives by all
-        parameters along all stretches, in PyTorch.
+        parameters along all segments, in PyTorch.
     dataset
         Dataset on which the model was trained.
     length
-        Steps of a stretch. Long ones say more; a quarter and a half of them are fitted before.
+        Steps of a segment. Long ones say more; a quarter and a half of them are fitted before.
     epochs, seconds
         Limits: iterations for each length, and seconds.
     states
@@ -124,14 +124,14 @@ def fit_orbits(
     end = math.inf if seconds is None else time.perf_counter() + seconds
     parameters = ParameterVector(model)
     fit = None
-    # a map that is fitted to short stretches follows longer ones
+    # a map that is fitted to short segments follows longer ones
     parts = sorted({max(length // 4, 1), max(length // 2, 1), length}, reverse=True)
-    stretches = [_Stretches(model, data, "train", part, most=states) for part in parts]
+    segments = [_Segments(model, data, "train", part, most=states) for part in parts]
     late = False
-    for part, own in list(zip(parts, stretches, strict=True))[::-1]:
+    for part, own in list(zip(parts, segments, strict=True))[::-1]:
         if late:
             break
-        held_out = _Stretches(model, data, "validation", part, own.unit, states)
+        held_out = _Segments(model, data, "validation", part, own.unit, states)
         theta = kept = parameters.read().double()
         settled = _SETTLED if part == length else _NEARLY_SETTLED
         cost, best, chosen, damping = own.cost(theta), math.inf, 0, _DAMPING
@@ -158,7 +158,7 @@ def fit_orbits(
         parameters.write(kept.to(model.scale))
         fit = OrbitFit(training, validation, chosen, (own.count, held_out.count), part)
     assert fit is not None
-    model.metadata["orbits"] = f"fitted to {fit.stretches[0]} stretches of {fit.length} steps"
+    model.metadata["orbits"] = f"fitted to {fit.segments[0]} segments of {fit.length} steps"
     return _judged(model, data, fit)
 
 
@@ -174,9 +174,9 @@ def orbit_distance(
     InputError
         If no orbit has so many steps observed one after another.
     """
-    stretches = _Stretches(model, data, group, length)
-    distance = stretches.distance(stretches.settled(stretches.parameters.read().double()))
-    return distance, 1 / math.sqrt(2 * stretches.count * length * stretches.moving)
+    segments = _Segments(model, data, group, length)
+    distance = segments.distance(segments.settled(segments.parameters.read().double()))
+    return distance, 1 / math.sqrt(2 * segments.count * length * segments.moving)
 
 
 def _judged(model: Integrator, data: TrainingData, fit: OrbitFit) -> OrbitFit:
@@ -191,8 +191,8 @@ def _judged(model: Integrator, data: TrainingData, fit: OrbitFit) -> OrbitFit:
     return replace(fit, validation_error=error, test_error=test_error)
 
 
-class _Stretches:
-    """Stretches of observed orbits, and the states that they are taken to start from."""
+class _Segments:
+    """Segments of observed orbits, and the states that they are taken to start from."""
 
     def __init__(
         self,
@@ -205,9 +205,9 @@ class _Stretches:
     ) -> None:
         self.parameters = ParameterVector(model)
         self.model, self.moving = model, model.state_dim
-        seen = _stretches(data.dataset, group, length, self.moving, most)
+        seen = _segments(data.dataset, group, length, self.moving, most)
         self.count = len(seen)
-        # (stretch, time, dim)
+        # (segment, time, dim)
         self.seen = torch.from_numpy(seen).to(model.scale.device)
         self.first = self.seen[:, 0, : self.moving].clone()
         spread = self.seen[..., : self.moving].flatten(0, 1).std(0)
@@ -226,7 +226,7 @@ class _Stretches:
         return float(self.residuals(theta, self.first, self.seen).square().sum())
 
     def _parts(self) -> Iterator[slice]:
-        """Stretches whose derivatives are computed at once."""
+        """Segments whose derivatives are computed at once."""
         for begin in range(0, self.count, self.chunk):
             check_time()
             yield slice(begin, begin + self.chunk)
@@ -288,7 +288,7 @@ class _Stretches:
     def residuals(
         self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
     ) -> torch.Tensor:
-        """All states of stretches, the first among them, less those seen (stretch, number)."""
+        """All states of segments, the first among them, less those seen (segment, number)."""
         weights, z, found = self.parameters.named(theta), first, [first]
         for extended in seen[:, :-1].unbind(1):
             check_time()
@@ -332,8 +332,8 @@ class _Stretches:
         return both[..., :count], both[..., count:]
 
 
-def _stretches(dataset: Dataset, group: str, length: int, moving: int, most: int) -> np.ndarray:
-    """Stretches (stretch, length + 1, dim) of a group that do not overlap, as many as are usual.
+def _segments(dataset: Dataset, group: str, length: int, moving: int, most: int) -> np.ndarray:
+    """Segments (segment, length + 1, dim) of a group that do not overlap, as many as are usual.
 
     Pairs of states that follow one another, each a trajectory of its own with its own step, are put
     together again.
@@ -350,7 +350,7 @@ def _stretches(dataset: Dataset, group: str, length: int, moving: int, most: int
     if not found:
         raise InputError(
             f"{dataset.path}, {group}: no orbit has {length} steps observed one after another; "
-            "fit shorter stretches"
+            "fit shorter segments"
         )
     every = -(-len(found) * (length + 1) // most)
     return np.stack(found[::every])

@@ -30,7 +30,7 @@ from vpintegrator.training.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
 
-KERNELS = ("auto", "none", *FACTORS)
+INITIAL_SCHEMES = ("auto", "none", *FACTORS)
 _NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
 _LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
 _FITTED = 1e-5  # relative misfit from which on clusters of more bodies are left alone
@@ -39,15 +39,17 @@ _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but roundi
 _MOST_STEPS = 64  # steps of a method within a step of the data
 
 
-def check_kernel(kernel: str) -> str:
+def check_initial_scheme(scheme: str) -> str:
     """Return the name of a method to begin as, "auto" or "none", or InputError."""
-    if kernel not in KERNELS:
-        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, not {kernel!r}")
-    return kernel
+    if scheme not in INITIAL_SCHEMES:
+        raise InputError(
+            f"initial_scheme must be one of {', '.join(INITIAL_SCHEMES)}, not {scheme!r}"
+        )
+    return scheme
 
 
 @dataclass(frozen=True)
-class Beginning:
+class InitialState:
     """Initialisation of a model, and the errors of its fit.
 
     Attributes
@@ -66,16 +68,16 @@ class Beginning:
     error: float = math.inf
 
 
-def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "auto") -> Beginning:
+def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "auto") -> InitialState:
     """Give a model the weights of a splitting method, if it has no better ones.
 
     Parameters
     ----------
     model
-        Normalised. Attention is at rest where there is any.
+        Normalised. Attention layers are frozen.
     data
         Training data of the model.
-    kernel
+    scheme
         The method, one of ``compositions.FACTORS``, in the number of steps of least
         error that fits into the stack; "auto" is Strang splitting, from whose short and equal steps
         training gets furthest; "none" leaves the model as it is.
@@ -85,31 +87,36 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     InputError
         If there is no such method, or a named one needs more layers.
     """
-    check_kernel(kernel)
-    if kernel == "auto" and "kernel" in model.metadata:
-        return Beginning()  # the model is initialised already
+    check_initial_scheme(scheme)
+    if scheme == "auto" and "initial_scheme" in model.metadata:
+        return InitialState()  # the model is initialised already
     model = simplified(model, fixed=True)
-    shears = [] if kernel == "none" else shears_of(model)
+    shears = [] if scheme == "none" else shears_of(model)
     parts = parts_of(shears)
     if not shears:
-        if kernel not in ("auto", "none"):
-            raise InputError(f"kernel = {kernel} is for polynomials; {model.name} has none here")
-        return Beginning()
+        if scheme not in ("auto", "none"):
+            raise InputError(
+                f"initial_scheme = {scheme} is for polynomials; {model.name} has none here"
+            )
+        return InitialState()
     generator = torch.Generator().manual_seed(0)
     count = max(_STATES, _NUMBERS // model.dim)
     inputs, targets = data.pairs(model).sample(count, generator)
     if not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
-        return Beginning()
+        return InitialState()
     reversible = isinstance(model.core, Reversible)
-    methods = list(compositions(parts, reversible, kernel))
+    methods = list(compositions(parts, reversible, scheme))
     if not methods:
-        if kernel != "auto" and reversible and len(FACTORS[kernel]) % 2:
-            raise InputError(f"kernel = {kernel} is not symmetric, as a reversible model is")
-        if kernel != "auto":
+        if scheme != "auto" and reversible and len(FACTORS[scheme]) % 2:
             raise InputError(
-                f"kernel = {kernel} needs more layers than depth = {_depth(model)}; give more"
+                f"initial_scheme = {scheme} is not symmetric, as a reversible model is"
             )
-        return Beginning()
+        if scheme != "auto":
+            raise InputError(
+                f"initial_scheme = {scheme} needs more layers than depth = {_depth(model)}; give "
+                "more"
+            )
+        return InitialState()
     # a method that errs more than standing still is none
     scale = data.error_scale
     moved = (targets - inputs[:, -1:])[..., list(scale.components)].square().sum().item()
@@ -131,15 +138,15 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
                 weights = {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(weights)
     if not chosen:
-        return Beginning()
-    model.metadata["kernel"] = chosen
+        return InitialState()
+    model.metadata["initial_scheme"] = chosen
     model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
     what = "differences of the states" if _by_differences(data) else "the system's vector field"
     model.choices.append(
         f"{_BEGINS} {chosen}, an error of {best:.0e}; "
         f"its shears are fitted to {misfit:.0e} of {what}"
     )
-    return Beginning(chosen, misfit, best)
+    return InitialState(chosen, misfit, best)
 
 
 _BEGINS = "training begins as"
@@ -175,7 +182,7 @@ def parts_of(shears: list[LinearShear]) -> list[int]:
 
 
 def compositions(
-    parts: list[int], reversible: bool, kernel: str = "auto"
+    parts: list[int], reversible: bool, scheme: str = "auto"
 ) -> Iterator[tuple[str, list[float]]]:
     """Yield methods that fit into a stack of shears, each with what each shear moves of a step.
 
@@ -185,13 +192,13 @@ def compositions(
         Number of the part of the field of each shear, in the order of application.
     reversible
         Whether the stack is psi in psi R psi^-1 R, and so half of the method: the later half.
-    kernel
+    scheme
         The name of the method that is wanted, or "auto".
     """
     last = max(parts)
     turning = [n == 0 or part in (0, last) for n, part in enumerate(parts)]
     if any(abs(a - b) != 1 for a, b in pairwise(parts)):  # not to and fro
-        if kernel in ("auto", "coordinate-splitting"):
+        if scheme in ("auto", "coordinate-splitting"):
             whole = parts.count(last) * (2 if reversible else 1)
             yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
         return
@@ -201,7 +208,7 @@ def compositions(
     for turns in turning[1:]:
         sweeps.append((sweep, sweep + 1) if turns else (sweep,))
         sweep += turns
-    name = "strang-splitting" if kernel == "auto" else kernel
+    name = "strang-splitting" if scheme == "auto" else scheme
     method = FACTORS[name]
     if reversible and len(method) % 2:
         return

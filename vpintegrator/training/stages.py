@@ -111,7 +111,7 @@ class Stages:
             identity=identity,
             budget=self.budget,
             history=training.history,
-            moment=training.moment,
+            training_state=training.training_state,
             best=training.best,
             stage=self.stage,
             kept=self.kept,
@@ -150,7 +150,7 @@ class Stages:
                 self._candidate(self.stage.done) if self.in_trial else self.model
             )
             if self.saved is not None:
-                training.restore(self.saved.moment, self.saved.history, self.saved.best)
+                training.restore(self.saved.training_state, self.saved.history, self.saved.best)
                 self.saved = None
             elif best_start:
                 training.begin_from(self.kept, self.stage.error)

@@ -20,7 +20,7 @@ from vpintegrator.storage.files import check_version
 from vpintegrator.training.checkpoint import FORMAT, FORMAT_VERSION, Checkpoint, Stage
 from vpintegrator.training.generator import check_generator_state
 from vpintegrator.training.history import CURVES, ENDINGS, Budget, History
-from vpintegrator.training.loop import Moment
+from vpintegrator.training.loop import TrainingState
 from vpintegrator.training.state import State, Tensors, check_tensor
 
 _LARGEST = 2**62
@@ -133,7 +133,7 @@ def _understood(
         identity=identity,
         budget=_checked(wrong, Budget, **budget),
         history=_history(wrong, _table(path, header, "history"), groups["history"]),
-        moment=Moment(groups["model"], optimizer, generator),
+        training_state=TrainingState(groups["model"], optimizer, generator),
         best=groups["best"],
         stage=stage,
         kept=groups["kept"],

@@ -68,10 +68,10 @@ def train(
     restarts
         Number of trials. With more than one, half of the budget goes to trials from different
         random weights, and the best trial gets the other half.
-    kernel
+    initial_scheme
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
-        :func:`vpintegrator.training.splitting_start.begin_as_splitting`.
+        :func:`vpintegrator.training.splitting_start.start_as_splitting`.
     batch
         Windows in a step; each optimizer has a default.
     learning_rate

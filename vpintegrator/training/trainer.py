@@ -38,7 +38,7 @@ from vpintegrator.training.optimizers import BY_NAME, Method
 from vpintegrator.training.output import Files, save_somewhere, sentence
 from vpintegrator.training.progress import Show, shown
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.splitting_start import begin_as_splitting
+from vpintegrator.training.splitting_start import start_as_splitting
 from vpintegrator.training.stages import Stages
 from vpintegrator.training.stored_checkpoint import load_checkpoint, stored_identity
 from vpintegrator.training.training_data import TrainingData
@@ -79,7 +79,7 @@ class Trainer:
         if self.normalise:
             self.data.normalise(model)
             if "training" not in model.metadata:  # untrained
-                begin_as_splitting(model, self.data, self.method.kernel)
+                start_as_splitting(model, self.data, self.method.initial_scheme)
         self._choose_device()
         model.to(self.execution.device)
         # random starts are of the whole model
@@ -99,7 +99,7 @@ class Trainer:
                 true = self.objective.new_states(trained, self.held_out[1])
                 size = true.square().sum(-1).mean().sqrt().item()
                 self.saved = self.saved.rescaled(size / (self.data.error_scale.spread or 1.0))
-            trained.load_state_dict(self.saved.moment.model)
+            trained.load_state_dict(self.saved.training_state.model)
             self.budget = self.saved.continued(self.budget, checkpoint)
         self.budget = self.budget.or_default()
         method = self.method

@@ -1,8 +1,8 @@
-"""The functions, degree and depth of a model, found by training: polynomials that grow.
+"""Functions, degree and depth of couplings: a search by prolongation.
 
-A small stack of polynomial couplings is trained until it gets no better, then grown by a degree,
-from exactly the map that it was, or in depth, from that map or from nearly it with its layers
-sampled anew, whichever promises more, and so on while that pays. So each stage begins where least
+A small stack of polynomial couplings is trained until it gets no better. Then it is prolonged in
+degree, which keeps the map, or in depth, which keeps the map or samples its layers anew. The search
+takes what promises more, and goes on while that pays. So each stage begins where least
 squares converge in a few iterations; the same large model trained
 from the identity ends orders of magnitude above, in a flat valley (see docs/accuracy.md). Neurons
 run beside it where polynomials stay poor.
@@ -21,11 +21,11 @@ from vpintegrator.arguments import grouped, of_kind
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.growth import rest_attention
+from vpintegrator.models.growth import freeze_attention
 from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.runtime.interrupts import held_back
-from vpintegrator.training.attention import awakened
+from vpintegrator.training.attention import with_trained_attention
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
@@ -33,9 +33,10 @@ from vpintegrator.training.judgement import doubt
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers import Method
 from vpintegrator.training.progress import Show
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.making import Arguments, Make
+from vpintegrator.training.search.multiple_shooting import shooting_start
 from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import (
     count,
@@ -44,15 +45,14 @@ from vpintegrator.training.search.sizes import (
     smallest,
     splitting_of,
 )
-from vpintegrator.training.search.stretches import by_stretches
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
 ITERATIONS = 4_000  # iterations of a search and the training after it, of which parts take shares
 SHARE = 0.6  # fraction of the iterations for the search; the rest trains the model found
 _SLICE = 0.08  # fraction of the iterations, for one size
-# of the iterations, for attention: an awakened model needs some 50 before its orbits are the better
-# for it (unknown moments of inertia)
+# of the iterations, for attention: unfrozen attention takes some 50 to bring orbits nearer to the
+# data (unknown moments of inertia)
 _ATTENTION = 0.2
 _TRIAL = 40  # iterations after which sizes are compared
 _NEURONS = 0.1  # fraction of the iterations, for neurons
@@ -61,14 +61,14 @@ _HANDICAP = 4.0  # relative error up to which neurons are trained further
 _MORE = 0.5  # fraction of the remaining iterations, for further training of neurons
 # iterations without progress after which a size has given what it can, and then a little more
 _PATIENCES = (20, 100)
-_STRETCH = 0.03  # fraction of the iterations, for one segment of a step
+_SEGMENT = 0.03  # fraction of the iterations, for one segment of a step
 _NEAR = 1e-3  # error at which the training of a segment ends
 _FAR = 1e-3  # initial error beyond which segments of a step are tried
 _BETTER = 0.9  # times the smallest error so far: what a model must reach to be kept instead
 _GAIN = 1.5  # gain of a larger model for which a still larger one is tried
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which a comparison of sizes costs more than it is worth
-_AT_REST = "attention is at rest: the states of a window are mapped one by one"
+_FROZEN = "attention is frozen at the identity: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 
@@ -85,7 +85,7 @@ def find_functions(
     execution: Execution,
     tell: Callable[[str], None] = lambda line: None,
     progress: Show | bool | None = None,
-) -> Found:
+) -> SearchResult:
     """Return the model that does best on the validation windows, trained as far as the search goes.
 
     Parameters
@@ -102,7 +102,7 @@ def find_functions(
         ``degree`` or ``depth`` where they are given; the search leaves them as they are.
     tell
         Called with a line about each model that was tried.
-    method, optimizer, batch, learning_rate, restarts, seed, kernel
+    method, optimizer, batch, learning_rate, restarts, seed, initial_scheme
         Arguments of :func:`vpintegrator.train`, for every training.
     objective, loss, horizon, noise
         Arguments of :func:`vpintegrator.train`, for every training.
@@ -113,7 +113,7 @@ def find_functions(
 
     Returns
     -------
-    Found
+    SearchResult
         The best model; also after an interrupt (Ctrl-C), at whatever stage of the search.
 
     Raises
@@ -142,7 +142,7 @@ def find_functions(
     return find_couplings(make, TrainingData(dataset), options)
 
 
-def find_couplings(make: Make, data: TrainingData, options: SearchOptions) -> Found:
+def find_couplings(make: Make, data: TrainingData, options: SearchOptions) -> SearchResult:
     """Return the couplings that do best on the validation windows."""
     return _CouplingSearch(make, data, options).run()
 
@@ -152,16 +152,18 @@ class _CouplingSearch(SizeSearch):
         super().__init__(make, data.without_test(), options)  # read once for all trainings
         self.budget, self.sizes = options.budget, options.sizes
         self.iterations = options.budget.epochs or ITERATIONS
-        self.kernel = options.method.kernel
+        self.initial_scheme = options.method.initial_scheme
         # a named one is for the model that begins as it, and not for those beside it
-        self.method = replace(options.method, kernel="none" if self.kernel == "none" else "auto")
+        self.method = replace(
+            options.method, initial_scheme="none" if self.initial_scheme == "none" else "auto"
+        )
         self.epochs = 0
-        self.best: Found | None = None
+        self.best: SearchResult | None = None
         self.slow: list[Integrator] = []  # models that cannot be compiled
         self.frozen: Integrator | None = None  # whose attention has been tried
         self.ended, self.way, self.patience = "", "", _PATIENCES[0]
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Train one model after the other until nothing is gained, or the budget is used up."""
         try:
             with suppress(TimeIsUp), until(self.options.end()):
@@ -184,19 +186,19 @@ class _CouplingSearch(SizeSearch):
                 break  # functions of a whole state would be learned for one number of bodies only
             self._begin(functions)
         if self.best is None or self.best.error > _FAR:
-            self._by_stretches()
+            self._shooting_start()
         if self.best is not None:
             for self.patience in _PATIENCES:
                 while not self._over() and self._grow():
                     pass
-                if self._awake():
+                if self._train_attention():
                     return
         if (self.best is None or self.best.error > _GOOD) and "degree" not in self.sizes:
             self._try_neurons()
         if self.data.dataset.is_observed:
-            self._awake(any_error=True)
+            self._train_attention(any_error=True)
 
-    def _result(self) -> Found:
+    def _result(self) -> SearchResult:
         """Return the best model, which says how it was trained."""
         assert self.best is not None
         found = self.best
@@ -211,7 +213,7 @@ class _CouplingSearch(SizeSearch):
         if without_attention(found.model, fixed=True) is None:
             found.model.requires_grad_(True)
         else:
-            found.model.choices.append(_AT_REST)
+            found.model.choices.append(_FROZEN)
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, self.options.used
         return found
@@ -234,12 +236,12 @@ class _CouplingSearch(SizeSearch):
     def _splitting(self, functions: str) -> Integrator | None:
         """Return a model that begins as the method that is asked for, or another that fits."""
         try:
-            return splitting_of(self.make, self.sizes, functions, self.data, self.kernel)
+            return splitting_of(self.make, self.sizes, functions, self.data, self.initial_scheme)
         except InputError as error:  # a named method that the sizes do not fit
-            if "depth" in self.sizes or self.kernel == "auto":
+            if "depth" in self.sizes or self.initial_scheme == "auto":
                 raise
             self.options.tell(f"{error}; the search begins with the default instead")
-            self.kernel = "auto"
+            self.initial_scheme = "auto"
             return self._splitting(functions)
 
     @property
@@ -255,7 +257,7 @@ class _CouplingSearch(SizeSearch):
         neurons = self._neurons({"depth": self.sizes.get("depth", _DEPTH)})
         if neurons is None:
             return
-        rest_attention(neurons)
+        freeze_attention(neurons)
         error = self._train(neurons, _NEURONS)
         left = 1 - self.epochs / self.iterations
         if best < error < _HANDICAP * best and left > 0 and not self._finished:
@@ -371,23 +373,23 @@ class _CouplingSearch(SizeSearch):
         if best is not None and not (self._finished or best.model is model):
             error /= _BETTER
         if best is None or error < best.error:
-            self.best = Found(model, history.best_validation_error, history)
+            self.best = SearchResult(model, history.best_validation_error, history)
 
-    def _by_stretches(self) -> None:
-        """Begin with layers that have learned stretches of a step one by one."""
+    def _shooting_start(self) -> None:
+        """Begin with layers that have learned segments of a step one by one."""
 
         def learn(part: Integrator, data: TrainingData) -> History:
             return self._run(
                 part,
-                Budget(epochs=self._part(_STRETCH), target=_NEAR, patience=_PATIENCES[0]),
-                method=replace(self.method, kernel="none"),
+                Budget(epochs=self._part(_SEGMENT), target=_NEAR, patience=_PATIENCES[0]),
+                method=replace(self.method, initial_scheme="none"),
                 execution=replace(self.options.execution, compiled=False),
                 data=data,
             )
 
         if self._ends:
             return
-        model = by_stretches(self.make, self.sizes, self.data, learn)
+        model = shooting_start(self.make, self.sizes, self.data, learn)
         self.ended = "" if self.ended == "target" else self.ended  # the target of a segment
         if model is not None and not self._ends:
             self._train(model, 2 * _SLICE)
@@ -431,7 +433,7 @@ class _CouplingSearch(SizeSearch):
         tried.sort(key=lambda trial: trial[0], reverse=True)
         return [(way, model) for _, way, model in tried]
 
-    def _awake(self, any_error: bool = False) -> bool:
+    def _train_attention(self, any_error: bool = False) -> bool:
         """Let attention learn too, where orbits are the better for it.
 
         Unless any error will do, only where larger maps of single states stay poor: then states
@@ -449,18 +451,18 @@ class _CouplingSearch(SizeSearch):
             history.append(self._run(model, limits, method=self.method, execution=execution))
 
         history: list[History] = []
-        awake = awakened(before, self.data.dataset, train)
+        trained = with_trained_attention(before, self.data.dataset, train)
         if not history:
             return False
         error = history[-1].best_validation_error
-        if awake is not None:
-            self.best = Found(awake, error, history[-1])
-            self._note(awake, error)
+        if trained is not None:
+            self.best = SearchResult(trained, error, history[-1])
+            self._note(trained, error)
         elif error < self.best.error:
             self.options.tell(
                 f"attention rests: with it {error:.1e}, but orbits no nearer to the data's"
             )
-        return awake is not None
+        return trained is not None
 
 
 def _is_compiler_there() -> bool:

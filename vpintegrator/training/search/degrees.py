@@ -21,9 +21,9 @@ from vpintegrator.training.linear import (
 )
 from vpintegrator.training.optimizers import Method
 from vpintegrator.training.refinement import best_refined, is_noisy
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData
@@ -48,7 +48,7 @@ def find_generating_function(
     refine: bool = True,
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[History], None] | None = None,
-) -> Found:
+) -> SearchResult:
     """Return the generating function of the degree that the leave-one-out error chooses.
 
     The smallest degree is taken whose error is within one standard error of the least (Hastie,
@@ -81,7 +81,7 @@ def find_generating_function(
 
     Returns
     -------
-    Found
+    SearchResult
         ``error`` is the validation error; the epochs of the history are degrees.
 
     Raises
@@ -109,7 +109,9 @@ def find_generating_function(
     return find_degree(make, TrainingData.of(dataset), options, most)
 
 
-def find_degree(make: Make, data: TrainingData, options: SearchOptions, most: int = MOST) -> Found:
+def find_degree(
+    make: Make, data: TrainingData, options: SearchOptions, most: int = MOST
+) -> SearchResult:
     """Return the generating function of the best degree; epochs of the budget are degrees."""
     return _DegreeSearch(make, data, options, most).run()
 
@@ -125,7 +127,7 @@ class _DegreeSearch(SizeSearch):
         self.refusal: InputError | None = None
         self.far: bool | None = None  # whether a linear map is fitted first, once that is known
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Solve for one degree after the other."""
         ended = ""
         try:

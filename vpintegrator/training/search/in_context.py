@@ -20,7 +20,7 @@ from vpintegrator.training.judgement import doubt
 from vpintegrator.training.latent import STARTING, JointFit, first_constants, moving_states
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search.degrees import find_generating_function
-from vpintegrator.training.search.found import Found
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData
 
@@ -53,7 +53,7 @@ def find_in_context(
     seed: int = 0,
     tell: Tell = lambda line: None,
     progress: Show | None = None,
-) -> Found:
+) -> SearchResult:
     """Return a model that learns the constants of a trajectory in context.
 
     With ``known`` parameters the stepper is the generating function of the family, solved for, and
@@ -153,7 +153,7 @@ class _ContextSearch:
         """Seconds since the beginning."""
         return time.perf_counter() - self.start
 
-    def with_parameters(self, degree: int | None, reversible: bool | None) -> Found:
+    def with_parameters(self, degree: int | None, reversible: bool | None) -> SearchResult:
         """Return the family of known parameters, whose constants are inferred."""
         extended = ExtendedDataset(self.data.dataset)
         system, dim = extended.system, self.data.dataset.dim
@@ -187,7 +187,9 @@ class _ContextSearch:
         self.tried = [*solved.tried]
         return self._found(model, error, solved.ended)
 
-    def without_parameters(self, make: Make, latent: int | None, degree: int | None) -> Found:
+    def without_parameters(
+        self, make: Make, latent: int | None, degree: int | None
+    ) -> SearchResult:
         """Return the number of constants and the degree of the least validation error."""
         states = moving_states(self.data)
         best, error, fit, ended = None, math.inf, None, ""
@@ -304,7 +306,7 @@ class _ContextSearch:
             error = relative_error(model, inputs, targets, scale=self.data.error_scale)
         return math.inf if math.isnan(error) else error
 
-    def _found(self, model: InContextIntegrator, error: float, ended: str) -> Found:
+    def _found(self, model: InContextIntegrator, error: float, ended: str) -> SearchResult:
         history, data = self.history, self.data
         history.best_validation_error = error
         history.parameters = count(model)
@@ -316,4 +318,4 @@ class _ContextSearch:
         model.metadata["search"] = json.dumps(self.tried)
         ended = ended if ended in ("interrupt", "target") else ""
         found = (model, error, history, self.tried, self.used, history.epochs, ended)
-        return Found(*found, complete=True)
+        return SearchResult(*found, complete=True)

@@ -14,7 +14,6 @@ from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers import Method
 from vpintegrator.training.progress import Show
 from vpintegrator.training.search.cheapest import compare_costs
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.options import SearchOptions, Tell
 from vpintegrator.training.search.proposals import (
@@ -24,6 +23,7 @@ from vpintegrator.training.search.proposals import (
     Proposal,
     SearchTask,
 )
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.training_data import TrainingData
 
 _ROUNDING = 1e-14  # error that is as good as any
@@ -45,7 +45,7 @@ def find_model(
     execution: Execution,
     tell: Tell = lambda line: None,
     progress: Show | bool | None = None,
-) -> Found:
+) -> SearchResult:
     """Return a generating function by linear solves, a learned splitting, or couplings.
 
     Splittings are tried where polynomials err by more than 1e-12, exact terms of generating
@@ -74,7 +74,7 @@ def find_model(
         budget.
     tell
         Called with a line about each model that was tried, and one about the choice.
-    method, optimizer, batch, learning_rate, restarts, seed, kernel
+    method, optimizer, batch, learning_rate, restarts, seed, initial_scheme
         Arguments of :func:`vpintegrator.train`, for every training.
     objective, loss, horizon, noise
         Arguments of :func:`vpintegrator.train`, for every training.
@@ -85,7 +85,7 @@ def find_model(
 
     Returns
     -------
-    Found
+    SearchResult
         ``complete`` where nothing is left to train, also after an interrupt. Else couplings to be
         trained on, whose ``rival`` is the generating function: the better of the two is to be kept
         in the end.
@@ -126,7 +126,7 @@ def best_generating_function(
     seed: int = 0,
     tell: Tell = lambda line: None,
     progress: Show | None = None,
-) -> Found:
+) -> SearchResult:
     """Return the best generating function: of polynomials, then of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried until the error
@@ -151,7 +151,7 @@ def best_generating_function(
     return search(SearchTask(TrainingData(dataset), options, solved=make))
 
 
-def search(task: SearchTask, proposals: Sequence[Proposal] = PROPOSALS) -> Found:
+def search(task: SearchTask, proposals: Sequence[Proposal] = PROPOSALS) -> SearchResult:
     """Return the best model of the proposals, or the cheapest below an error if one is asked for.
 
     Parameters
@@ -176,7 +176,7 @@ class _Search:
 
     def __init__(self, task: SearchTask) -> None:
         self.task, self.options = task, task.options
-        self.results: list[tuple[Proposal, Found]] = []
+        self.results: list[tuple[Proposal, SearchResult]] = []
         self.refusals: list[InputError] = []
         self.reasons: list[str] = []
         self.is_interrupted = False
@@ -187,11 +187,11 @@ class _Search:
         self.reasons.append(choice)
 
     @property
-    def found(self) -> list[Found]:
+    def found(self) -> list[SearchResult]:
         """Models that were trained."""
         return [found for _, found in self.results]
 
-    def run(self, proposals: Sequence[Proposal]) -> Found:
+    def run(self, proposals: Sequence[Proposal]) -> SearchResult:
         """Try one proposal after the other, and choose."""
         for proposal in proposals:
             if not self._is_wanted(proposal):
@@ -250,9 +250,9 @@ class _Search:
         least = min(each.error for each in self.found)
         return least > proposal.enough and not self.options.is_late(proposal.latest)
 
-    def _known(self) -> Found:
+    def _known(self) -> SearchResult:
         """Return the better of generating functions and splittings."""
-        chosen: Found | None = None
+        chosen: SearchResult | None = None
         for explicit in (False, True):
             kinds = [
                 found
@@ -265,7 +265,7 @@ class _Search:
         assert chosen is not None
         return chosen
 
-    def _chosen(self) -> Found:
+    def _chosen(self) -> SearchResult:
         """Return the best model; couplings to be trained on where no other is good."""
         tried = [line for each in self.found for line in each.tried]
         last, couplings = self.results[-1]
@@ -286,7 +286,7 @@ class _Search:
         chosen = replace(chosen, tried=[*tried, f"{choice}: {errors}"], ended="", complete=True)
         return _interrupted(chosen) if self.is_interrupted else chosen
 
-    def _cheapest(self) -> Found:
+    def _cheapest(self) -> SearchResult:
         """Return the model of the cheapest step below the error that is asked for."""
         target = self.task.fastest
         assert target is not None
@@ -308,16 +308,16 @@ class _Search:
         return replace(taken, tried=tried, cheapest=cheapest, complete=True, ended="")
 
 
-def _is_preferred(explicit: Found, other: Found) -> bool:
+def _is_preferred(explicit: SearchResult, other: SearchResult) -> bool:
     """Whether an explicit map is taken instead of another, whose step may cost more."""
     return explicit.error <= max(_ROUNDING, _CHEAPER * other.error)
 
 
-def _interrupted(found: Found) -> Found:
+def _interrupted(found: SearchResult) -> SearchResult:
     return replace(found, history=replace(found.history, stopped_by="interrupt"), ended="interrupt")
 
 
-def _reason(couplings: Found, known: Found) -> tuple[str, str]:
+def _reason(couplings: SearchResult, known: SearchResult) -> tuple[str, str]:
     """Return which model is taken and why, and the errors in words."""
     errors = f"couplings err by {couplings.error:.1e}, {known.noun} by {known.error:.1e}"
     if not _is_preferred(couplings, known):

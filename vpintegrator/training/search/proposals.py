@@ -13,9 +13,9 @@ from typing import ClassVar
 from vpintegrator.models.untrained import is_made
 from vpintegrator.training.search.couplings import find_couplings
 from vpintegrator.training.search.degrees import FIRST, find_degree
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.making import Arguments, Make, making
 from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.stages import find_stages
 from vpintegrator.training.training_data import TrainingData
 
@@ -86,7 +86,7 @@ class Proposal(ABC):
         """Whether what the model is made of is known."""
 
     @abstractmethod
-    def find(self, task: SearchTask, found: Sequence[Found]) -> Found:
+    def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
         """Return the trained model, beside those that were found before.
 
         Raises
@@ -95,7 +95,7 @@ class Proposal(ABC):
             If there is none.
         """
 
-    def is_needless(self, met: Sequence[Found]) -> bool:
+    def is_needless(self, met: Sequence[SearchResult]) -> bool:
         """Whether a cheaper model of this kind is among those below the error that is asked for."""
         return False
 
@@ -117,7 +117,7 @@ class GeneratingFunctionProposal(Proposal):
             return False
         return not self.functions or is_made(task.solved, _LOWEST | self.functions)
 
-    def find(self, task: SearchTask, found: Sequence[Found]) -> Found:
+    def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
         """Solve for the best degree."""
         assert task.solved is not None
         solved = task.solved
@@ -133,7 +133,7 @@ class GeneratingFunctionProposal(Proposal):
             most,
         )
 
-    def is_needless(self, met: Sequence[Found]) -> bool:
+    def is_needless(self, met: Sequence[SearchResult]) -> bool:
         """Whether the same functions in fewer maps, or any simpler ones, are below the error."""
         arguments = [each.model.arguments for each in met]
         if "repeats" in self.functions:
@@ -154,7 +154,7 @@ class SplittingProposal(Proposal):
         """Whether the equations are a sum of parts with exact flows."""
         return task.composed is not None and is_made(task.composed, {"stages": 1})
 
-    def find(self, task: SearchTask, found: Sequence[Found]) -> Found:
+    def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
         """Train splittings of more and more stages."""
         assert task.composed is not None
         return find_stages(task.composed, task.data, replace(task.options.limited(None), sizes={}))
@@ -172,7 +172,7 @@ class CouplingProposal(Proposal):
         """Whether couplings are asked for."""
         return task.trained is not None
 
-    def find(self, task: SearchTask, found: Sequence[Found]) -> Found:
+    def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
         """Train for the budget, or for 200 epochs beside a map that errs by less than 1e-9."""
         assert task.trained is not None
         options = task.options.rest()

@@ -9,9 +9,9 @@ from vpintegrator.models import Integrator
 from vpintegrator.training.history import History
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.making import Make, making
 from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.training_data import TrainingData
 
 _LAST = ("interrupt", "target", "lost process")  # endings after which nothing more is tried
@@ -49,7 +49,7 @@ class SizeSearch:
         error = relative_error(model, *self.data.held_out(model), scale=self.data.error_scale)
         return math.inf if math.isnan(error) else error
 
-    def solved(self, model: Integrator, error: float, history: History, ended: str) -> Found:
+    def solved(self, model: Integrator, error: float, history: History, ended: str) -> SearchResult:
         """Return a model that nothing is left to train of, after it is judged and described."""
         history.best_validation_error = error
         history.test_error = self.data.test_error(model)
@@ -58,9 +58,9 @@ class SizeSearch:
         history.stopped_by = ended or "solved"
         self.data.describe(model)
         model.metadata["training"] = json.dumps(history.summary())
-        return self.found(Found(model, error, history, epochs=history.epochs), ended)
+        return self.found(SearchResult(model, error, history, epochs=history.epochs), ended)
 
-    def found(self, best: Found, ended: str) -> Found:
+    def found(self, best: SearchResult, ended: str) -> SearchResult:
         """Return the result, with all that was tried."""
         best.model.metadata["search"] = json.dumps(self.tried)
         best.tried, best.seconds, best.complete = self.tried, self.options.used, True

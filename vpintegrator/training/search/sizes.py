@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator, grown
-from vpintegrator.models.growth import refined, rest_attention
+from vpintegrator.models import Integrator, prolong
+from vpintegrator.models.growth import freeze_attention, refine
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.training.deadline import check_time
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.separable import separable_blocks
-from vpintegrator.training.splitting_start import begin_as_splitting
+from vpintegrator.training.splitting_start import start_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
 MOST = 1_100  # parameters to end with, at most
@@ -65,7 +65,7 @@ def smallest(make: Make, sizes: Arguments, functions: str = "polynomial") -> Int
             continue
         # a map of each state alone solves the problem wherever states are complete, and
         # attention leads least squares to worse minima: it learns last, what is left
-        rest_attention(model)
+        freeze_attention(model)
         if count(model) <= FIRST or "degree" in sizes:
             return model
     return None
@@ -76,7 +76,7 @@ def splitting_of(
     sizes: Arguments,
     functions: str,
     data: TrainingData,
-    kernel: str,
+    scheme: str,
 ) -> Integrator | None:
     """Return a model initialised by a splitting, of the lowest degree that fits the field.
 
@@ -90,7 +90,7 @@ def splitting_of(
     TimeIsUp
         If the time of the search is over.
     """
-    if kernel == "none":
+    if scheme == "none":
         return None
     found: tuple[float, Integrator] | None = None
     more: Integrator | None = None
@@ -105,7 +105,7 @@ def splitting_of(
                 continue
             data.normalise(model)
             try:
-                beginning = begin_as_splitting(model, data, kernel)
+                beginning = start_as_splitting(model, data, scheme)
             except InputError as error:  # a named method needs more layers
                 refusal = error
                 break
@@ -121,7 +121,7 @@ def splitting_of(
                 more = (
                     None
                     if "degree" in sizes
-                    else _richer(make, own | sizes, data, kernel, found[0])
+                    else _richer(make, own | sizes, data, scheme, found[0])
                 )
                 return found[1] if more is None else more
     if found is None and refusal is not None:
@@ -130,7 +130,7 @@ def splitting_of(
 
 
 def _richer(
-    make: Make, own: Arguments, data: TrainingData, kernel: str, error: float
+    make: Make, own: Arguments, data: TrainingData, scheme: str, error: float
 ) -> Integrator | None:
     """Return a splitting of more terms than follow the vector field, where they are cheap.
 
@@ -144,7 +144,7 @@ def _richer(
         if model is None or model.bodies or count(model) > (FIRST if family else _RICHER):
             continue
         data.normalise(model)
-        if begin_as_splitting(model, data, kernel).error < _ALIKE * error:
+        if start_as_splitting(model, data, scheme).error < _ALIKE * error:
             return model
     return None
 
@@ -161,7 +161,7 @@ def _of_stages(make: Make, own: Arguments) -> Integrator | None:
                 model = make({"depth": irreversible} | own)
         except InputError:  # too many terms, or none that the symmetries allow
             return None
-        rest_attention(model)
+        freeze_attention(model)
         if count(model) <= (_LARGEST_SPLITTING if reversible > 2 else MOST):
             return model
     return None
@@ -197,10 +197,10 @@ def larger_ones(
     degree, depth = (model.arguments[name] for name in ("degree", "depth"))
     deeper, higher = depth + max(1, depth // 2), degree + 2
     ways: dict[str, tuple[set[str], Callable[[], Integrator]]] = {
-        "at rest": ({"depth"}, lambda: grown(model, depth=depth + 1)),
-        "sampled anew": ({"depth"}, lambda: refined(model, deeper)),
-        "degree": ({"degree"}, lambda: grown(model, degree=higher)),
-        "both": ({"depth", "degree"}, lambda: grown(model, degree=higher, depth=depth + 1)),
+        "identity": ({"depth"}, lambda: prolong(model, depth=depth + 1)),
+        "sampled anew": ({"depth"}, lambda: refine(model, deeper)),
+        "degree": ({"degree"}, lambda: prolong(model, degree=higher)),
+        "both": ({"depth", "degree"}, lambda: prolong(model, degree=higher, depth=depth + 1)),
     }
     for way, (changed, enlarged) in ways.items():
         if model.bodies and way != "both":
@@ -211,14 +211,14 @@ def larger_ones(
             larger = enlarged()
         except InputError:  # too many terms
             continue
-        rest_attention(larger)
+        freeze_attention(larger)
         if count(model) < count(larger) <= MOST:
             yield way, larger
     if model.bodies and not {"degree", "depth"} & sizes.keys():
         # further steps of a splitting lead elsewhere than layers after the last
         own = {"degree": min(higher, _LARGEST_DEGREE), "depth": depth + 3}
         another = make({"functions": model.arguments["functions"]} | own)
-        rest_attention(another)
+        freeze_attention(another)
         if count(another) <= MOST:
             yield "splitting", another
 

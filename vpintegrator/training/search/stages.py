@@ -14,9 +14,9 @@ from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.optimizers import Method
-from vpintegrator.training.search.found import Found
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
@@ -55,7 +55,7 @@ def find_splitting(
     seed: int = 0,
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[History], None] | None = None,
-) -> Found:
+) -> SearchResult:
     """Return the learned splitting of as many stages as bring the error down.
 
     Splittings begin as a classical method, Strang's or one of Blanes and Moan in steps of equal
@@ -81,7 +81,7 @@ def find_splitting(
 
     Returns
     -------
-    Found
+    SearchResult
         ``error`` is the validation error.
 
     Raises
@@ -108,7 +108,7 @@ def find_splitting(
     return find_stages(make, TrainingData.of(dataset), options)
 
 
-def find_stages(make: Make, data: TrainingData, options: SearchOptions) -> Found:
+def find_stages(make: Make, data: TrainingData, options: SearchOptions) -> SearchResult:
     """Return the splitting of the best number of stages."""
     return _StageSearch(make, data, options).run()
 
@@ -116,13 +116,13 @@ def find_stages(make: Make, data: TrainingData, options: SearchOptions) -> Found
 class _StageSearch(SizeSearch):
     def __init__(self, make: Make, data: TrainingData, options: SearchOptions) -> None:
         super().__init__(make, data, options)
-        self.best: Found | None = None
+        self.best: SearchResult | None = None
 
     @property
     def _error(self) -> float:
         return math.inf if self.best is None else self.best.error
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Train one splitting after the other."""
         vain, ended = 0, ""
         for trial in self._trials():
@@ -162,7 +162,7 @@ class _StageSearch(SizeSearch):
                     epochs=_EPOCHS,
                     target=self.options.budget.target,
                     seed=self.options.method.seed,
-                    kernel="none",
+                    initial_scheme="none",
                     progress=self.options.progress or False,
                 )
         except NothingLearned as failure:
@@ -175,7 +175,7 @@ class _StageSearch(SizeSearch):
             f"error {error:.1e} after {self.options.used:.1f} s"
         )
         if error < self._error:
-            self.best = Found(model, error, history, epochs=history.epochs)
+            self.best = SearchResult(model, error, history, epochs=history.epochs)
         return history.stopped_by if history.stopped_by in ("target", "interrupt") else ""
 
 

@@ -10,7 +10,7 @@ from vpintegrator.training.search.cheapest import Cheapest
 
 
 @dataclass
-class Found:
+class SearchResult:
     """Result of a search for a model.
 
     Attributes
@@ -49,7 +49,7 @@ class Found:
     epochs: int = 0
     ended: str = ""
     complete: bool = False
-    rival: Found | None = None
+    rival: SearchResult | None = None
     summary: str = ""
     noun: str = ""
     cheapest: Cheapest | None = None

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from vpintegrator.models import Integrator
-    from vpintegrator.rollout import Survey
+    from vpintegrator.rollout import ParameterSweep
 
-_OF_SURVEYS = {"time", "trajectories", "seed", "compiled"}
+_OF_SWEEPS = {"time", "trajectories", "seed", "compiled"}
 _USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
 
 
@@ -75,7 +75,7 @@ def singled(
     }
 
 
-def run_survey(
+def run_sweep(
     models: Mapping[str, Integrator],
     asked: Mapping[str, list[float]],
     against: list[str] | None,
@@ -84,20 +84,20 @@ def run_survey(
     options: Mapping[str, Any],
 ) -> None:
     """Compare a family with classical methods at all combinations of conditions, and say it."""
-    from vpintegrator.rollout.survey import check_survey, survey
+    from vpintegrator.rollout.parameter_sweep import check_sweep, parameter_sweep
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output_last, safe_name
 
     if len(models) > 1:
         raise InputError("several values of a condition are for one family at a time")
     refuse_others(
-        options, _OF_SURVEYS, "not for several values of a condition; ask for one at a time"
+        options, _OF_SWEEPS, "not for several values of a condition; ask for one at a time"
     )
     ((name, model),) = models.items()
-    path = output or Path(f"{safe_name(model.metadata.get('system_name', name))}-survey.h5")
-    given = {n: options[n] for n in _OF_SURVEYS if n in options}
+    path = output or Path(f"{safe_name(model.metadata.get('system_name', name))}-sweep.h5")
+    given = {n: options[n] for n in _OF_SWEEPS if n in options}
     start = {n: value for n, value in given.items() if n != "compiled"}
-    check_output_last(path, overwrite, lambda: check_survey(model, against, asked, **start))
+    check_output_last(path, overwrite, lambda: check_sweep(model, against, asked, **start))
     terminate_as_interrupt()
     with progress_bar() as bar:
         task = bar.add_task("conditions", total=None)
@@ -105,31 +105,31 @@ def run_survey(
         def show(words: str, done: int, total: int) -> None:
             bar.update(task, description=words or "conditions", completed=done, total=total)
 
-        found = survey(model, against, conditions=asked, progress=show, **given)
+        found = parameter_sweep(model, against, conditions=asked, progress=show, **given)
     found.save(path, overwrite)
     out = console()
-    out.print(survey_table(found, width_of(out)))
+    out.print(sweep_table(found, width_of(out)))
     tell(f"written to {path}; draw it with: vp-plot {path}")
     write_json(lambda: {"output": path, "time": found.time, "table": found.table()})
 
 
-def survey_table(survey: Survey, width: int | None) -> RenderableType:
+def sweep_table(sweep: ParameterSweep, width: int | None) -> RenderableType:
     """Return a table with a row for each combination of parameters: the error by method."""
     from rich.table import Column, Table
 
-    headers = [f"{title}\nRMSE" for title in survey.methods.values()]
+    headers = [f"{title}\nRMSE" for title in sweep.methods.values()]
     table = Table(
-        *(Column(name, justify="right") for name in survey.conditions),
+        *(Column(name, justify="right") for name in sweep.conditions),
         *(Column(header, justify="right") for header in headers),
         Column("least volume\nerror", justify="right"),
         box=None,
         header_style="dim",
         width=width,
-        title=f"{survey.title}: median over orbits, to t = {survey.time:g}",
+        title=f"{sweep.title}: median over orbits, to t = {sweep.time:g}",
         title_justify="left",
     )
-    errors, volumes = survey.values["median_error"], survey.values["volume_error"]
+    errors, volumes = sweep.values["median_error"], sweep.values["volume_error"]
     for n in range(len(errors)):
-        given = [f"{values[n]:g}" for values in survey.conditions.values()]
+        given = [f"{values[n]:g}" for values in sweep.conditions.values()]
         table.add_row(*given, *(f"{error:.1e}" for error in errors[n]), f"{min(volumes[n]):.1e}")
     return table

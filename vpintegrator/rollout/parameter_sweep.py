@@ -43,10 +43,11 @@ QUANTITIES = tuple(
 
 
 @dataclass(frozen=True)
-class Survey:
+class ParameterSweep:
     """Errors of methods over steps and parameters, all combinations of the values given.
 
-    Made by :func:`vpintegrator.rollout.survey` or :func:`vpintegrator.rollout.open_survey`.
+    Made by :func:`vpintegrator.rollout.parameter_sweep` or read by
+    :func:`vpintegrator.rollout.open_parameter_sweep`.
 
     Attributes
     ----------
@@ -66,8 +67,8 @@ class Survey:
 
     Examples
     --------
-    >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
-    >>> survey.table()[0]  # doctest: +SKIP
+    >>> sweep = vp.rollout.open_parameter_sweep("rigid-body-sweep.h5")  # doctest: +SKIP
+    >>> sweep.table()[0]  # doctest: +SKIP
     """
 
     title: str
@@ -80,7 +81,7 @@ class Survey:
     def __repr__(self) -> str:
         count = len(next(iter(self.conditions.values())))
         return (
-            f"<Survey {self.title}: {', '.join(self.methods)} at {count:,} combinations of "
+            f"<ParameterSweep {self.title}: {', '.join(self.methods)} at {count:,} combinations of "
             f"{', '.join(self.conditions)}, to t = {self.time:g}>"
         )
 
@@ -104,8 +105,8 @@ class Survey:
 
         Examples
         --------
-        >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
-        >>> survey.to_frame().pivot(  # doctest: +SKIP
+        >>> sweep = vp.rollout.open_parameter_sweep("rigid-body-sweep.h5")  # doctest: +SKIP
+        >>> sweep.to_frame().pivot(  # doctest: +SKIP
         ...     index="method", columns="step", values="median_error"
         ... )
         """
@@ -134,7 +135,7 @@ class Survey:
                 replace(quantity, values=self.values[quantity.name]).write(f)
 
 
-def survey(
+def parameter_sweep(
     model: Integrator,
     against: str | Sequence[str | ClassicalMethod] | None = None,
     *,
@@ -144,7 +145,7 @@ def survey(
     seed: int = 0,
     compiled: bool | str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Survey:
+) -> ParameterSweep:
     """Compare the models that a family holds with classical methods, over steps and parameters.
 
     Parameters
@@ -173,14 +174,14 @@ def survey(
 
     Examples
     --------
-    >>> found = vp.rollout.survey(  # doctest: +SKIP
+    >>> found = vp.rollout.parameter_sweep(  # doctest: +SKIP
     ...     model, "rk4", conditions={"step": [0.1, 0.2, 0.4]}, time=120.0
     ... )
     """
     check_integrator(model)
     of_kind("conditions", conditions, Mapping, "a dictionary of values by name")
     options = {"time": time, "trajectories": trajectories, "seed": seed}
-    combinations = check_survey(model, against, conditions, **options)
+    combinations = check_sweep(model, against, conditions, **options)
     columns: list[np.ndarray] = []
     report = None
     for done, given in enumerate(combinations):
@@ -194,7 +195,7 @@ def survey(
     if progress:
         progress("", len(combinations), len(combinations))
     stacked = np.stack(columns)  # (combination, quantity, method)
-    return Survey(
+    return ParameterSweep(
         title=report.system.title,
         time=time,
         conditions={
@@ -206,7 +207,7 @@ def survey(
     )
 
 
-def check_survey(
+def check_sweep(
     model: Integrator,
     against: str | Sequence[str | ClassicalMethod] | None,
     conditions: Mapping[str, float | Sequence[float]],
@@ -255,8 +256,8 @@ def _measured(report: Report) -> np.ndarray:
     return np.array([[np.nan if v is None else v for v in row] for row in found]).T
 
 
-def open_survey(path: str | os.PathLike[str]) -> Survey:
-    """Read a file of a survey.
+def open_parameter_sweep(path: str | os.PathLike[str]) -> ParameterSweep:
+    """Read a file of a parameter sweep.
 
     Parameters
     ----------
@@ -266,11 +267,11 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
     Raises
     ------
     InputError
-        If there is no such file, or it is no survey, or damaged.
+        If there is no such file, or it is no sweep, or damaged.
 
     Examples
     --------
-    >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
+    >>> sweep = vp.rollout.open_parameter_sweep("rigid-body-sweep.h5")  # doctest: +SKIP
     """
     path = as_path("path", path)
     with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
@@ -285,7 +286,7 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
         if not len(first):
             raise InputError(f"{path}: there are no conditions")
         sizes = {"combination": len(first), "method": len(methods)}
-        return Survey(
+        return ParameterSweep(
             title=root.text("title"),
             time=root.number("time", positive=True),
             conditions={

@@ -1,4 +1,4 @@
-"""Maps that are far from the identity, by stretches of the way."""
+"""Maps that are far from the identity, by segments of the way."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.dynamics.solve import partway
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.search.stretches import by_stretches
+from vpintegrator.training.search.multiple_shooting import shooting_start
 from vpintegrator.training.training_data import TrainingData
 
 RING = """
@@ -50,7 +50,7 @@ def maker(system, **options):
 
 def learn(part, data):
     return vp.train(
-        part, data, epochs=40, patience=10, kernel="none", compiled=False, progress=False
+        part, data, epochs=40, patience=10, initial_scheme="none", compiled=False, progress=False
     )
 
 
@@ -67,17 +67,17 @@ def dataset(tmp_path, text, step):
         ("rigid-body", 4.0, {}),
     ],
 )
-def test_stretches_learned_one_by_one_are_near_the_whole_map(tmp_path, text, step, options):
+def test_segments_learned_one_by_one_are_near_the_whole_map(tmp_path, text, step, options):
     data = dataset(tmp_path, text, step)
     sizes = {key: value for key, value in options.items() if key == "degree"}
     make = maker(data.system, **options)
     training = TrainingData(data)
-    model = by_stretches(make, sizes, training, learn)
+    model = shooting_start(make, sizes, training, learn)
     pairs = training.held_out(model)
     plain = make({"functions": "polynomial", "degree": 4, "depth": model.arguments["depth"]})
     training.normalise(plain)
     assert relative_error(model, *pairs) < min(0.2 * relative_error(plain, *pairs), 0.2)
-    assert "stretches" in model.choices[-1]
+    assert "segments" in model.choices[-1]
 
 
 def test_layers_are_those_of_the_model_itself(tmp_path):
@@ -87,7 +87,7 @@ def test_layers_are_those_of_the_model_itself(tmp_path):
     def note(part, data):
         seen.append((part, data.pairs(part), sum(p.numel() for p in part.parameters())))
 
-    model = by_stretches(maker(data.system), {}, TrainingData(data), note)
+    model = shooting_start(maker(data.system), {}, TrainingData(data), note)
     assert sum(count for _, _, count in seen) == sum(p.numel() for p in model.parameters())
     z = torch.rand(5, 1, 2, dtype=torch.float64)
     psi = z
@@ -112,7 +112,7 @@ def test_states_on_the_way_lead_to_the_end_of_the_step(text, step):
 def test_measured_states_and_windows_have_no_stretches(tmp_path):
     states = np.random.default_rng(0).normal(size=(20, 2, 2))
     measured = vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0)
-    assert by_stretches(maker(measured.system), {}, TrainingData(measured), learn) is None
+    assert shooting_start(maker(measured.system), {}, TrainingData(measured), learn) is None
     assert partway(measured.system, states[:, 0], 1.0, 4) is None
     short = vp.load_system(RING.replace("40", "2"))
     assert partway(short, states[:, 0], 1.0, 8) is None
@@ -126,7 +126,7 @@ def test_a_search_begins_with_stretches_where_nothing_else_leads_to_the_map(tmp_
         maker(data.system), data, budget, compiled=False, progress=False
     )
     assert found.error < 1e-3
-    assert any("stretches" in line for line in found.model.choices)
+    assert any("segments" in line for line in found.model.choices)
 
 
 @pytest.mark.parametrize("name", ["vpt", "vpmt"])
@@ -140,6 +140,6 @@ def test_frozen_attention_has_no_part_in_stretches(tmp_path, name):
         assert part.window == 1
         assert part(data.pairs(part).evenly(3)[0]).shape == (3, 1, 3)
 
-    model = by_stretches(make, {"degree": 2}, TrainingData(data), note)
-    assert "stretches" in model.choices[-1]
+    model = shooting_start(make, {"degree": 2}, TrainingData(data), note)
+    assert "segments" in model.choices[-1]
     assert without_attention(model, fixed=True) is not None

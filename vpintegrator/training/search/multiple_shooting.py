@@ -20,7 +20,7 @@ from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.dynamics.solve import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.growth import attention, grown, layers, rest_attention
+from vpintegrator.models.growth import attention, freeze_attention, layers, prolong
 from vpintegrator.models.one_step import one_step, with_parts
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reversible
@@ -32,7 +32,7 @@ from vpintegrator.training.training_data import TrainingData
 NEAR = 0.9  # distance of a segment's eigenvalues from 1: a rotation by some 50 degrees
 _MOST_OF = 0.9  # fraction of the eigenvalues that must be near
 _CLOSE = 1e-3  # distance of two states, in units of their spread
-_PROBED = (24, 48)  # stretches of the whole way, few before many: fields may be expensive
+_PROBED = (24, 48)  # segments of the whole way, few before many: fields may be expensive
 _UNITS = 2  # units of layers for each segment
 _DEGREES = (8, 6, 5, 4, 3)
 _STATES, _FEW = 1_000, 40
@@ -42,7 +42,7 @@ _SEED = 0
 TrainOne = Callable[[Integrator, TrainingData], History]
 
 
-def by_stretches(
+def shooting_start(
     make: Make, sizes: dict[str, Any], data: TrainingData, train: TrainOne
 ) -> Integrator | None:
     """Return a model near the map of the data, from segments that were learned alone.
@@ -54,7 +54,7 @@ def by_stretches(
     data
         Training data of single states, one step ahead.
     train
-        Trains one stretch on its data, as far as pays.
+        Trains one segment on its data, as far as pays.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def by_stretches(
     if probe is None:
         return None
     data.normalise(probe)
-    number = next(filter(None, (_stretches_of(probe, data, most) for most in _PROBED)), 0)
+    number = next(filter(None, (_segments_of(probe, data, most) for most in _PROBED)), 0)
     number = min(number, max(sizes.get("depth", number * _UNITS) // _UNITS, 1))
     model = _made(make, sizes, number) if number else None
     if model is None:
@@ -95,30 +95,30 @@ def by_stretches(
         for new, old in zip(own, last, strict=False):  # nearly the same
             new.load_state_dict(old.state_dict())
         last = own
-        part, pairs = _alone(model, own), _Stretch(data, before, states[k + 1])
+        part, pairs = _alone(model, own), _SegmentData(data, before, states[k + 1])
         train(part, pairs)
         # each takes away the errors of those before it
         before = _images(part, before)
     model.choices.append(
-        f"training begins with the {number * (1 + reversible)} stretches of a step, "
+        f"training begins with the {number * (1 + reversible)} segments of a step, "
         + ("the later half of them learned one by one" if reversible else "learned one by one")
     )
-    model.metadata["kernel"] = "none"  # the initialisation is done
+    model.metadata["initial_scheme"] = "none"  # the initialisation is done
     if sizes.get("degree", 0) > model.arguments["degree"]:
-        return grown(model, degree=sizes["degree"])
+        return prolong(model, degree=sizes["degree"])
     return model
 
 
-def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | None:
+def _made(make: Make, sizes: dict[str, Any], segments: int) -> Integrator | None:
     """Return the untrained model, of as high a degree as is small."""
-    depth = {"depth": sizes.get("depth", _UNITS * stretches)}
+    depth = {"depth": sizes.get("depth", _UNITS * segments)}
     highest = sizes.get("degree", _DEGREES[0])
     for degree in sorted({min(degree, highest) for degree in _DEGREES}, reverse=True):
         try:
             model = make({"functions": "polynomial", "degree": degree} | depth)
         except InputError:  # too many terms, or none that the symmetries allow
             continue
-        rest_attention(model)
+        freeze_attention(model)
         alone = one_step(model, fixed=True) or model
         least = "degree" in sizes or degree == _DEGREES[-1]
         if alone.window == 1 and not model.bodies and count(model) <= (MOST if least else FIRST):
@@ -126,7 +126,7 @@ def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | Non
     return None
 
 
-def _stretches_of(model: Integrator, data: TrainingData, most: int) -> int:
+def _segments_of(model: Integrator, data: TrainingData, most: int) -> int:
     """Return the number of segments for each stack of layers; 0 if ``most`` are too few.
 
     The eigenvalues of the map's derivative decide, since a shear near the identity may be large.
@@ -148,8 +148,8 @@ def _stretches_of(model: Integrator, data: TrainingData, most: int) -> int:
     own = most // 2 if isinstance(model.core, Reversible) else most
     for number in (n for n in range(1, own + 1) if own % n == 0):
         every = own // number
-        of_stretch = tangent[every:] @ np.linalg.pinv(tangent[:-every])
-        moved = abs(np.linalg.eigvals(of_stretch) - 1).max(-1)
+        of_segment = tangent[every:] @ np.linalg.pinv(tangent[:-every])
+        moved = abs(np.linalg.eigvals(of_segment) - 1).max(-1)
         if np.quantile(moved, _MOST_OF) <= NEAR:
             return number
     return 0
@@ -183,8 +183,8 @@ def _images(model: Integrator, states: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(images), images, states)
 
 
-class _Stretch(TrainingData):
-    """Pairs of states before and after a stretch."""
+class _SegmentData(TrainingData):
+    """Pairs of states before and after a segment."""
 
     def __init__(self, data: TrainingData, before: np.ndarray, after: np.ndarray) -> None:
         super().__init__(data.dataset, tested=False)
@@ -197,7 +197,7 @@ class _Stretch(TrainingData):
         }
 
     def normalise(self, model: Integrator) -> None:
-        """Leave it as it is: all stretches are in the same units."""
+        """Leave it as it is: all segments are in the same units."""
 
     def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
         return self._own[group]

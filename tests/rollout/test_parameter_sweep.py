@@ -15,7 +15,7 @@ from vpintegrator.errors import InputError
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("survey") / "family.h5"
+    path = tmp_path_factory.mktemp("sweep") / "family.h5"
     vary = {"step": [0.01, 0.3], "g": [0.8, 1.2]}
     data = vp.generate("pendulum", path, count=300, steps=1, vary=vary)
     sizes = {"functions": "polynomial", "degree": 4, "depth": 3}
@@ -25,8 +25,8 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture
-def survey(model):
-    return vp.rollout.survey(
+def sweep(model):
+    return vp.rollout.parameter_sweep(
         model,
         ["rk4", "stoermer-verlet"],
         conditions={"step": [0.1, 0.2], "g": 1.1},
@@ -37,40 +37,40 @@ def survey(model):
 
 
 @pytest.mark.thorough
-def test_is_what_comparisons_say(model, survey):
-    assert list(survey.methods) == ["spff", "rk4", "stoermer-verlet"] and survey.learned == ["spff"]
-    np.testing.assert_array_equal(survey.conditions["step"], [0.1, 0.2])
-    np.testing.assert_array_equal(survey.conditions["g"], [1.1, 1.1])
+def test_is_what_comparisons_say(model, sweep):
+    assert list(sweep.methods) == ["spff", "rk4", "stoermer-verlet"] and sweep.learned == ["spff"]
+    np.testing.assert_array_equal(sweep.conditions["step"], [0.1, 0.2])
+    np.testing.assert_array_equal(sweep.conditions["g"], [1.1, 1.1])
     for n, step in enumerate((0.1, 0.2)):
         single = model.at(step=step, g=1.1)
         report = vp.compare(single, "rk4", time=2.0, trajectories=2, compiled=False)
-        assert survey.values["median_error"][n, 0] == report.summary("spff").error
-        assert survey.values["worst_error"][n, 1] == report.summary("rk4").worst_error
-    assert survey.values["volume_error"][:, 0].max() < 1e-12
-    assert len(survey.table()) == 6 and survey.table()[0]["method"] == "spff"
-    frame = survey.to_frame()
+        assert sweep.values["median_error"][n, 0] == report.summary("spff").error
+        assert sweep.values["worst_error"][n, 1] == report.summary("rk4").worst_error
+    assert sweep.values["volume_error"][:, 0].max() < 1e-12
+    assert len(sweep.table()) == 6 and sweep.table()[0]["method"] == "spff"
+    frame = sweep.to_frame()
     np.testing.assert_array_equal(
-        frame[frame.method == survey.methods["rk4"]].median_error,
-        survey.values["median_error"][:, 1],
+        frame[frame.method == sweep.methods["rk4"]].median_error,
+        sweep.values["median_error"][:, 1],
     )
 
 
-def test_a_file_holds_it_whole(survey, tmp_path):
-    path = tmp_path / "survey.h5"
-    survey.save(path)
-    again = vp.rollout.open_survey(path)
-    assert again.table() == survey.table()
+def test_a_file_holds_it_whole(sweep, tmp_path):
+    path = tmp_path / "sweep.h5"
+    sweep.save(path)
+    again = vp.rollout.open_parameter_sweep(path)
+    assert again.table() == sweep.table()
     with pytest.raises(InputError, match="exists"):
-        survey.save(path)
+        sweep.save(path)
     names = {p.name for p in vp.draw(path, tmp_path / "figures", formats=["png"])}
-    assert names == {"survey.png", "table.csv", "captions.md", "captions.tex"}
+    assert names == {"sweep.png", "table.csv", "captions.md", "captions.tex"}
 
 
 def test_others_are_none(tmp_path):
     path = tmp_path / "data.h5"
     vp.generate("pendulum", path, count=3, steps=1)
     with pytest.raises(InputError):
-        vp.rollout.open_survey(path)
+        vp.rollout.open_parameter_sweep(path)
 
 
 @pytest.mark.thorough
@@ -81,8 +81,8 @@ def test_the_command(model, tmp_path, monkeypatch):
     few = ["--time", "1", "--trajectories", "2", "--against", "rk4", "--compiled", "no"]
     result = run(rollout.main, ["family.safetensors", "--step", "0.1,0.2", "-p", "g=0.9,1.1", *few])
     assert result.exit_code == 0, result.output
-    assert "pendulum-survey.h5" in result.output
-    result = run(plot.main, ["pendulum-survey.h5", "--format", "png", "--json"])
+    assert "pendulum-sweep.h5" in result.output
+    result = run(plot.main, ["pendulum-sweep.h5", "--format", "png", "--json"])
     assert result.exit_code == 0, result.output
     assert len(json.loads(result.stdout)["table"]) == 8
     result = run(rollout.main, ["family.safetensors", "--step", "0.15", "-p", "g=0.9", *few])

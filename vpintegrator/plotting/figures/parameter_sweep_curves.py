@@ -15,7 +15,7 @@ from vpintegrator.plotting.legend import LegendEntry
 from vpintegrator.plotting.looks import Look, looks
 from vpintegrator.plotting.names import plain
 from vpintegrator.plotting.style import Style
-from vpintegrator.rollout import Survey
+from vpintegrator.rollout import ParameterSweep
 
 _ERROR = "median_error"
 _HEIGHT = 20  # em
@@ -23,37 +23,37 @@ _FEW = 3.0  # ratio of the values of a condition from which on its axis is logar
 
 
 @dataclass(frozen=True)
-class SurveyScene:
-    """A survey made ready for drawing."""
+class SweepScene:
+    """A parameter sweep made ready for drawing."""
 
-    survey: Survey
+    sweep: ParameterSweep
     style: Style
 
     @property
     def name(self) -> str:
         """Name of the scene, with the title of the parameter sweep."""
-        return f"{self.survey.title} survey"
+        return f"{self.sweep.title} sweep"
 
     @property
     def varied(self) -> list[str]:
         """Parameters with more than one value; all parameters if there are none."""
-        values = self.survey.conditions
+        values = self.sweep.conditions
         return [name for name, v in values.items() if len(np.unique(v)) > 1] or list(values)
 
     @property
     def looks(self) -> dict[str, Look]:
         """Line styles of the methods."""
-        kinds = dict.fromkeys(self.survey.learned, "learned")
-        named = looks((name, kinds.get(name, "classical"), name) for name in self.survey.methods)
+        kinds = dict.fromkeys(self.sweep.learned, "learned")
+        named = looks((name, kinds.get(name, "classical"), name) for name in self.sweep.methods)
         return {name: self.style.adapt(look) for name, look in named.items()}
 
 
-def _panel(axes: Axes, scene: SurveyScene, condition: str) -> None:
+def _panel(axes: Axes, scene: SweepScene, condition: str) -> None:
     """Draw medians over all other parameters, in a band from least to largest."""
-    survey, values = scene.survey, scene.survey.conditions[condition]
+    sweep, values = scene.sweep, scene.sweep.conditions[condition]
     places = np.unique(values)
     for m, look in enumerate(scene.looks.values()):
-        errors = [floored(survey.values[_ERROR][values == place, m]) for place in places]
+        errors = [floored(sweep.values[_ERROR][values == place, m]) for place in places]
         middle = np.array([np.median(each) for each in errors])
         axes.plot(places, middle, **look.strokes(0.5 * scene.style.letters))
         if max(map(len, errors)) > 1:
@@ -66,15 +66,15 @@ def _panel(axes: Axes, scene: SurveyScene, condition: str) -> None:
     cut(axes)
 
 
-def _draw(scene: SurveyScene) -> matplotlib.figure.Figure:
+def _draw(scene: SweepScene) -> matplotlib.figure.Figure:
     def draw(axes: Axes, condition: str) -> None:
         _panel(axes, scene, condition)
 
-    style, survey = scene.style, scene.survey
+    style, sweep = scene.style, scene.sweep
     lines = [
         LegendEntry(
-            plain(survey.methods[name]),
-            "learned" if name in survey.learned else "classical",
+            plain(sweep.methods[name]),
+            "learned" if name in sweep.learned else "classical",
             **look.strokes(0.5 * style.letters),
         )
         for name, look in scene.looks.items()
@@ -84,23 +84,23 @@ def _draw(scene: SurveyScene) -> matplotlib.figure.Figure:
     return draw_panels(style, scene.varied, draw, columns, width, _HEIGHT, legend=lines)[0]
 
 
-def _caption(scene: SurveyScene) -> list[str]:
-    survey = scene.survey
-    errors = survey.values[_ERROR]
+def _caption(scene: SweepScene) -> list[str]:
+    sweep = scene.sweep
+    errors = sweep.values[_ERROR]
     spans = [
         f"{title} {np.nanmin(errors[:, m]):.1e} to {np.nanmax(errors[:, m]):.1e}"
-        for m, title in enumerate(survey.methods.values())
+        for m, title in enumerate(sweep.methods.values())
     ]
     ranges = ", ".join(
         f"{name} from {values.min():g} to {values.max():g}"
-        for name, values in survey.conditions.items()
+        for name, values in sweep.conditions.items()
     )
     more = "; bands: over all values of the other conditions" if len(scene.varied) > 1 else ""
     return [
-        f"{survey.title}: root mean square error of a component to t = {survey.time:g}, median "
+        f"{sweep.title}: root mean square error of a component to t = {sweep.time:g}, median "
         f"over orbits, for {ranges}{more}.",
         f"Errors: {'; '.join(spans)}.",
     ]
 
 
-SURVEY = FigureDeclaration("survey", _draw, _caption)
+PARAMETER_SWEEP = FigureDeclaration("sweep", _draw, _caption)

@@ -1,0 +1,74 @@
+"""Former names of functions, arguments and options: valid for one release, with a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# new names of arguments by their former ones
+ARGUMENTS = {"kernel": "initial_scheme"}
+
+
+def warn_of_former_name(former: str, name: str, stacklevel: int = 3) -> None:
+    """Warn that a name has changed.
+
+    Parameters
+    ----------
+    former, name
+        Name that was used, and the name that replaces it.
+    stacklevel
+        See :func:`warnings.warn`; the default is the caller of the function that calls this one.
+    """
+    text = f"{former} is now {name}; the former name ends with the next release"
+    warnings.warn(text, FutureWarning, stacklevel=stacklevel)
+
+
+def former_attributes(
+    module: str, names: Mapping[str, str], otherwise: Callable[[str], Any] | None = None
+) -> Callable[[str], Any]:
+    """Return ``__getattr__`` of a module whose attributes have changed their names.
+
+    Parameters
+    ----------
+    module
+        Name of the module.
+    names
+        New name of each former name.
+    otherwise
+        ``__getattr__`` for all other names.
+    """
+
+    def find(name: str) -> Any:
+        import importlib
+
+        if name in names:
+            warn_of_former_name(f"{module}.{name}", names[name])
+            return getattr(importlib.import_module(module), names[name])
+        if otherwise is not None:
+            return otherwise(name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
+
+
+def with_new_names(args: list[str], names: Mapping[str, str]) -> list[str]:
+    """Return the words of a command line with options by their new names.
+
+    Parameters
+    ----------
+    args
+        Words of the command line, such as ``--kernel none`` or ``--kernel=none``.
+    names
+        New option of each former one.
+    """
+    found = []
+    for word in args:
+        option, equals, value = word.partition("=")
+        if option in names:
+            import click
+
+            click.echo(f"Warning: {option} is now {names[option]}", err=True)
+            option = names[option]
+        found.append(option + equals + value)
+    return found
