@@ -349,7 +349,7 @@ def test_functions_of_rates_have_the_parity_of_their_degree():
     layer = nn.BasisCoupling(
         5, 4, sweep=[0, 1, 2], rates=[3, 4], symmetries=symmetry_group(flips, 5)
     )
-    chosen = layer.get_buffer("chosen_0")
+    chosen = layer.terms[0].chosen
     assert bool((chosen[:, 2:].sum(1) > 0).all())
     assert {tuple(e) for e in (chosen[:, :2].sum(1, keepdim=True) % 2).tolist()} == {(1,)}
 

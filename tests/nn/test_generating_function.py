@@ -75,9 +75,11 @@ def value(S, x):
     z = x * S.state_scale + S.state_shift if len(S.formulas) else x
     if len(S.formulas):
         u += (torch.stack(S.formulas(z)) - S.formula_shift) / S.formula_scale
-    tables = [kind.values(v, S.degree) for v, kind in zip(u, S.kinds, strict=True)]
+    tables = [kind.values(v, S.degree) for v, kind in zip(u, S.terms.kinds, strict=True)]
     total = 0.0
-    for e, source, factor in zip(S.chosen.tolist(), S.sources.tolist(), S.factors, strict=True):
+    for e, source, factor in zip(
+        S.terms.chosen.tolist(), S.terms.sources[:, 0].tolist(), S.terms.factors[:, 0], strict=True
+    ):
         term = factor * S.coefficients[source]
         for index, table in zip(e, tables, strict=True):
             term = term * table[index]
@@ -133,7 +135,7 @@ def test_derivatives_are_those_of_numpy(degree, size, seed):
     S.adapt(sample(50, size, seed=seed) * 2 + 1)
     x = sample(4, size, seed=seed + 1)
     grid = np.zeros((degree + 1,) * size)
-    for e, source in zip(S.chosen.tolist(), S.sources.tolist(), strict=True):
+    for e, source in zip(S.terms.chosen.tolist(), S.terms.sources[:, 0].tolist(), strict=True):
         grid[tuple(e)] += S.coefficients[source].item()
     half = 3 * S.box_scale.numpy()
     u = (x.numpy() - S.box_shift.numpy()) / half
@@ -280,8 +282,8 @@ def test_constants_of_motion_are_multiplied_out(name):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_degrees_are_those_of_the_terms(name):
     S = made(name)
-    for e, source in zip(S.chosen.tolist(), S.sources.tolist(), strict=True):
-        orders = [kind.orders(S.degree)[i] for i, kind in zip(e, S.kinds, strict=True)]
+    for e, source in zip(S.terms.chosen.tolist(), S.terms.sources[:, 0].tolist(), strict=True):
+        orders = [kind.orders(S.degree)[i] for i, kind in zip(e, S.terms.kinds, strict=True)]
         assert S.degrees[source] == sum(orders)
     assert S.degrees.max() <= S.degree
 

@@ -66,7 +66,7 @@ def test_the_gradient_of_a_potential_with_formulas_is_that_of_its_value():
     V = BasisPotential(2, 1, expressions=["exp(2*z[1])"])
     V.set_units(torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.25]))
     with torch.no_grad():
-        V.coefficients.copy_(V.chosen[:, 2])  # of u alone
+        V.coefficients.copy_(V.terms.chosen[:, 2])  # of u alone
     x = sample(5, 2)
     scale = RADIUS * V.formula_scale
     slope = 2 * 0.25 * torch.exp(2 * (0.25 * x[:, 1] + 0.5)) / scale

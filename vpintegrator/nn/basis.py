@@ -7,10 +7,11 @@ of a component's sign is a change of the term's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import torch
+from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
@@ -87,20 +88,20 @@ def terms(
     return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]
 
 
-def total_degrees(
-    indices: Sequence[Sequence[int]], degree: int, kinds: Sequence[Univariate]
-) -> list[int]:
-    """Return the degree of each of the terms."""
-    each = [kind.orders(degree) for kind in kinds]
-    return [sum(orders[i] for i, orders in zip(e, each, strict=True)) for e in indices]
-
-
 def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutations:
     """Return the action of a group on a subset of members that it maps to itself."""
     places, signs = moves
     number = torch.zeros(places.shape[1], dtype=torch.long)
     number[members] = torch.arange(len(members))
     return number[places[:, members]], signs[:, members]
+
+
+def beside(first: SignedPermutations, second: SignedPermutations) -> SignedPermutations:
+    """Return the action of a group on the members of two actions; no members have any group's."""
+    if not second[0].shape[1]:
+        return first
+    places = torch.cat([first[0], second[0] + first[0].shape[1]], 1)
+    return places, torch.cat([first[1], second[1]], 1)
 
 
 def equivariant_coefficients(
@@ -159,3 +160,126 @@ def equivariant_coefficients(
         images = torch.tensor(moved).unsqueeze(1) * len(columns) + columns
         links.append((images, sign.unsqueeze(1) * own))
     return orbit_parameters(links)
+
+
+class Terms(nn.Module):
+    r"""Terms of a function with values in m components, and the parameters of its coefficients.
+
+    .. math:: g_k(u) = \sum_e C_{ek} \varphi_e(u), \qquad C_{ek} = f_{ek}\, c_{s_{ek}}
+
+    Parameters
+    ----------
+    degree : int
+        Largest total degree.
+    kinds : sequence of Univariate
+        Family of functions of each variable in u.
+    chosen : Tensor, (term, variable)
+        Function of each variable in each term.
+    sources, factors : Tensor, (term, m)
+        The s and f.
+    count : int
+        Number of parameters c.
+    """
+
+    chosen: torch.Tensor
+    sources: torch.Tensor
+    factors: torch.Tensor
+
+    def __init__(
+        self,
+        degree: int,
+        kinds: Sequence[Univariate],
+        chosen: torch.Tensor,
+        sources: torch.Tensor,
+        factors: torch.Tensor,
+        count: int,
+    ) -> None:
+        super().__init__()
+        self.degree, self.kinds, self.count = degree, [*kinds], count
+        self.register_buffer("chosen", chosen, persistent=False)
+        self.register_buffer("sources", sources, persistent=False)
+        self.register_buffer("factors", factors.double(), persistent=False)
+        # as plain booleans: reading a tensor in every evaluation would make a GPU wait
+        self.occurs: list[bool] = chosen.any(0).tolist()
+
+    @classmethod
+    def equivariant(
+        cls,
+        degree: int,
+        kinds: Sequence[Univariate],
+        variables: SignedPermutations,
+        block: SignedPermutations,
+        *,
+        absent: Sequence[bool] = (),
+        most: int = LARGEST_COUNT,
+        allowed: Callable[[tuple[int, ...]], bool] = lambda _: True,
+    ) -> Terms:
+        """Return the ``terms`` that are allowed and that symmetries leave.
+
+        See ``equivariant_coefficients``.
+        """
+        indices = [e for e in terms(degree, kinds, absent, most) if allowed(e)]
+        sources, factors, count = equivariant_coefficients(indices, kinds, variables, block)
+        used = (factors != 0).any(1)
+        chosen = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))
+        return cls(degree, kinds, chosen[used], sources[used], factors[used], count)
+
+    @property
+    def degrees(self) -> torch.Tensor:
+        """Total degree of what each parameter multiplies (parameter,)."""
+        orders = [kind.orders(self.degree) for kind in self.kinds]
+        sums = [sum(own[i] for own, i in zip(orders, e, strict=True)) for e in self.chosen.tolist()]
+        present = self.factors.cpu() != 0
+        found = torch.zeros(self.count, dtype=torch.long)
+        each = torch.tensor(sums, dtype=torch.long).unsqueeze(1).expand_as(present)
+        found[self.sources.cpu()[present]] = each[present]
+        return found
+
+    def coefficients(self, c: torch.Tensor) -> torch.Tensor:
+        """Return coefficients (term, m) from parameters."""
+        return c.index_select(0, self.sources.flatten()).view(self.sources.shape) * self.factors
+
+    def jet(self, variable: int, x: torch.Tensor, highest: int = 0) -> list[torch.Tensor]:
+        """Return the function of a variable in each term (..., term) at x, and its derivatives."""
+        found = self.kinds[variable].jet(x, self.degree, highest)
+        picked = self.chosen[:, variable]
+        return [torch.stack(own, -1).index_select(-1, picked) for own in found]
+
+    def prolonged(self, smaller: Terms, c: torch.Tensor) -> torch.Tensor:
+        """Return parameters that make it the function of fewer terms with parameters c."""
+        known = dict(zip(map(tuple, smaller.chosen.tolist()), smaller.coefficients(c), strict=True))
+        found = c.new_zeros(self.count)
+        rows = zip(self.chosen.tolist(), self.sources.tolist(), self.factors.tolist(), strict=True)
+        for e, sources, factors in rows:
+            for k, value in enumerate(known.get(tuple(e), ())):
+                if factors[k]:
+                    found[sources[k]] = value / factors[k]
+        return found
+
+    def at(self, known: Mapping[int, torch.Tensor], c: torch.Tensor) -> tuple[Terms, torch.Tensor]:
+        """Return the terms where some variables have values, and what becomes of parameters c.
+
+        Terms that differ in functions of these variables alone become one. No symmetries are built
+        into them, as values break them.
+        """
+        chosen = self.chosen.cpu()
+        weights = torch.ones(len(chosen), 1, dtype=torch.float64)
+        for j, value in known.items():
+            functions = torch.stack(self.kinds[j].values(value, self.degree))
+            weights = weights * functions[chosen[:, j]].unsqueeze(1)
+        left = [j for j in range(len(self.kinds)) if j not in known]
+        rows, place = chosen.new_zeros(1, 0), chosen.new_zeros(len(chosen))
+        if left:
+            rows, place = chosen[:, left].unique(dim=0, return_inverse=True)
+
+        def merged(values: torch.Tensor) -> torch.Tensor:
+            return values.new_zeros(len(rows), values.shape[1]).index_add(0, place, values)
+
+        present = merged((self.factors != 0).cpu().double()) > 0
+        count = int(present.sum())
+        sources = torch.zeros(present.shape, dtype=torch.long)
+        sources[present] = torch.arange(count)
+        kinds = [self.kinds[j] for j in left]
+        coefficients = self.coefficients(c).detach().cpu().double()
+        found = Terms(self.degree, kinds, rows, sources, present, count)
+        return found, merged(weights * coefficients)[present]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -13,19 +14,11 @@ from vpintegrator.arguments import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     SignedPermutations,
+    Terms,
+    beside,
     checked_degree,
-    equivariant_coefficients,
     moves_of_terms,
     restricted,
-    terms,
-    total_degrees,
-)
-from vpintegrator.nn.basis_folding import (
-    MergedTerms,
-    formulas_at,
-    merge_terms,
-    unmoved,
-    values_of_components,
 )
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
@@ -33,7 +26,7 @@ from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.tensor_arguments import last_size
-from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, Univariate, families
+from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, families
 
 
 class BasisCoupling(nn.Module):
@@ -139,18 +132,17 @@ class BasisCoupling(nn.Module):
         moves = moves_of_terms(group)
         self.formulas = [Formulas((), dim) for _ in self.blocks]
         if len(expressions):
-            self._place_formulas(Formulas(expressions, dim), group)
-        self._read: dict[int, list[bool]] = {}
-        # degree of the first term of each parameter of a block
-        degrees = {a: self._place_terms(a, moves) for a in sorted({*self.sweep})}
-        each = torch.cat([degrees[a] for a in self.sweep])
+            self._place_formulas(Formulas(expressions, dim).respected(group))
+        for a, block in enumerate(self.blocks):
+            self._constant(f"block_{a}", torch.tensor(block))
+        distinct = {a: self._terms_of(a, moves) for a in sorted({*self.sweep})}
+        self._set_terms([distinct[a] for a in self.sweep])
+        each = torch.cat([terms.degrees for terms in self.terms]).clamp(min=1).float()
         if not len(each):
             raise InputError(
                 f"no function of degree {degree} is allowed by the {len(group)} symmetries; take a "
                 "higher degree"
             )
-        counts = [len(degrees[a]) for a in self.sweep]
-        self.shares = [slice(sum(counts[:i]), sum(counts[: i + 1])) for i in range(len(counts))]
         scales = initial_scale / each**2
         self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).double())
 
@@ -162,48 +154,29 @@ class BasisCoupling(nn.Module):
             )
         return numbers
 
-    def _place_terms(self, a: int, moves: SignedPermutations) -> torch.Tensor:
-        """Give a block its terms, and say of what degrees its parameters are."""
-        block, rest = self.blocks[a], others(self.blocks[a], self.dim)
-        variables = restricted(moves, rest)
-        kinds = [self.kinds[index] for index in rest]
-        if len(self.formulas[a]):
-            places, signs = self._moves[a]
-            variables = (
-                torch.cat([variables[0], places + len(rest)], 1),
-                torch.cat([variables[1], signs], 1),
-            )
-            kinds += [POLYNOMIALS] * len(self.formulas[a])
-        indices = terms(self.degree, kinds, [index in self.cyclic for index in rest])
-        sources, factors, count = equivariant_coefficients(
-            indices, kinds, variables, restricted(moves, block)
+    def _terms_of(self, a: int, moves: SignedPermutations) -> Terms:
+        rest = others(self.blocks[a], self.dim)
+        return Terms.equivariant(
+            self.degree,
+            [self.kinds[index] for index in rest] + [POLYNOMIALS] * len(self.formulas[a]),
+            beside(restricted(moves, rest), self.formulas[a].action),
+            restricted(moves, self.blocks[a]),
+            absent=[index in self.cyclic for index in rest],
         )
-        used = (factors != 0).any(1)
-        chosen = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))[used]
-        size = torch.tensor(total_degrees(chosen.tolist(), self.degree, kinds))
-        sources, factors = sources[used], factors[used]
-        self._constant(f"block_{a}", torch.tensor(block))
-        self._choose(a, chosen)
-        self._constant(f"sources_{a}", sources)
-        placed = torch.zeros(len(chosen), self.dim, dtype=torch.float64)
-        placed[:, block] = factors
-        self._constant(f"factors_{a}", placed)
-        degrees = torch.zeros(count).index_put(
-            (sources[factors != 0],), size.unsqueeze(1).expand_as(sources)[factors != 0].float()
-        )
-        return degrees.clamp(min=1)
 
-    def _place_formulas(self, formulas: Formulas, group: torch.Tensor) -> None:
+    def _set_terms(self, terms: Sequence[Terms]) -> None:
+        """Set the terms of each shear of the sweep."""
+        self.terms: Sequence[Terms] = nn.ModuleList(terms)  # type: ignore[assignment]
+        ends = [0, *accumulate(own.count for own in terms)]
+        self.shares = [slice(ends[i], ends[i + 1]) for i in range(len(terms))]
+
+    def _place_formulas(self, formulas: Formulas) -> None:
         """Give each block the formulas that it can use."""
-        moves, closed = formulas.moves(group)
-        self._moves = []
         for a, block in enumerate(self.blocks):
-            usable = [n for n in closed if not formulas.depends[n].intersection(block)]
-            texts = [formulas.texts[n] for n in usable]
-            self.formulas[a] = Formulas(texts, self.dim)
-            self._moves.append(restricted(moves, usable))
+            usable = [n for n, of in enumerate(formulas.depends) if not of.intersection(block)]
+            self.formulas[a] = formulas.part(usable)
             for name in ("shift", "scale"):
-                self.register_buffer(f"formula_{name}_{a}", torch.zeros(len(texts)).double())
+                self.register_buffer(f"formula_{name}_{a}", torch.zeros(len(usable)).double())
         if not any(map(len, self.formulas)):
             raise InputError(
                 "each of the expressions depends on components of every block of the split, or is "
@@ -227,21 +200,12 @@ class BasisCoupling(nn.Module):
             for a, formulas in enumerate(self.formulas):
                 if not len(formulas):
                     continue
-                middle, size = formulas.units(shift, scale, self._moves[a])
+                middle, size = formulas.units(shift, scale)
                 self.get_buffer(f"formula_shift_{a}").copy_(middle)
                 self.get_buffer(f"formula_scale_{a}").copy_(size)
 
     def _constant(self, name: str, value: torch.Tensor) -> None:
         self.register_buffer(name, value, persistent=False)
-
-    def _choose(self, a: int, chosen: torch.Tensor) -> None:
-        """Store the function of each variable in each term (term, variable) of a block.
-
-        The variables that occur are also kept as plain booleans: reading a tensor in every shear
-        would make a GPU wait.
-        """
-        self._constant(f"chosen_{a}", chosen)
-        self._read[a] = chosen.any(0).tolist()
 
     def prolong(self, smaller: BasisCoupling) -> None:
         """Become the map of a layer of the same components and symmetries, of no higher degree.
@@ -250,66 +214,41 @@ class BasisCoupling(nn.Module):
         """
         with torch.no_grad():
             coefficients = torch.zeros_like(self.coefficients)
-            for i, a in enumerate(smaller.sweep):
-                terms_known = smaller.get_buffer(f"chosen_{a}").tolist()
-                known = dict(zip(map(tuple, terms_known), smaller._matrix(i), strict=True))
-                own, factors = coefficients[self.shares[i]], self.get_buffer(f"factors_{a}")
-                sources = self.get_buffer(f"sources_{a}")
-                for n, e in enumerate(self.get_buffer(f"chosen_{a}").tolist()):
-                    if tuple(e) not in known:
-                        continue
-                    for k, component in enumerate(self.blocks[a]):
-                        factor = factors[n, component]
-                        if factor:
-                            own[sources[n, k]] = known[tuple(e)][component] / factor
+            for i in range(len(smaller.sweep)):
+                own = smaller.coefficients[smaller.shares[i]]
+                coefficients[self.shares[i]] = self.terms[i].prolonged(smaller.terms[i], own)
             self.coefficients.copy_(coefficients)
             buffers = dict(self.named_buffers())
             for name, value in smaller.state_dict().items():  # of formulas
                 if name in buffers:
                     buffers[name].copy_(value)
 
-    def _univariate(self, x: torch.Tensor, kind: Univariate) -> torch.Tensor:
-        """Return the functions of one component, (...) to (..., function)."""
-        return torch.stack(kind.values(x, self.degree), dim=-1)
-
     def _matrix(self, i: int) -> torch.Tensor:
         """Return coefficients (term, dim) of a shear of the sweep, zero outside its block."""
-        a = self.sweep[i]
-        sources, factors = self.get_buffer(f"sources_{a}"), self.get_buffer(f"factors_{a}")
         own = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
-        values = own.index_select(0, sources.flatten()).view(sources.shape)
-        block = self.blocks[a]
-        if len(block) == 1:
-            return values * factors
-        return (
-            torch.zeros_like(factors).index_copy(1, self.get_buffer(f"block_{a}"), values) * factors
-        )
+        values = self.terms[i].coefficients(own)
+        block = self.get_buffer(f"block_{self.sweep[i]}")
+        return values.new_zeros(len(values), self.dim).index_copy(1, block, values)
 
     def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
         """Return the increment of states by one shear of the sweep, zero outside its block."""
-        a = self.sweep[i]
-        chosen = self.get_buffer(f"chosen_{a}")
-        if not len(chosen):  # the symmetries leave no term of this degree
+        a, terms = self.sweep[i], self.terms[i]
+        if not len(terms.chosen):  # the symmetries leave no term of this degree
             return torch.zeros_like(z)
-        phi: torch.Tensor | None = None
-        for j, index in enumerate(others(self.blocks[a], self.dim)):
-            if not self._read[a][j]:
-                continue
-            u = self._univariate(z[..., index], self.kinds[index])
-            u = u.index_select(-1, chosen[:, j])
-            phi = u if phi is None else phi * u
+        variables = [z[..., index] for index in others(self.blocks[a], self.dim)]
         if len(formulas := self.formulas[a]):
             shifts = self.get_buffer(f"formula_shift_{a}").unbind()
             scales = self.get_buffer(f"formula_scale_{a}").unbind()
             values = formulas(z * self.state_scale + self.state_shift)
-            known = self.dim - len(self.blocks[a])
-            for j, value, shift, scale in zip(
-                range(known, known + len(formulas)), values, shifts, scales, strict=True
-            ):
-                if self._read[a][j]:
-                    u = self._univariate((value - shift) / scale, POLYNOMIALS)
-                    u = u.index_select(-1, chosen[:, j])
-                    phi = u if phi is None else phi * u
+            variables += [
+                (value - shift) / scale
+                for value, shift, scale in zip(values, shifts, scales, strict=True)
+            ]
+        phi: torch.Tensor | None = None
+        for j, x in enumerate(variables):
+            if terms.occurs[j]:
+                (u,) = terms.jet(j, x)
+                phi = u if phi is None else phi * u
         matrix = self._matrix(i)
         if phi is None:  # at most a constant
             return matrix.sum(0).expand_as(z)
@@ -376,64 +315,21 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
             initial_scale=0.0,
         )
     found.degree = layer.degree
-    merged = {}
-    if any(map(len, layer.formulas)):
-        units = (layer.state_shift, layer.state_scale)
-        texts = values_of_components(values, range(n, layer.dim), *units)
-        found._moves = [unmoved(0) for _ in inside]
-        for name in ("shift", "scale"):
-            own = layer.get_buffer(f"state_{name}")[:n].clone()
-            found.register_buffer(f"state_{name}", own)
-    else:
-        texts = {}
-    for a in sorted({*layer.sweep}):
-        b = inside.index(layer.blocks[a])
-        merged[a] = _merge_block(layer, found, (a, b), values, texts)
-    parts, masks = [], []
-    for a in layer.sweep:
-        b = inside.index(layer.blocks[a])
-        masks.append(found.get_buffer(f"factors_{b}")[:, inside[b]] != 0)
-    for i, (a, mask) in enumerate(zip(layer.sweep, masks, strict=True)):
-        terms, used = merged[a]
-        matrix = terms.sum(layer._matrix(i))[used][:, layer.blocks[a]]
-        parts.append(matrix[mask])
-    ends = torch.tensor([0, *map(len, parts)]).cumsum(0).tolist()
-    found.shares = [slice(ends[i], ends[i + 1]) for i in range(len(parts))]
-    found.coefficients = nn.Parameter(torch.cat(parts))
+    units = (layer.state_shift, layer.state_scale) if any(map(len, layer.formulas)) else ()
+    for name, unit in zip(("shift", "scale"), units, strict=False):
+        found.register_buffer(f"state_{name}", unit[:n].clone())
+    parts = []
+    for i, a in enumerate(layer.sweep):
+        b, rest = found.sweep[i], others(layer.blocks[a], layer.dim)
+        known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
+        if units:
+            own = [layer.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale")]
+            of = layer.formulas[a].at(values, (*units, *own))
+            known |= {len(rest) + j: value for j, value in of.values.items()}
+            found.formulas[b] = of.formulas
+            for name, unit in zip(("shift", "scale"), own, strict=True):
+                found.register_buffer(f"formula_{name}_{b}", unit[of.left].clone())
+        parts.append(layer.terms[i].at(known, layer.coefficients[layer.shares[i]]))
+    found._set_terms([terms for terms, _ in parts])
+    found.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))
     return found.to(layer.coefficients)
-
-
-def _merge_block(
-    layer: BasisCoupling,
-    found: BasisCoupling,
-    numbers: tuple[int, int],
-    values: torch.Tensor,
-    texts: Mapping[int, float],
-) -> tuple[MergedTerms, torch.Tensor]:
-    """Give a block its terms; how they come from those of the layer, and which of them are used."""
-    a, b = numbers
-    n, block, rest = found.dim, layer.blocks[a], others(layer.blocks[a], layer.dim)
-    known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
-    kinds = [layer.kinds[c] for c in rest]
-    if len(layer.formulas[a]):
-        shift, scale = (layer.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale"))
-        of = formulas_at(layer.formulas[a], texts, shift, scale)
-        kinds += [POLYNOMIALS] * len(layer.formulas[a])
-        known |= {len(rest) + j: value for j, value in of.values.items()}
-        found.formulas[b] = Formulas(of.texts, n)
-        found._moves[b] = unmoved(len(of.left))
-        found.register_buffer(f"formula_shift_{b}", shift[of.left].clone())
-        found.register_buffer(f"formula_scale_{b}", scale[of.left].clone())
-    merged = merge_terms(layer.get_buffer(f"chosen_{a}"), kinds, layer.degree, known)
-    mask = merged.any(layer.get_buffer(f"factors_{a}")[:, block] != 0)
-    used = mask.any(1)
-    mask = mask[used]
-    sources = torch.zeros(mask.shape, dtype=torch.long)
-    sources[mask] = torch.arange(int(mask.sum()))
-    factors = torch.zeros(len(mask), n, dtype=torch.float64)
-    factors[:, block] = mask.double()
-    found._constant(f"block_{b}", torch.tensor(block))
-    found._choose(b, merged.chosen[used])
-    found._constant(f"sources_{b}", sources)
-    found._constant(f"factors_{b}", factors)
-    return merged, used

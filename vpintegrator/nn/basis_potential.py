@@ -12,15 +12,11 @@ from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     LARGEST_COUNT,
-    SignedPermutations,
+    Terms,
+    beside,
     checked_degree,
-    equivariant_coefficients,
     moves_of_terms,
-    restricted,
-    terms,
-    total_degrees,
 )
-from vpintegrator.nn.basis_folding import formulas_at, merge_terms, unmoved, values_of_components
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
@@ -90,9 +86,6 @@ class BasisPotential(nn.Module):
     prolongable = True
     largest_count = LARGEST_COUNT
     differentiated: Sequence[int] = ()  # see GeneratingFunction
-    chosen: torch.Tensor
-    sources: torch.Tensor
-    factors: torch.Tensor
     state_shift: torch.Tensor
     state_scale: torch.Tensor
     formula_shift: torch.Tensor
@@ -129,38 +122,36 @@ class BasisPotential(nn.Module):
         moves = self._component_moves = moves_of_terms(group)
         self.formulas = Formulas((), max(self.components) + 1, self.components)
         if len(expressions):
-            moves = self._place_formulas(expressions, group, moves)
-        self.kinds = families(read, periodic, rates)
+            self._place_formulas(expressions, group)
+        kinds = families(read, periodic, rates)
         for j in self.differentiated:
             if j in periodic or j in cyclic:
-                self.kinds[j] = SECULAR
-        self.kinds += [POLYNOMIALS] * len(self.formulas)
-        indices = [  # a function of what is conserved has no gradient
-            e
-            for e in terms(
-                degree, self.kinds, [index in cyclic for index in range(read)], self.largest_count
+                kinds[j] = SECULAR
+        kinds += [POLYNOMIALS] * len(self.formulas)
+        moving = self.differentiated or self._moving()
+
+        def is_allowed(e: Sequence[int]) -> bool:  # a function of what is conserved has no gradient
+            return (
+                any(e[j] for j in moving)
+                and self._has_periodic_derivatives([(e[j], kinds[j]) for j in self.differentiated])
+                and all(any(e[j] for j in block) for block in involved)
             )
-            if any(e[j] for j in self.differentiated or self._moving())
-            and self._has_periodic_derivatives([(e[j], self.kinds[j]) for j in self.differentiated])
-            and all(any(e[j] for j in block) for block in involved)
-        ]
-        value = torch.zeros(len(group), 1, dtype=torch.long), turned.unsqueeze(1)
-        sources, factors, count = equivariant_coefficients(indices, self.kinds, moves, value)
-        used = (factors != 0).any(1)
-        if not count:
+
+        self.terms = Terms.equivariant(
+            self.degree,
+            kinds,
+            beside(moves, self.formulas.action),
+            (torch.zeros(len(group), 1, dtype=torch.long), turned.unsqueeze(1)),
+            absent=[index in cyclic for index in range(read)],
+            most=self.largest_count,
+            allowed=is_allowed,
+        )
+        if not self.terms.count:
             raise NoTermsError(
                 f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
             )
-        chosen = torch.tensor(indices)[used]
-        self.count = count
-        self.register_buffer("chosen", chosen, persistent=False)
-        self.register_buffer("sources", sources[used, 0], persistent=False)
-        self.register_buffer("factors", factors[used, 0].double(), persistent=False)
-        degrees = torch.ones(count)
-        each = total_degrees(chosen.tolist(), degree, self.kinds)
-        for source, order in zip(self.sources.tolist(), each, strict=True):
-            degrees[source] = max(1, order)
-        start = initial_scale / degrees**2 * torch.randn(count)
+        degrees = self.terms.degrees.clamp(min=1).float()
+        start = initial_scale / degrees**2 * torch.randn(self.terms.count)
         self.coefficients = nn.Parameter(start.double())
 
     @staticmethod
@@ -176,29 +167,16 @@ class BasisPotential(nn.Module):
         changing = [n for n, of in enumerate(self.formulas.depends) if own.intersection(of)]
         return [*range(self.size), *(read + n for n in changing)]
 
-    def _place_formulas(
-        self,
-        expressions: Sequence[str],
-        group: torch.Tensor,
-        moves: SignedPermutations,
-    ) -> SignedPermutations:
-        """Take the formulas that the group allows; what it does to components and formulas."""
+    def _place_formulas(self, expressions: Sequence[str], group: torch.Tensor) -> None:
+        """Take the formulas that the group allows."""
         dim = max(self.components) + 1
-        formulas = Formulas(expressions, dim, self.components)
-        own, closed = formulas.moves(group)
-        if not closed:
+        self.formulas = Formulas(expressions, dim, self.components).respected(group)
+        if not len(self.formulas):
             raise InputError("the symmetries respect none of the expressions; leave them out")
-        self.formulas = Formulas([formulas.texts[n] for n in closed], dim, self.components)
-        self._moves = restricted(own, closed)
         for name in ("shift", "scale"):
             self.register_buffer(f"state_{name}", torch.zeros(len(self.components)).double())
-            self.register_buffer(f"formula_{name}", torch.zeros(len(closed)).double())
+            self.register_buffer(f"formula_{name}", torch.zeros(len(self.formulas)).double())
         self.set_units(torch.zeros(dim), torch.ones(dim))
-        places, signs = self._moves
-        return (
-            torch.cat([moves[0], places + self.size + self.conserved], 1),
-            torch.cat([moves[1], signs], 1),
-        )
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
         """Say that states are (z - shift) / scale, z being what the formulas are about.
@@ -211,7 +189,7 @@ class BasisPotential(nn.Module):
         with torch.no_grad():
             self.state_shift.copy_(shift)
             self.state_scale.copy_(scale)
-            middle, size = self.formulas.units(shift, scale, self._moves)
+            middle, size = self.formulas.units(shift, scale)
             self.formula_shift.copy_(middle)
             self.formula_scale.copy_(size)
 
@@ -237,15 +215,12 @@ class BasisPotential(nn.Module):
         variables, inner = self._variables(x)
         moving = self._moving()
         values, slopes = [], {}
-        for j, (u, kind) in enumerate(zip(variables, self.kinds, strict=True)):
-            jet = [
-                torch.stack(own, -1).index_select(-1, self.chosen[:, j])
-                for own in kind.jet(u, self.degree, int(j in moving))
-            ]
+        for j, x_j in enumerate(variables):
+            jet = self.terms.jet(j, x_j, int(j in moving))
             values.append(jet[0])
             if j in moving:
                 slopes[j] = jet[1]
-        coefficients = self.coefficients.index_select(0, self.sources) * self.factors
+        coefficients = self.terms.coefficients(self.coefficients)[:, 0]
         # products of all the others, from those before and those after
         before = [coefficients.expand(values[0].shape)]
         for u in values[:-1]:
@@ -267,27 +242,17 @@ class BasisPotential(nn.Module):
         """Return the potential of the other components at values of the conserved ones."""
         return potential_at(self, values)
 
-    def prolonged(self, smaller: BasisPotential, c: torch.Tensor) -> torch.Tensor:
-        """Return coefficients that make it a potential of no higher degree, with coefficients c."""
-        values = c.index_select(0, smaller.sources) * smaller.factors
-        known = dict(zip(map(tuple, smaller.chosen.tolist()), values, strict=True))
-        found = c.new_zeros(self.count)
-        for e, source, factor in zip(self.chosen.tolist(), self.sources, self.factors, strict=True):
-            if tuple(e) in known:
-                found[source] = known[tuple(e)] / factor
-        return found
-
     @torch.no_grad()
     def prolong(self, smaller: BasisPotential) -> None:
         """Become the potential of the same components and symmetries, of no higher degree."""
-        self.coefficients.copy_(self.prolonged(smaller, smaller.coefficients))
+        self.coefficients.copy_(self.terms.prolonged(smaller.terms, smaller.coefficients))
         own = dict(self.named_buffers())
         for name, value in smaller.state_dict().items():  # of formulas
             if name in own:
                 own[name].copy_(value)
 
     def extra_repr(self) -> str:
-        return f"size={self.size}, degree={self.degree}, parameters={self.count}"
+        return f"size={self.size}, degree={self.degree}, parameters={self.terms.count}"
 
 
 def potential_at(
@@ -296,35 +261,23 @@ def potential_at(
     """See ``BasisPotential.at``; ``variables`` are what its functions take for the values."""
     values = given(values, potential.conserved)
     variables = values if variables is None else variables
-    size, kinds = potential.size, potential.kinds
+    size = potential.size
     own = potential.components[:size]
     with torch.random.fork_rng(devices=[]):
-        found = type(potential)(
-            size,
-            1,
-            components=own,
-            initial_scale=0.0,
-        )
-    found.degree, found.kinds = potential.degree, kinds[:size]
+        found = type(potential)(size, 1, components=own, initial_scale=0.0)
+    found.degree = potential.degree
     known = {size + j: value for j, value in enumerate(variables)}
     if len(potential.formulas):
-        units = (potential.state_shift, potential.state_scale)
-        texts = values_of_components(values, potential.components[size:], *units)
-        shift, scale = potential.formula_shift, potential.formula_scale
-        of = formulas_at(potential.formulas, texts, shift, scale)
+        units = {
+            name: potential.get_buffer(name)
+            for name in ("state_shift", "state_scale", "formula_shift", "formula_scale")
+        }
+        of = potential.formulas.at(values, [*units.values()])
         known |= {size + len(values) + j: value for j, value in of.values.items()}
-        found.formulas = Formulas(of.texts, max(own) + 1, own)
-        found._moves = unmoved(len(of.left))
-        for name, unit in zip(("shift", "scale"), units, strict=True):
-            found.register_buffer(f"state_{name}", unit[:size].clone())
-        found.register_buffer("formula_shift", shift[of.left].clone())
-        found.register_buffer("formula_scale", scale[of.left].clone())
-        found.kinds += [POLYNOMIALS] * len(of.left)
-    merged = merge_terms(potential.chosen, kinds, potential.degree, known)
-    coefficients = potential.coefficients.index_select(0, potential.sources) * potential.factors
-    found.chosen = merged.chosen
-    found.sources = torch.arange(len(merged.chosen))
-    found.factors = torch.ones(len(merged.chosen), dtype=torch.float64)
-    found.coefficients = nn.Parameter(merged.sum(coefficients[:, None])[:, 0])
-    found.count = len(merged.chosen)
+        found.formulas = of.formulas
+        for name, unit in units.items():
+            kept = [*range(size)] if name.startswith("state") else of.left
+            found.register_buffer(name, unit[kept].clone())
+    found.terms, c = potential.terms.at(known, potential.coefficients)
+    found.coefficients = nn.Parameter(c)
     return found.to(potential.coefficients)

@@ -247,7 +247,7 @@ class ClusterGeneratingFunction(nn.Module):
         """Become a function of the same clusters of no higher degree, with its boxes."""
         self.adapt_like(smaller)
         parts = [
-            own.function.prolonged(other.function, c)
+            own.function.terms.prolonged(other.function.terms, c)
             for own, (other, c) in zip(self.terms, smaller._parts(None), strict=True)
         ]
         self.coefficients.copy_(torch.cat(parts))

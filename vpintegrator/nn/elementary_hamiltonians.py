@@ -11,21 +11,9 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.dynamics.expressions import (
-    Algebra,
-    ComponentFunction,
-    Expression,
-    NotFinite,
-    Scope,
-    Symbol,
-    TooLong,
-    Value,
-    arithmetic,
-    evaluator,
-    parse,
-)
+from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Value
 from vpintegrator.errors import InputError
-from vpintegrator.nn.formulas import with_values
+from vpintegrator.nn.formulas import StateExpressions, deriving, with_values
 
 ORDERS = (2, 4, 6)  # orders of the methods whose generating functions have these terms
 _IN_HESSIAN = 2  # terms with second derivatives: those of further ones cost ten times as much
@@ -195,39 +183,25 @@ class _Differentiated:
 
 @lru_cache(maxsize=16)  # a search makes the same for every degree
 def _differentiated(text: str, size: int, order: int, dim: int, clock: bool) -> _Differentiated:
-    algebra = Algebra()
-    symbols = [algebra.symbol(f"z_{i}") for i in range(dim)]
-    value = parse(text, Scope({"z": tuple(symbols)}, {}, algebra), "hamiltonian")
+    parsed = StateExpressions({"hamiltonian": text}, dim)
+    (value,) = parsed.values
     if not isinstance(value, Expression):
         raise InputError(f"hamiltonian must be a function of z[0] ... z[{dim - 1}]")
-    algebra.allow_derivatives()
-    try:
-        terms = _Terms(algebra, symbols, size, clock).up_to(value, order)
-        slopes = []
-        for term in terms:
-            gradient = algebra.gradient(term)
-            slopes.append([gradient.get(symbol, 0) for symbol in symbols[:size]])
+    failure = f"the elementary Hamiltonians of order {order} cannot be derived"
+    with deriving(failure, "; give a lower order"):
+        terms = _Terms(parsed, size, clock).up_to(value, order)
+        gradients = [parsed.gradient(term) for term in terms]
+        slopes = [[own.get(i, 0) for i in range(size)] for own in gradients]
         second: list[dict[tuple[int, int], Value]] = [{} for _ in terms[:_IN_HESSIAN]]
         for found, own in zip(second, slopes, strict=False):
             for i, slope in enumerate(own):
-                gradient = algebra.gradient(slope)
-                found |= {
-                    (i, j): gradient[symbols[j]] for j in range(i, size) if symbols[j] in gradient
-                }
-    except (TooLong, NotFinite, ZeroDivisionError) as error:
-        raise InputError(
-            f"the elementary Hamiltonians of order {order} cannot be derived: {error}; give a "
-            "lower order"
-        ) from None
-
-    def function(values: Sequence[Value]) -> ComponentFunction:
-        return evaluator(values, symbols, arithmetic("torch"))
-
+                curvatures = parsed.gradient(slope)
+                found |= {(i, j): curvatures[j] for j in range(i, size) if j in curvatures}
     return _Differentiated(
         len(terms),
-        function([slope for own in slopes for slope in own]),
-        function(slopes[0]),
-        [([*found], function([*found.values()])) for found in second],
+        parsed.function([slope for own in slopes for slope in own]),
+        parsed.function(slopes[0]),
+        [([*found], parsed.function([*found.values()])) for found in second],
         (text, size, order, dim, clock),
     )
 
@@ -235,9 +209,10 @@ def _differentiated(text: str, size: int, order: int, dim: int, clock: bool) -> 
 class _Terms:
     """Elementary Hamiltonians as formulas."""
 
-    def __init__(self, algebra: Algebra, symbols: list[Symbol], size: int, clock: bool) -> None:
-        self.algebra, self.size = algebra, size
-        self.moving = symbols[:size] + (symbols[-1:] if clock else [])
+    def __init__(self, parsed: StateExpressions, size: int, clock: bool) -> None:
+        algebra = self.algebra = parsed.algebra
+        self.size = size
+        self.moving = parsed.symbols[:size] + (parsed.symbols[-1:] if clock else [])
         self.clock = clock
         # directions, which derivatives leave as they are
         self.first, self.second = (

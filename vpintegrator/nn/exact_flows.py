@@ -9,21 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.expressions import (
-    Algebra,
-    ComponentFunction,
-    Expression,
-    NotFinite,
-    Scope,
-    Sum,
-    Symbol,
-    TooLong,
-    Value,
-    arithmetic,
-    evaluator,
-    parse,
-)
+from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Sum, Value
 from vpintegrator.errors import InputError
+from vpintegrator.nn.formulas import StateExpressions, deriving
 
 
 @dataclass(frozen=True)
@@ -152,11 +140,9 @@ def field_parts(texts: tuple[str, ...]) -> ExactFlows:
     >>> [part.moved for part in field_parts(("z[1]*z[2]", "sin(z[2])", "z[0]*z[1]")).parts]
     [(0,), (1,), (2,)]
     """
-    algebra, symbols = _symbols(len(texts))
-    scope = Scope({"z": tuple(symbols)}, {}, algebra)
-    rates = [parse(text, scope, f"field[{i}]") for i, text in enumerate(texts)]
-    places = {symbol: i for i, symbol in enumerate(symbols)}
-    read = [{places[s] for s in algebra.symbols(rate)} for rate in rates]
+    parsed = StateExpressions({f"field[{i}]": text for i, text in enumerate(texts)}, len(texts))
+    rates = parsed.values
+    read = [parsed.depends(rate) for rate in rates]
     groups: list[list[int]] = []
     for i, own in enumerate(read):
         if i in own:
@@ -174,7 +160,7 @@ def field_parts(texts: tuple[str, ...]) -> ExactFlows:
             groups.append([i])
     parts = []
     for group in groups:
-        function = evaluator([rates[i] for i in group], symbols, arithmetic("torch"))
+        function = parsed.function([rates[i] for i in group])
         seen = sorted(set().union(*(read[i] for i in group)))
         parts.append(ExactShear(tuple(group), tuple(seen), 1, function))
     if len(parts) < 2:
@@ -185,25 +171,17 @@ def field_parts(texts: tuple[str, ...]) -> ExactFlows:
 _MADE_BY = {True: hamiltonian_parts, False: field_parts}
 
 
-def _symbols(dim: int) -> tuple[Algebra, list[Symbol]]:
-    algebra = Algebra()
-    return algebra, [algebra.symbol(f"z_{i}") for i in range(dim)]
-
-
 class _Hamiltonian:
     """A Hamiltonian and its groups of terms."""
 
     def __init__(self, text: str, size: int, clock: bool) -> None:
-        self.algebra, self.symbols = _symbols(size + clock)
+        self.parsed = StateExpressions({"hamiltonian": text}, size + clock)
+        self.algebra, (self.value,) = self.parsed.algebra, self.parsed.values
         self.size, self.half, self.clock = size, size // 2, clock
-        scope = Scope({"z": tuple(self.symbols)}, {}, self.algebra)
-        self.value = parse(text, scope, "hamiltonian")
-        self.algebra.allow_derivatives()
-        self.places = {symbol: i for i, symbol in enumerate(self.symbols)}
 
     def flows(self, linear: bool, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
         """Return the parts, the linear one first."""
-        try:
+        with deriving("the Hamiltonian cannot be split"):
             terms, quadratic = list(self._terms(self.value)), []
             if linear:
                 quadratic = [term for term in terms if self._hessian(term) is not None]
@@ -214,8 +192,6 @@ class _Hamiltonian:
             if commutators:
                 further = self._commutators(groups, [*groups, *whole])
             parts = self._with_time([*map(self._shear, groups, further)])
-        except (TooLong, NotFinite, ZeroDivisionError) as error:
-            raise InputError(f"the Hamiltonian cannot be split: {error}") from None
         if linear:
             parts.insert(0, LinearPart(self._matrix(quadratic)))
         if len(parts) < 2:
@@ -250,8 +226,7 @@ class _Hamiltonian:
 
     def _variables(self, value: Value) -> set[int]:
         """Return components of (q, p) in a formula."""
-        found = {self.places[s] for s in self.algebra.symbols(value)}
-        return {i for i in found if i < self.size}
+        return {i for i in self.parsed.depends(value) if i < self.size}
 
     def _has_pair(self, variables: Iterable[int]) -> bool:
         own = set(variables)
@@ -281,8 +256,8 @@ class _Hamiltonian:
         """Return second derivatives of a quadratic term; None of another one."""
         second = {
             (i, j): entry
-            for i, slope in self._slopes(term).items()
-            for j, entry in self._slopes(slope).items()
+            for i, slope in self.parsed.gradient(term).items()
+            for j, entry in self.parsed.gradient(slope).items()
         }
         if not second or any(isinstance(entry, Expression) for entry in second.values()):
             return None
@@ -290,7 +265,7 @@ class _Hamiltonian:
 
     def _matrix(self, quadratic: list[Value]) -> np.ndarray:
         """Return the matrix A of the linear vector field A z of quadratic terms."""
-        n, matrix = self.half, np.zeros((len(self.symbols),) * 2)
+        n, matrix = self.half, np.zeros((len(self.parsed.symbols),) * 2)
         for term in quadratic:
             for (i, j), entry in (self._hessian(term) or {}).items():
                 row, sign = (i + n, -1) if i < n else (i - n, 1)
@@ -299,13 +274,9 @@ class _Hamiltonian:
             raise InputError("the Hamiltonian has no quadratic terms for a linear part")
         return matrix
 
-    def _slopes(self, value: Value) -> dict[int, Value]:
-        gradient = self.algebra.gradient(value)
-        return {self.places[s]: slope for s, slope in gradient.items()}
-
     def _bracket(self, first: Value, second: Value) -> Value:
         """Return the Poisson bracket."""
-        a, b, n = self._slopes(first), self._slopes(second), self.half
+        a, b, n = self.parsed.gradient(first), self.parsed.gradient(second), self.half
         multiply = self.algebra.multiply
         products = [(multiply(a[i], b[i + n]), 1) for i in range(n) if i in a and i + n in b]
         products += [(multiply(a[i + n], b[i]), -1) for i in range(n) if i + n in a and i in b]
@@ -334,7 +305,7 @@ class _Hamiltonian:
 
     def _shear(self, value: Value, further: Sequence[Value]) -> ExactShear:
         functions = [value, *further]
-        slopes = [self._slopes(function) for function in functions]
+        slopes = [self.parsed.gradient(function) for function in functions]
         n = self.half
         seen = set().union(*(self._variables(f) for f in functions))
         moved = sorted((i + n if i < n else i - n) for i in seen)
@@ -343,6 +314,6 @@ class _Hamiltonian:
             for i in moved:
                 slope = own.get(i + n, 0) if i < n else own.get(i - n, 0)
                 rates.append(slope if i < n else self.algebra.scale(-1, slope))
-        read = {self.places[s] for f in functions for s in self.algebra.symbols(f)}
-        function = evaluator(rates, self.symbols, arithmetic("torch"))
+        read = set().union(*map(self.parsed.depends, functions))
+        function = self.parsed.function(rates)
         return ExactShear(tuple(moved), tuple(sorted(read)), len(functions), function)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,7 +16,6 @@ from vpintegrator.dynamics.expressions import (
     Expression,
     NotFinite,
     Scope,
-    Symbol,
     TooLong,
     Value,
     arithmetic,
@@ -23,7 +23,7 @@ from vpintegrator.dynamics.expressions import (
     parse,
 )
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis import SignedPermutations
+from vpintegrator.nn.basis import SignedPermutations, restricted
 from vpintegrator.nn.symmetry import TOLERANCE
 
 MOST_FORMULAS = 64
@@ -51,6 +51,54 @@ def with_values(text: str, values: Mapping[int, float]) -> str:
     return re.sub(r"\bz\[\s*([0-9]+)\s*\]", written, text)
 
 
+class StateExpressions:
+    """Texts in the components ``z[0]``, ``z[1]``, ... of a state, parsed to be differentiated.
+
+    Parameters
+    ----------
+    texts : mapping of str to str
+        Names for messages, and texts in the expression language of system files.
+    dim : int
+
+    Raises
+    ------
+    InputError
+        If a text is not understood.
+    """
+
+    def __init__(self, texts: Mapping[str, str], dim: int) -> None:
+        self.algebra = Algebra()
+        self.symbols = [self.algebra.symbol(f"z_{i}") for i in range(dim)]
+        self.places = {symbol: i for i, symbol in enumerate(self.symbols)}
+        scope = Scope({"z": tuple(self.symbols)}, {}, self.algebra)
+        self.values = [parse(text, scope, name) for name, text in texts.items()]
+        self.algebra.allow_derivatives()
+
+    def depends(self, value: Value) -> set[int]:
+        """Return the numbers of the components that occur in a formula."""
+        return {self.places[symbol] for symbol in self.algebra.symbols(value)}
+
+    def gradient(self, value: Value) -> dict[int, Value]:
+        """Return derivatives by the components that occur in a formula."""
+        return {self.places[s]: slope for s, slope in self.algebra.gradient(value).items()}
+
+    def function(
+        self, values: Sequence[Value], components: Sequence[int] | None = None
+    ) -> ComponentFunction:
+        """Return formulas as a function of tensors, all components or some."""
+        given = range(len(self.symbols)) if components is None else components
+        return evaluator(values, [self.symbols[i] for i in given], arithmetic("torch"))
+
+
+@contextmanager
+def deriving(failure: str, advice: str = "") -> Iterator[None]:
+    """Report formulas that grow too long, or are not finite, as InputError."""
+    try:
+        yield
+    except (TooLong, NotFinite, ZeroDivisionError) as error:
+        raise InputError(f"{failure}: {error}{advice}") from None
+
+
 class Formulas:
     """Functions of the components ``z[0]``, ``z[1]``, ... of states.
 
@@ -66,6 +114,8 @@ class Formulas:
         The numbers of those that it is called with; by default all.
     name : str
         Name for messages.
+    action : pair of Tensor (element, formula), optional
+        Image and sign of each formula under a symmetry group, see ``respected``.
 
     Attributes
     ----------
@@ -84,30 +134,36 @@ class Formulas:
         dim: int,
         components: Sequence[int] | None = None,
         name: str = "expressions",
+        action: SignedPermutations | None = None,
     ) -> None:
         self.texts = as_expressions(texts, name, max(dim, MOST_FORMULAS))
         self.dim, self.name = dim, name
         self.components = list(range(dim) if components is None else components)
-        algebra = Algebra()
-        symbols = tuple(algebra.symbol(f"z_{i}") for i in range(dim))
-        scope = Scope({"z": symbols}, {}, algebra)
-        values = []
-        for n, text in enumerate(self.texts):
-            value = parse(text, scope, f"{name}[{n}]")
+        if action is None:
+            count = len(self.texts)
+            action = torch.arange(count).unsqueeze(0), torch.ones(1, count, dtype=torch.float64)
+        self.action = action
+        self._parsed = StateExpressions({f"{name}[{n}]": t for n, t in enumerate(self.texts)}, dim)
+        values = self._parsed.values
+        self.depends = [self._parsed.depends(value) for value in values]
+        for n, (value, depends) in enumerate(zip(values, self.depends, strict=True)):
             if not isinstance(value, Expression):
                 raise InputError(f"{name}[{n}] must be a function of z[0] ... z[{dim - 1}]")
-            values.append(value)
-        place: dict[Symbol, int] = {symbol: i for i, symbol in enumerate(symbols)}
-        self.depends = [{place[symbol] for symbol in algebra.symbols(v)} for v in values]
-        for n, depends in enumerate(self.depends):
             if not depends.issubset(self.components):
                 raise InputError(
                     f"{name}[{n}] depends on others than the components {self.components}"
                 )
-        given = [symbols[i] for i in self.components]
-        self._function = evaluator(values, given, arithmetic("torch"))
-        self._slopes = _slopes(values, given, algebra)
-        self._parsed = values, given, algebra
+        self._function = self._parsed.function(values, self.components)
+        slopes: list[Value] = []
+        self._slope_places: list[tuple[int, int]] = []
+        for n, value in enumerate(values):
+            with deriving(f"{name}[{n}] cannot be differentiated"):
+                gradient = self._parsed.gradient(value)
+            for j, component in enumerate(self.components):
+                if component in gradient:
+                    slopes.append(gradient[component])
+                    self._slope_places.append((n, j))
+        self._with_slopes = self._parsed.function([*values, *slopes], self.components)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -119,17 +175,27 @@ class Formulas:
         self, z: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor | float]]]:
         """Return values, and the derivatives of each formula by its components."""
-        function, places = self._slopes
-        found = function(*z.unbind(-1))
+        found = self._with_slopes(*z.unbind(-1))
         slopes: list[dict[int, torch.Tensor | float]] = [{} for _ in self.texts]
-        for (n, j), slope in zip(places, found[len(self) :], strict=True):
+        for (n, j), slope in zip(self._slope_places, found[len(self) :], strict=True):
             slopes[n][j] = slope
         return found[: len(self)], slopes
 
     @cached_property
     def _curvatures(self) -> tuple[ComponentFunction, list[tuple[int, int, int]]]:
-        values, given, algebra = self._parsed
-        return _second_slopes(values, given, algebra)
+        parsed = self._parsed
+        parsed.algebra.allow_derivatives()
+        found: list[Value] = []
+        places = []
+        number = {component: j for j, component in enumerate(self.components)}
+        for n, value in enumerate(parsed.values):
+            with deriving(f"{self.name}[{n}] cannot be differentiated twice"):
+                for first, slope in parsed.gradient(value).items():
+                    for second, curvature in parsed.gradient(slope).items():
+                        if number[first] <= number[second]:
+                            found.append(curvature)
+                            places.append((n, number[first], number[second]))
+        return parsed.function(found, self.components), places
 
     def curvatures(self, z: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor | float]]:
         """Return the second derivatives of each formula by components i <= j that occur in it."""
@@ -140,7 +206,7 @@ class Formulas:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Formulas, (self.texts, self.dim, self.components, self.name)
+        return Formulas, (self.texts, self.dim, self.components, self.name, self.action)
 
     def typical(self, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         """Values (point, formula) at points of this mean and spread; NaN where there are none."""
@@ -150,26 +216,44 @@ class Formulas:
         values = torch.stack(self(shift.double().cpu() + scale.double().cpu() * points), -1)
         return values.masked_fill(~values.isfinite(), torch.nan)
 
-    def units(
-        self, shift: torch.Tensor, scale: torch.Tensor, moves: SignedPermutations
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Median and spread (formula) at such points, respected by ``moves`` of the formulas."""
-        places, signs = moves
+    def units(self, shift: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Median and spread (formula) at such points, as symmetric as the formulas."""
+        places, signs = self.action
         values = self.typical(shift, scale)
         middle = values.nanmedian(0).values.nan_to_num()
         spread = 1.5 * (values - middle).abs().nanmedian(0).values
         size = torch.where(spread > 0, spread, torch.ones(()))
         return (signs * middle[places]).mean(0), size.log()[places].mean(0).exp()
 
-    def moves(self, group: torch.Tensor) -> tuple[SignedPermutations, list[int]]:
-        """Return the action of symmetries S (element, dim, dim): f_p(S z) = sign f_n(z).
+    def at(self, values: torch.Tensor, units: Sequence[torch.Tensor]) -> FormulasAt:
+        """Return the formulas where the last components have normalised values (m,).
 
-        Returns
-        -------
-        moves
-            The p and the sign for each n; meaningless for formulas that are not closed.
-        closed
-            Numbers of the formulas that every element maps to a formula, up to the sign.
+        ``units`` are shift and scale of the components, then those of the formulas.
+        """
+        shift, scale, formula_shift, formula_scale = (u.detach().cpu().double() for u in units)
+        m = len(values)
+        own = dict(
+            zip(self.components[-m:], (values * scale[-m:] + shift[-m:]).tolist(), strict=True)
+        )
+        z = torch.tensor([own.get(i, 0.0) for i in self.components], dtype=torch.float64)
+        alone = [n for n, depends in enumerate(self.depends) if depends.issubset(own)]
+        left = [n for n in range(len(self)) if n not in alone]
+        components = self.components[:-m]
+        texts = [with_values(self.texts[n], own) for n in left]
+        found = self(z) if alone else []
+        known = {n: (found[n] - formula_shift[n]) / formula_scale[n] for n in alone}
+        return FormulasAt(left, Formulas(texts, max(components) + 1, components, self.name), known)
+
+    def part(self, numbers: Sequence[int], action: SignedPermutations | None = None) -> Formulas:
+        """Return some of the formulas, which the group maps to one another."""
+        texts = [self.texts[n] for n in numbers]
+        own = restricted(self.action if action is None else action, [*numbers])
+        return Formulas(texts, self.dim, self.components, self.name, own)
+
+    def respected(self, group: torch.Tensor) -> Formulas:
+        """Return the formulas that symmetries S (element, dim, dim) map to formulas, up to signs.
+
+        Their ``action`` is the p and the sign for each n with f_p(S z) = sign f_n(z).
 
         Raises
         ------
@@ -192,44 +276,12 @@ class Formulas:
             raise InputError("two of the expressions are the same function, but for the sign")
         signs = torch.where(equal[0].any(1), 1.0, -1.0).double()
         closed = either.any(1).all(0).nonzero().squeeze(1).tolist()
-        return (either.long().argmax(1), signs), closed
+        return self.part(closed, (either.long().argmax(1), signs))
 
 
-def _slopes(
-    values: Sequence[Expression], symbols: Sequence[Symbol], algebra: Algebra
-) -> tuple[ComponentFunction, list[tuple[int, int]]]:
-    """Return formulas and derivatives as a function, and the variables of each result."""
-    algebra.allow_derivatives()
-    slopes: list[Value] = []
-    places = []
-    for n, value in enumerate(values):
-        try:
-            gradient = algebra.gradient(value)
-        except (TooLong, NotFinite, ZeroDivisionError) as error:
-            raise InputError(f"expressions[{n}] cannot be differentiated: {error}") from None
-        known = [j for j, symbol in enumerate(symbols) if symbol in gradient]
-        slopes += [gradient[symbols[j]] for j in known]
-        places += [(n, j) for j in known]
-    return evaluator([*values, *slopes], symbols, arithmetic("torch")), places
+class FormulasAt(NamedTuple):
+    """Formulas of which some components have values."""
 
-
-def _second_slopes(
-    values: Sequence[Expression], symbols: Sequence[Symbol], algebra: Algebra
-) -> tuple[ComponentFunction, list[tuple[int, int, int]]]:
-    """Second derivatives of formulas as a function, and the formula and components of each."""
-    algebra.allow_derivatives()
-    number = {symbol: j for j, symbol in enumerate(symbols)}
-    found: list[Value] = []
-    places = []
-    for n, value in enumerate(values):
-        try:
-            for first, slope in algebra.gradient(value).items():
-                if not isinstance(slope, Expression):
-                    continue
-                for second, curvature in algebra.gradient(slope).items():
-                    if number[first] <= number[second]:
-                        found.append(curvature)
-                        places.append((n, number[first], number[second]))
-        except (TooLong, NotFinite, ZeroDivisionError) as error:
-            raise InputError(f"expressions[{n}] cannot be differentiated twice: {error}") from None
-    return evaluator(found, symbols, arithmetic("torch")), places
+    left: list[int]  # numbers of the formulas of other components too
+    formulas: Formulas  # these formulas at the values
+    values: dict[int, torch.Tensor]  # normalised values of the others, by their numbers

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from vpintegrator.nn.basis import total_degrees
 from vpintegrator.nn.basis_potential import BasisPotential, potential_at
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.univariate import RADIUS, Univariate
@@ -101,7 +100,7 @@ class GeneratingFunction(BasisPotential):
         read = self.size + self.conserved
         self.register_buffer("box_shift", torch.zeros(read, dtype=torch.float64))
         self.register_buffer("box_scale", torch.ones(read, dtype=torch.float64))
-        self._rows = self.chosen.clone()  # on the CPU, wherever the function is
+        self._rows = self.terms.chosen.clone()  # on the CPU, wherever the function is
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._plan()
 
@@ -128,7 +127,7 @@ class GeneratingFunction(BasisPotential):
         values = torch.stack(self.formulas(x * self.state_scale + self.state_shift), -1)
         values = values[values.isfinite().all(-1)]
         low, high = values.amin(0), values.amax(0)
-        places, signs = self._moves
+        places, signs = self.formulas.action
         middle = _invariant_mean((low + high) / 2, places, signs)
         half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
         half = torch.where(half > 0, half, torch.ones(()).double())
@@ -149,7 +148,7 @@ class GeneratingFunction(BasisPotential):
         found = potential_at(self, values, (values - box[0][n:]) / box[1][n:])
         found.box_shift.copy_(self.box_shift[:n])
         found.box_scale.copy_(self.box_scale[:n])
-        found._rows = found.chosen.cpu()
+        found._rows = found.terms.chosen.cpu()
         found._plans = {}
         found._plan()
         return found
@@ -157,13 +156,11 @@ class GeneratingFunction(BasisPotential):
     @property
     def degrees(self) -> torch.Tensor:
         """Total degree of what each coefficient multiplies (coefficient,)."""
-        orders = total_degrees(self.chosen.tolist(), self.degree, self.kinds)
-        found = torch.zeros(self.count, dtype=torch.long)
-        return found.index_copy(0, self.sources.cpu(), torch.tensor(orders))
+        return self.terms.degrees
 
     @property
     def _component_kinds(self) -> list[Univariate]:
-        return self.kinds[: self.size + self.conserved]
+        return self.terms.kinds[: self.size + self.conserved]
 
     # values of the basis functions
 
@@ -175,7 +172,7 @@ class GeneratingFunction(BasisPotential):
             for j in order:
                 highest[j] = max(highest[j], order.count(j))
         tables: dict[tuple[int, int], torch.Tensor] = {}
-        for j, (u, kind) in enumerate(zip(variables, self.kinds, strict=True)):
+        for j, (u, kind) in enumerate(zip(variables, self.terms.kinds, strict=True)):
             found = kind.jet(u, self.degree, highest[j])
             tables |= {(j, k): torch.stack(each) for k, each in enumerate(found)}
         return tables
@@ -199,7 +196,7 @@ class GeneratingFunction(BasisPotential):
         """Return the order of summation, with the ``kept`` variables in the end."""
         key = tuple(kept)
         if key not in self._plans:
-            others = [j for j in range(len(self.kinds)) if j not in kept]
+            others = [j for j in range(len(self.terms.kinds)) if j not in kept]
             self._plans[key] = _Plan(self._rows, [*kept, *others])
         return self._plans[key]
 
@@ -222,7 +219,7 @@ class GeneratingFunction(BasisPotential):
 
         States come last, so that functions are selected by whole rows.
         """
-        terms = c.index_select(0, self.sources) * self.factors
+        terms = self.terms.coefficients(c)[:, 0]
         first = terms.new_zeros(plan.items).index_add(0, plan.places.to(c.device), terms)
         states = next(iter(tables.values())).ndim - 1
         partial: dict[Order, torch.Tensor] = {(): first.view(-1, *[1] * states)}
@@ -254,12 +251,14 @@ class GeneratingFunction(BasisPotential):
         tables = self._tables(x, chain.orders)
         basis = {}
         for order in chain.orders:
-            product = self.factors.unsqueeze(1)
-            for j in range(len(self.kinds)):
-                product = product * tables[j, order.count(j)].index_select(0, self.chosen[:, j])
+            product = self.terms.factors
+            for j in range(len(self.terms.kinds)):
+                product = product * tables[j, order.count(j)].index_select(
+                    0, self.terms.chosen[:, j]
+                )
             basis[order] = product
-        empty = x.new_zeros(self.count, len(x))
-        return [empty.index_add(0, self.sources, sums).mT for sums in chain.resolved(basis)]
+        empty, sources = x.new_zeros(self.terms.count, len(x)), self.terms.sources[:, 0]
+        return [empty.index_add(0, sources, sums).mT for sums in chain.resolved(basis)]
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
         """Return gradients (state, size, coefficient) of what each coefficient weighs."""
@@ -299,7 +298,7 @@ class GeneratingFunction(BasisPotential):
         c = self.coefficients if c is None else c
         sums = self._contracted(tables, [order], c, plan, kept=1)[order]
         functions = plan.levels[-1].functions
-        length = len(self.kinds[component].orders(self.degree))
+        length = len(self.terms.kinds[component].orders(self.degree))
         scale = torch.ones_like(self.box_scale[0])
         for j in order:
             scale = scale / self.box_scale[j]
@@ -312,7 +311,7 @@ class GeneratingFunction(BasisPotential):
         self, component: int, value: torch.Tensor, derivatives: int = 0
     ) -> list[torch.Tensor]:
         """Return functions (function, ...) of one component, and so many derivatives of them."""
-        kind, scale = self.kinds[component], self.box_scale[component]
+        kind, scale = self.terms.kinds[component], self.box_scale[component]
         u = (value - self.box_shift[component]) / scale
         found = kind.jet(u, self.degree, derivatives)
         return [torch.stack(each) / scale**k for k, each in enumerate(found)]

@@ -88,7 +88,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
                 f"not {self.pairs}"
             )
         for (a, b), G in zip(self.pairs, functions, strict=True):
-            if bool(G.chosen[:, a + 1 : b].any()):
+            if bool(G.terms.chosen[:, a + 1 : b].any()):
                 raise InputError(
                     f"the function of the components {a} and {b} depends on one between them; make "
                     "these cyclic"
