@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vpintegrator.compiled.calling import pointer
-from vpintegrator.compiled.scalar_graph import FUNCTIONS
+from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.export.c_functions import write_functions
 from vpintegrator.export.c_program import literal

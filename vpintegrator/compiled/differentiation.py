@@ -6,12 +6,11 @@ Evaluating Derivatives, 2nd ed., 2008, chapter 3).
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
+from vpintegrator.compiled.functions import FUNCTIONS, less_than_one, reciprocal
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.dynamics.expressions.bessel import HIGHEST, ORDERS
 
 
 def adjoints(
@@ -61,82 +60,34 @@ def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]
         yield from _of_power(graph, n, *arguments)
     elif operation == "where":
         choice, a, b = arguments
-        yield from ((a, choice), (b, _less_than_one(graph, choice)))
+        yield from ((a, choice), (b, less_than_one(graph, choice)))
     # the derivatives of "greater", "equal", "bound" and "fixed" are zero
 
 
-def _less_than_one(g: ScalarGraph, n: int) -> int:
-    return g.sub(g.constant(1.0), n)
-
-
-def _reciprocal(g: ScalarGraph, n: int) -> int:
-    return g.div(g.constant(1.0), n)
-
-
-def _one_plus_square(g: ScalarGraph, n: int) -> int:
-    return g.add(g.constant(1.0), g.mul(n, n))
-
-
-def _of_arcsine(g: ScalarGraph, a: int) -> int:
-    return _reciprocal(g, g.apply("sqrt", _less_than_one(g, g.mul(a, a))))
-
-
-def _of_erf(g: ScalarGraph, a: int) -> int:
-    gauss = g.apply("exp", g.negative(g.mul(a, a)))
-    return g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
-
-
-def _of_bessel(g: ScalarGraph, n: int, a: int, order: int) -> int:
-    if order == 0:
-        return g.negative(g.apply("j1", a))
-    lower = g.apply(f"j{order - 1}", a)
-    if order == HIGHEST:
-        return g.sub(lower, g.mul(g.constant(order), g.div(n, a)))
-    return g.mul(g.constant(0.5), g.sub(lower, g.apply(f"j{order + 1}", a)))
-
-
-# derivatives of a node n with the argument a
+# derivatives of a node n with the argument a, beside those of ``FUNCTIONS``
 _OF_ONE: dict[str, Callable[[ScalarGraph, int, int], int]] = {
     "neg": lambda g, n, a: g.constant(-1.0),
     "abs": lambda g, n, a: g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a)),
-    "tanh": lambda g, n, a: _less_than_one(g, g.mul(n, n)),
-    "exp": lambda g, n, a: n,
-    "expm1": lambda g, n, a: g.apply("exp", a),  # n + 1 is nothing but rounding where n is near -1
-    "log": lambda g, n, a: _reciprocal(g, a),
-    "log1p": lambda g, n, a: _reciprocal(g, g.add(g.constant(1.0), a)),
-    "sqrt": lambda g, n, a: g.div(g.constant(0.5), n),
-    "sin": lambda g, n, a: g.apply("cos", a),
-    "cos": lambda g, n, a: g.negative(g.apply("sin", a)),
-    "tan": lambda g, n, a: _one_plus_square(g, n),
-    "asin": lambda g, n, a: _of_arcsine(g, a),
-    "acos": lambda g, n, a: g.negative(_of_arcsine(g, a)),
-    "atan": lambda g, n, a: _reciprocal(g, _one_plus_square(g, a)),
-    "sinh": lambda g, n, a: g.apply("cosh", a),
-    "cosh": lambda g, n, a: g.apply("sinh", a),
-    "erf": lambda g, n, a: _of_erf(g, a),
-    **{
-        name: lambda g, n, a, order=order: _of_bessel(g, n, a, order)  # type: ignore[misc]
-        for name, order in ORDERS.items()
-    },
+    **{name: function.slope for name, function in FUNCTIONS.items()},
 }
 
 
 def _of_quotient(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
-    inverse = _reciprocal(g, b)
+    inverse = reciprocal(g, b)
     return inverse, g.negative(g.mul(n, inverse))
 
 
 def _of_maximum(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
     """Return PyTorch's convention for relu: where both are equal, the constant counts."""
-    first = _less_than_one(g, g.greater(b, a)) if g.value(a) is not None else g.greater(a, b)
-    return first, _less_than_one(g, first)
+    first = less_than_one(g, g.greater(b, a)) if g.value(a) is not None else g.greater(a, b)
+    return first, less_than_one(g, first)
 
 
 def _of_larger(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
     """Return the derivatives of max(a, b): 1 for the larger argument, 1/2 each if equal."""
     difference = g.sub(g.add(g.constant(1.0), g.greater(a, b)), g.greater(b, a))
     first = g.mul(g.constant(0.5), difference)
-    return first, _less_than_one(g, first)
+    return first, less_than_one(g, first)
 
 
 def _of_atan2(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:

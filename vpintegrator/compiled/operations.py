@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.compiled.activations import Activations
+from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.compiled.reductions import Reductions
 from vpintegrator.compiled.reshaping import RESHAPING
-from vpintegrator.compiled.scalar_graph import FUNCTIONS
 from vpintegrator.native import NotCompilable
 
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}

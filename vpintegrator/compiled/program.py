@@ -7,8 +7,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
-from vpintegrator.dynamics.expressions.bessel import ORDERS
+from vpintegrator.compiled.functions import FUNCTIONS
+from vpintegrator.compiled.scalar_graph import BINARY, ScalarGraph
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
 _ABREAST = (".first", ".second", ".third", ".fourth")  # vectors of a value
@@ -17,24 +17,6 @@ _WIDEST = 16  # lanes of the widest vectors: groups of functions begin and end a
 _FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
 # part of what calls it: where a call would cost as much as the work
 _INLINE = "static inline __attribute__((always_inline)) void"
-_NAMES = {
-    "tanh": "hyperbolic_tangent",
-    "exp": "exponential",
-    "expm1": "exponential_m1",
-    "log": "logarithm",
-    "log1p": "logarithm_1p",
-    "sqrt": "square_root",
-    "sin": "sine",
-    "cos": "cosine",
-    "tan": "tangent",
-    "asin": "arc_sine",
-    "acos": "arc_cosine",
-    "atan": "arc_tangent",
-    "sinh": "hyperbolic_sine",
-    "cosh": "hyperbolic_cosine",
-    "erf": "error_function",
-    **{name: f"bessel_{order}" for name, order in ORDERS.items()},
-}
 # operations that are neither arithmetic nor functions of one number
 _CALLED = {
     "max": "larger",
@@ -282,7 +264,7 @@ class Program:
 
     def _applied(self, function: str, first: int, count: int) -> str:
         """Return a statement that applies a function to numbers, one slot after another."""
-        return f"apply<{_NAMES[function]}>(v + {first}, {count});"
+        return f"apply<{FUNCTIONS[function].source}>(v + {first}, {count});"
 
     def _expression(self, operation: str, terms: Sequence[str]) -> str:
         return expression(operation, terms)
@@ -322,7 +304,7 @@ def scalar_function(
         elif operation == "parameter":
             text = f"p[{arguments[0]}]"
         elif operation in FUNCTIONS:
-            text = f"{_NAMES[operation]}(a{arguments[0]})"
+            text = f"{FUNCTIONS[operation].source}(a{arguments[0]})"
         else:
             text = expression(operation, [f"a{a}" for a in arguments])
         lines.append(f"    const real a{n} = {text};")

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.expressions import bessel
+from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.native import NotCompilable
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
 
 LEAVES = ("constant", "input", "parameter")
 BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "tanh": np.tanh,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log1p": np.log1p,
-    "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "erf": math.erf,
-    **{name: partial(bessel.of_order, order) for name, order in bessel.ORDERS.items()},
-}
-_ODD = {"tanh", "sin", "tan", "asin", "atan", "sinh", "erf"}
-_ODD |= {name for name, order in bessel.ORDERS.items() if order % 2}
 _SQUARED = 32  # the largest exponent for which a power is a product
 # take as long as functions of one number do, or nearly
 COSTLY = {"div", "pow", "atan2", *FUNCTIONS}
@@ -272,8 +251,8 @@ class ScalarGraph:
         """Apply one of ``FUNCTIONS``."""
         value = self.value(a)
         if value is not None:
-            return self.constant(_folded(FUNCTIONS[function], value))
-        if function in _ODD and self.nodes[a][0] == "neg":
+            return self.constant(_folded(FUNCTIONS[function].value, value))
+        if FUNCTIONS[function].is_odd and self.nodes[a][0] == "neg":
             return self.negative(self.apply(function, self.nodes[a][1]))
         return self._number(function, a)
 

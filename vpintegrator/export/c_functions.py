@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from string import Template
 
-from vpintegrator.compiled.scalar_graph import FUNCTIONS
+from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.export.c_program import literal
 

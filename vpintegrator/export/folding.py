@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
+from vpintegrator.compiled.functions import FUNCTIONS
+from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.tracing import Trace
 
 # methods of the graph by what nodes are called
