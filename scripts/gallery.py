@@ -167,7 +167,7 @@ def section(count: int, factor: float, **choice: float) -> Picture:
         step = system.defaults["step"]
         times = step * np.arange(int(factor * system.defaults["steps"]))
         orbits = solve(system, initial, times, rtol=1e-9, atol=1e-9)
-        period = system.period if cut == system.clock else None
+        period = system.period if cut == system.explicit_time else None
         observer = SectionObserver(cut, value, direction, step, period)
         observer.update(0, orbits)
         found = observer.section

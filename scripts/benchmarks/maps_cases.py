@@ -92,10 +92,10 @@ class Turn:
 
     def __init__(self, case: Case, count: int) -> None:
         self.flow = self.learned = vp.load_system(case.system, **case.parameters)
-        clock = self.flow.clock is not None and case.turn is None
+        explicit_time = self.flow.explicit_time is not None and case.turn is None
         if case.energy is not None:
             self.learned = vp.return_map(self.flow, "q[0] = 0", energy=case.energy)
-        elif clock:
+        elif explicit_time:
             self.learned = vp.return_map(self.flow, f"{self.flow.time} = 0")
         self.initial = self.begin = self.learned.sample_initial(count, np.random.default_rng(2026))
         self.by_section = case.energy is not None
@@ -106,7 +106,7 @@ class Turn:
             self.time = float(np.mean(times))
         else:
             self.time = case.turn or self.flow.period or math.nan
-        if clock:
+        if explicit_time:
             self.begin = np.concatenate([self.initial, np.zeros((count, 1))], axis=1)
         ends = np.array([0.0, self.time])
         self.end = vp.solve(self.flow, self.begin, ends, rtol=EXACT, atol=EXACT)[:, 1]

@@ -45,8 +45,8 @@ MODELS = {
     "formulas": ("spff", {"dim": 4, "expressions": ["sin(z[0]*z[1])"], **POLYNOMIAL}),
     "logarithms": ("vpff", {"dim": 2, **LOGARITHMS, **POLYNOMIAL}),
     "polar": ("vpff", {"dim": 2, **POLAR, "periodic": [(1, 2 * np.pi)], **POLYNOMIAL}),
-    "clock": ("vpff", {"dim": 3, "clock": True, **POLYNOMIAL}),
-    "clock of neurons": ("spff", {"dim": 5, "clock": True, "width": 4}),
+    "explicit_time": ("vpff", {"dim": 3, "explicit_time": True, **POLYNOMIAL}),
+    "explicit time of neurons": ("spff", {"dim": 5, "explicit_time": True, "width": 4}),
     "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], "rates": [3], **POLYNOMIAL}),
     "conserved windows": ("vpt", {"dim": 5, "conserved": [4], "rates": [4], "depth": 1}),
     "conserved form": ("spt", {"dim": 5, "conserved": [4], "rates": [4], **POLYNOMIAL}),
@@ -63,7 +63,7 @@ def built(name):
     except InputError:
         pytest.skip("a choice that needs another one")
     randomise(model.core, 0.1, 1)
-    if model.clock:
+    if model.explicit_time:
         model.set_advance(0.1)
     return model.eval()
 

@@ -1,4 +1,4 @@
-"""Systems whose equations depend on time: the clock, its period, and what files may say of them."""
+"""Systems with explicit time: its period, and what files may say of them."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ q = "-q[i]"
 def test_the_clock_is_the_last_component():
     system = vp.load_system(OSCILLATOR)
     assert system.components == ("q", "p", "t")
-    assert (system.time, system.clock, system.phase_dim, system.dim) == ("t", 2, 2, 3)
+    assert (system.time, system.explicit_time, system.phase_dim, system.dim) == ("t", 2, 2, 3)
     assert system.period == system.periods[2] == pytest.approx(np.pi)
     assert system.is_hamiltonian and system.divergence_free
     assert list(system.invariants) == ["amplitude"]  # the energy is none
@@ -70,7 +70,12 @@ def test_the_clock_is_the_last_component():
 
 def test_without_time_there_is_none():
     system = vp.load_system("pendulum")
-    assert (system.time, system.clock, system.period, system.phase_dim) == (None, None, None, 2)
+    assert (system.time, system.explicit_time, system.period, system.phase_dim) == (
+        None,
+        None,
+        None,
+        2,
+    )
 
 
 def test_without_period_the_clock_is_no_angle():
@@ -113,7 +118,7 @@ def test_equations_leave_the_clock_out():
 
 def test_an_amplitude_of_zero_is_no_mistake():
     system = vp.load_system(OSCILLATOR, a=0)
-    assert system.clock == 2 and system.cyclic == [2]
+    assert system.explicit_time == 2 and system.cyclic == [2]
 
 
 def test_chart_keeps_the_time():
@@ -131,7 +136,7 @@ p = "2*v"
 """
     )
     chart = vp.load_system(text).chart
-    assert chart.components == ("u", "v", "t") and chart.system.clock == 2
+    assert chart.components == ("u", "v", "t") and chart.system.explicit_time == 2
     z = np.array([0.1, 0.2, 0.3])
     np.testing.assert_allclose(chart(z), [0.2, 0.1, 0.3])
     np.testing.assert_allclose(chart.inverse(chart(z)), z)
@@ -141,7 +146,7 @@ def test_it_is_pickled_whole():
     import pickle
 
     again = pickle.loads(pickle.dumps(vp.load_system(OSCILLATOR, w=3)))
-    assert again.clock == 2 and again.period == pytest.approx(2 * np.pi / 3)
+    assert again.explicit_time == 2 and again.period == pytest.approx(2 * np.pi / 3)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_family_and_its_members(tmp_path):
 def test_explicit_time(tmp_path):
     dataset = vp.generate("forced-pendulum", tmp_path / "forced.h5", count=60, steps=20)
     model, data = solved(dataset, degree=2)
-    assert model.core.exact.clock
+    assert model.core.exact.explicit_time
     later = torch.tensor([[[0.3, 0.1, 500.0]]]).double()  # polynomials do not depend on time
     assert float((model(later) - later)[..., :2].abs().max()) < 1
     assert data.test_error(model) < 1e-5

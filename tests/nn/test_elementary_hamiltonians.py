@@ -16,7 +16,7 @@ DRIVEN = "z[1]**2/2 - cos(z[0])*(1 + z[2]**2/3)"
 SYSTEMS = {
     "pendulum": (PENDULUM, {"size": 2}),
     "four": (FOUR, {"size": 4}),
-    "driven": (DRIVEN, {"size": 2, "conserved": 1, "clock": True}),
+    "driven": (DRIVEN, {"size": 2, "conserved": 1, "explicit_time": True}),
     "family": (f"z[2]*({PENDULUM})", {"size": 2, "conserved": 1}),
 }
 

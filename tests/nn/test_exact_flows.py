@@ -35,8 +35,8 @@ def rates(parts, z):
 @pytest.mark.parametrize("system", ["henon-heiles", "toda", "coupled-oscillators", "two-waves"])
 def test_parts_add_up_to_the_vector_field(system, linear):
     own = vp.load_system(system)
-    size, clock = own.phase_dim, own.clock is not None
-    flows = hamiltonian_parts(own.hamiltonian_formula, size, linear, clock)
+    size, explicit_time = own.phase_dim, own.explicit_time is not None
+    flows = hamiltonian_parts(own.hamiltonian_formula, size, linear, explicit_time)
     z = sample(20, own.dim, scale=0.3)
     assert_close(rates(flows.parts, z), torch.from_numpy(own.vector_field(z.numpy())), 1e-12)
 
@@ -55,7 +55,7 @@ def test_parts_of_fields(system):
 @pytest.mark.parametrize("text", [ELASTIC, ROTATING, DRIVEN])
 def test_no_part_reads_what_it_moves(text):
     size = 2 if text == DRIVEN else 4
-    flows = hamiltonian_parts(text, size, clock=text == DRIVEN)
+    flows = hamiltonian_parts(text, size, explicit_time=text == DRIVEN)
     for part in flows.parts:
         assert not {*part.moved} & {*part.read}
 
@@ -91,10 +91,10 @@ def test_commutators_are_those_of_sympy():
 
 
 def test_the_time_moves_with_a_part_that_does_not_read_it():
-    first, second = hamiltonian_parts(DRIVEN, 2, clock=True).parts
+    first, second = hamiltonian_parts(DRIVEN, 2, explicit_time=True).parts
     assert (first.moved, second.moved) == ((0, 2), (1,))
     both = "z[1]**2/2*(1 + z[2]) - cos(z[0])*(1 + z[2])"
-    time, *others = hamiltonian_parts(both, 2, clock=True).parts
+    time, *others = hamiltonian_parts(both, 2, explicit_time=True).parts
     assert time.moved == (2,)
     assert time.rates(0, 0, 0) == [1.0]
     assert [part.moved for part in others] == [(0,), (1,)]

@@ -1,4 +1,4 @@
-"""The pair of Dormand and Prince as machine code: tolerances, clocks, batches, breakdowns."""
+"""Dormand and Prince's pair as machine code: tolerances, explicit time, batches, breakdowns."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Heyoka's Taylor method behind a cursor: accuracy, clocks, batches, breakdowns, snapshots."""
+"""Heyoka's Taylor method with a cursor: accuracy, explicit time, batches, snapshots."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,7 @@ GIVEN_OTHERWISE = {
     ),
     "periodic": "angles are those that the system declares",
     **dict.fromkeys(
-        ("cyclic", "conserved", "rates", "clock"), "the equations say which components are"
+        ("cyclic", "conserved", "rates", "explicit_time"), "the equations say which components are"
     ),
     **dict.fromkeys(
         ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"

@@ -115,7 +115,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     if system.time:
         period = f", of period {system.period:.9g}" if system.period else ""
         section("Time", f"{system.time}, a component of the state{period}")
-    angles = {i: period for i, period in system.periods.items() if i != system.clock}
+    angles = {i: period for i, period in system.periods.items() if i != system.explicit_time}
     if angles:
         words = (f"{system.components[i]} {period:.9g}" for i, period in angles.items())
         section("Angles and their periods", ", ".join(words))

@@ -265,8 +265,8 @@ class Recipe:
             part = slice(0, _SPREAD_SAMPLE)
             spread = self.solve(initial[part], self.conditions()[part]).std(axis=(0, 1))
         noise = np.array(self.observation.standard_deviation(self.system.dim, spread))
-        if self.system.clock is not None:
-            noise[self.system.clock] = 0.0
+        if self.system.explicit_time is not None:
+            noise[self.system.explicit_time] = 0.0
         return noise
 
     def observe(self, states: np.ndarray, first: int, noise: np.ndarray) -> np.ndarray:

@@ -115,7 +115,7 @@ def read_bodies(equations: Equations, source: str) -> Bodies | None:
     tables = equations.table.get("symmetry", [])
     if not isinstance(tables, list) or not all(isinstance(entry, Mapping) for entry in tables):
         raise InputError(f"{source}: write each symmetry as a table [[symmetry]]")
-    if tables and equations.clock is not None:
+    if tables and equations.explicit_time is not None:
         raise InputError(
             f"{source}: symmetries of bodies are for equations that do not depend on time; leave "
             "out the tables [[symmetry]]"

@@ -144,8 +144,8 @@ def _components(
     if not isinstance(entries, Mapping):
         raise InputError(f"{where}: the table [chart.{key}] is missing")
     found = read_components(entries, here, old.scope, new.components, new.arrays)
-    if old.clock is not None and new.clock is not None:
-        found.setdefault(new.clock, old.symbols[old.clock])
+    if old.explicit_time is not None and new.explicit_time is not None:
+        found.setdefault(new.explicit_time, old.symbols[old.explicit_time])
     missing = [name for i, name in enumerate(new.components) if i not in found]
     if missing:
         raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")

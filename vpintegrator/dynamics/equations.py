@@ -45,7 +45,7 @@ class Equations:
         Meaning of the names, and the algebra of the formulas.
     source, table, definitions
         Name and tables of the file, and the parameters as written.
-    clock
+    explicit_time
         Number of the component that is the time, the last; None where nothing depends on time.
     stages
         Stages of a map, applied one after the other: new values of the components that each stage
@@ -75,7 +75,7 @@ class Equations:
     source: str = field(repr=False)
     table: Mapping[str, Any] = field(repr=False)
     definitions: Mapping[str, Any] = field(repr=False)
-    clock: int | None = None
+    explicit_time: int | None = None
     stages: tuple[Stage, ...] = ()
     iterations: int = 1
     symplectic: bool | None = None
@@ -175,7 +175,7 @@ class ReturnSection:
     @property
     def stroboscopic(self) -> bool:
         """Whether the section is a phase of the time."""
-        return self.component == self.flow.clock
+        return self.component == self.flow.explicit_time
 
     @property
     def conjugate(self) -> int | None:

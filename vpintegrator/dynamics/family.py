@@ -210,7 +210,7 @@ def _plain_equations(family: Family) -> _Made:
 
 def _hamiltonian(equations: Equations) -> Value | None:
     """Return the Hamiltonian of equations without explicit time, else None."""
-    return equations.hamiltonian if equations.clock is None else None
+    return equations.hamiltonian if equations.explicit_time is None else None
 
 
 def _unused(names: Sequence[str], equations: Equations) -> list[str]:
@@ -280,7 +280,7 @@ def _extended(
         vector_field=tuple(field),
         hamiltonian=values[0] if hamiltonian else None,
         invariants={},
-        clock=None,  # its rate is the step now
+        explicit_time=None,  # its rate is the step now
         open=(),
         reversing_symmetries=tuple(rhos),
     )

@@ -186,7 +186,7 @@ def _iterations(table: Mapping[str, Any], source: str, scope: Scope) -> int:
 
 
 @dataclass(frozen=True)
-class Clock:
+class ExplicitTime:
     """The time as a component of the state.
 
     Attributes
@@ -201,8 +201,8 @@ class Clock:
     period: Number | None
 
 
-def read_clock(table: Mapping[str, Any], source: str, scope: Scope) -> Clock | None:
-    """Return the clock of a system file; None where its equations do not depend on time.
+def read_explicit_time(table: Mapping[str, Any], source: str, scope: Scope) -> ExplicitTime | None:
+    """Return the explicit time of a system file; None where its equations do not depend on time.
 
     Parameters
     ----------
@@ -235,14 +235,14 @@ def read_clock(table: Mapping[str, Any], source: str, scope: Scope) -> Clock | N
             f"{source}, time: the name '{name}' is that of a parameter; choose another"
         )
     if "period" not in table:
-        return Clock(name, None)
+        return ExplicitTime(name, None)
     refuse_time(table["period"], name, where)
     period = parse(table["period"], scope, where)
     if isinstance(period, Expression):  # parameters have names here, and no values
-        return Clock(name, None)
+        return ExplicitTime(name, None)
     if period <= 0:
         raise InputError(f"{where}: a period is a positive number, not {float(period):g}")
-    return Clock(name, period)
+    return ExplicitTime(name, period)
 
 
 def refuse_time(text: Any, name: str | None, where: str) -> None:

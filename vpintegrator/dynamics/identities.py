@@ -38,12 +38,12 @@ def check_identities(trial: Trial, source: str) -> bool:
     _check_invariants(trial, source)
     for number, rho in enumerate(equations.reversing_symmetries, start=1):
         _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
-    clock = equations.clock
-    if angles := {i: high(p) for i, p in equations.periods.items() if i != clock}:
+    explicit_time = equations.explicit_time
+    if angles := {i: high(p) for i, p in equations.periods.items() if i != explicit_time}:
         what = "where angles turn by their periods"
         _check_periods(trial, angles, f"{source}, [periodic]", what)
-    if clock in equations.periods:
-        periods = {clock: high(equations.periods[clock])}
+    if explicit_time in equations.periods:
+        periods = {explicit_time: high(equations.periods[explicit_time])}
         _check_periods(trial, periods, f"{source}, period", "after whole periods")
     free = equations.hamiltonian is not None or _divergence_vanishes(trial, source)
     if equations.divergence_free is False and free:
@@ -82,7 +82,7 @@ def _check_invariants(trial: Trial, source: str) -> None:
     # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
     equations = trial.equations
     for name, invariant in equations.invariants.items():
-        if invariant is not equations.hamiltonian or equations.clock is not None:
+        if invariant is not equations.hamiltonian or equations.explicit_time is not None:
             _check_invariant(trial, invariant, f"{source}, [invariants] {name}")
 
 

@@ -138,9 +138,9 @@ class InitialConditions:
         self.distribution: str = name
         known = {"distribution"} | _REQUIRED[name] | _OPTIONAL.get(name, set())
         self._dim = system.dim
-        if (clock := system.equations.clock) is not None:
+        if (explicit_time := system.equations.explicit_time) is not None:
             self._dim -= 1
-            known |= {system.components[clock]}
+            known |= {system.components[explicit_time]}
         if (section := system.equations.returns) is not None:
             self._dim = len(section.kept)  # without the time since the start, which begins at 0
         check_keys(self.table, known, self.where)
@@ -201,10 +201,10 @@ class InitialConditions:
     def _times(self) -> VaryingNumbers:
         """Between which times trajectories start, where the equations depend on time."""
         e = self.system.equations
-        if e.clock is None:
+        if e.explicit_time is None:
             return self._values([0, 0])
-        name = self.system.components[e.clock]
-        given = self.table.get(name, [0, float(e.periods.get(e.clock, 0))])
+        name = self.system.components[e.explicit_time]
+        given = self.table.get(name, [0, float(e.periods.get(e.explicit_time, 0))])
         bounds = given if isinstance(given, list) else [given, given]
         if len(bounds) != 2:
             raise InputError(f"{self.where} {name}: expected a time or [earliest, latest]")

@@ -66,14 +66,14 @@ class SystemProperties:
         return self.equations.components
 
     @property
-    def clock(self) -> int | None:
+    def explicit_time(self) -> int | None:
         """Number of the component that is the time, the last; None where nothing depends on it."""
-        return self.equations.clock
+        return self.equations.explicit_time
 
     @property
     def time(self) -> str | None:
         """Name of the time where the equations depend on it, else None."""
-        return None if self.clock is None else self.components[self.clock]
+        return None if self.explicit_time is None else self.components[self.explicit_time]
 
     @property
     def period(self) -> float | None:
@@ -91,12 +91,12 @@ class SystemProperties:
         >>> system.components, system.period
         (('q', 'p', 't'), 3.14159...)
         """
-        return None if self.clock is None else self.periods.get(self.clock)
+        return None if self.explicit_time is None else self.periods.get(self.explicit_time)
 
     @property
     def phase_dim(self) -> int:
         """Number of components without the time: the dimension of phase space."""
-        return self.dim - (self.clock is not None)
+        return self.dim - (self.explicit_time is not None)
 
     @property
     def is_hamiltonian(self) -> bool:
@@ -243,9 +243,9 @@ class SystemProperties:
     def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
         e = self.equations
         later: list[Value] = []
-        if e.clock is not None:
+        if e.explicit_time is not None:
             e.algebra.allow_derivatives()
-            later = [e.algebra.gradient(f).get(e.symbols[e.clock], 0) for f in formulas]
+            later = [e.algebra.gradient(f).get(e.symbols[e.explicit_time], 0) for f in formulas]
         return functions_in([*formulas, *later], e)
 
     @property
@@ -276,7 +276,7 @@ class SystemProperties:
     @property
     def moving(self) -> list[int]:
         """Numbers of all other components, without the time: those in which a solution can err."""
-        time = self.clock if self.family is None else self.family.system.clock
+        time = self.explicit_time if self.family is None else self.family.system.explicit_time
         still = {time, *self.conserved}
         return [i for i in range(self.dim) if i not in still] or list(range(self.dim))
 

@@ -25,10 +25,10 @@ from vpintegrator.dynamics.expressions import (
     tidy,
 )
 from vpintegrator.dynamics.formula_tables import (
-    Clock,
+    ExplicitTime,
     read_auxiliary,
-    read_clock,
     read_components,
+    read_explicit_time,
     read_map,
     refuse_time,
     require_time,
@@ -160,14 +160,14 @@ class StateNames(NamedTuple):
         Names of the components in order, and their symbols.
     arrays
         Indices of the components of each array.
-    clock
+    explicit_time
         The time as the last component; None where nothing depends on it.
     """
 
     components: tuple[str, ...]
     symbols: tuple[Symbol, ...]
     arrays: dict[str, tuple[int, ...]]
-    clock: Clock | None
+    explicit_time: ExplicitTime | None
 
 
 def read_state_and_formulas(
@@ -175,14 +175,14 @@ def read_state_and_formulas(
 ) -> Equations:
     """Read everything after the parameters, given the values of their names."""
     state = _read_state(table, source, parameters)
-    components, symbols, arrays, clock = state
+    components, symbols, arrays, explicit_time = state
     values = dict(parameters.values)
     for name, indices in arrays.items():
         values[name] = tuple(symbols[i] for i in indices)
     if not arrays:
         values |= dict(zip(components, symbols, strict=True))
-    elif clock is not None:
-        values[clock.name] = symbols[-1]
+    elif explicit_time is not None:
+        values[explicit_time.name] = symbols[-1]
     functions = read_tables(table, source, {*values})
     scope = Scope(values, parameters.integers, parameters.algebra, functions)
     scope = read_auxiliary(table, source, scope)
@@ -198,7 +198,7 @@ def read_state_and_formulas(
         raise InputError(
             f"{source}: {len(invariants)} invariants are more than the {_MOST_INVARIANTS} allowed"
         )
-    if hamiltonian is not None and clock is None and "energy" not in invariants:
+    if hamiltonian is not None and explicit_time is None and "energy" not in invariants:
         invariants = {"energy": hamiltonian, **invariants}
     for key in ("divergence_free", "symplectic", "rounded"):
         if not isinstance(table.get(key, False), bool):
@@ -217,7 +217,7 @@ def read_state_and_formulas(
         source=source,
         table=table,
         definitions=definitions,
-        clock=None if clock is None else len(components) - 1,
+        explicit_time=None if explicit_time is None else len(components) - 1,
         stages=stages,
         iterations=iterations,
         symplectic=table.get("symplectic"),
@@ -286,7 +286,7 @@ def _shown(value: Value) -> str:
 
 
 def _read_state(table: Mapping[str, Any], source: str, scope: Scope) -> StateNames:
-    clock, where = read_clock(table, source, scope), f"{source}, state"
+    explicit_time, where = read_explicit_time(table, source, scope), f"{source}, state"
     parameters, integers = scope.values, scope.integers
     state = table.get("state")
     if state is None:
@@ -318,12 +318,13 @@ def _read_state(table: Mapping[str, Any], source: str, scope: Scope) -> StateNam
     for name, count in uses.items():
         if count > 1 or name in parameters:
             raise InputError(f"{where}: the name '{name}' is used twice")
-    if clock is not None:
-        if clock.name in uses:
+    if explicit_time is not None:
+        if explicit_time.name in uses:
             raise InputError(
-                f"{where}: leave '{clock.name}' out, the time is the last component by itself"
+                f"{where}: leave '{explicit_time.name}' out, the time is the last component "
+                "by itself"
             )
-        components.append(clock.name)
+        components.append(explicit_time.name)
     if not 1 <= len(components) <= MAXIMUM_DIMENSION:
         raise InputError(f"{where}: {len(components)} components, not 1 to {MAXIMUM_DIMENSION}")
     names = [c.replace("[", "_").replace("]", "") for c in components]
@@ -332,13 +333,13 @@ def _read_state(table: Mapping[str, Any], source: str, scope: Scope) -> StateNam
             f"{where}: two names would be typeset alike; rename one of {', '.join(components[:12])}"
         )
     symbols = tuple(scope.algebra.symbol(name) for name in names)
-    return StateNames(tuple(components), symbols, arrays, clock)
+    return StateNames(tuple(components), symbols, arrays, explicit_time)
 
 
 def _read_vector_field(
     table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
 ) -> tuple[Value | None, tuple[Value, ...]]:
-    components, symbols, arrays, clock = state
+    components, symbols, arrays, explicit_time = state
     if (measured := table.get("measured", False)) is not False:
         if measured is not True or "hamiltonian" in table or "vector_field" in table:
             raise InputError(
@@ -353,7 +354,7 @@ def _read_vector_field(
             f'{source}: give either hamiltonian = "..." or a table [vector_field] or [map]'
             + (", not both" if "hamiltonian" in table else "")
         )
-    ticking: tuple[Value, ...] = () if clock is None else (1,)
+    ticking: tuple[Value, ...] = () if explicit_time is None else (1,)
     if "hamiltonian" in table:
         half, odd = divmod(len(symbols) - len(ticking), 2)
         if odd:
@@ -371,8 +372,10 @@ def _read_vector_field(
     where = f"{source}, [vector_field]"
     entries = _table(table, "vector_field", source)
     found = read_components(entries, where, scope, components, arrays)
-    if clock is not None and len(components) - 1 in found:
-        raise InputError(f"{where} {clock.name}: this is the time, whose rate is 1; leave it out")
+    if explicit_time is not None and len(components) - 1 in found:
+        raise InputError(
+            f"{where} {explicit_time.name}: this is the time, whose rate is 1; leave it out"
+        )
     names = components[: len(components) - len(ticking)]
     missing = [name for i, name in enumerate(names) if i not in found]
     if missing:
@@ -383,7 +386,7 @@ def _read_vector_field(
 def _read_symmetries(
     table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
 ) -> tuple[tuple[dict[int, Number], ...], ...]:
-    components, symbols, arrays, clock = state
+    components, symbols, arrays, explicit_time = state
     entries = table.get("reversing_symmetry", [])
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise InputError(f"{source}: write each reversing symmetry as [[reversing_symmetry]]")
@@ -397,7 +400,7 @@ def _read_symmetries(
     for number, entry in enumerate(entries, start=1):
         where = f"{source}, [[reversing_symmetry]] {number},"
         images: dict[int, Value] = dict(enumerate(symbols))  # other components are unchanged
-        if clock is not None:  # but for time, which goes back
+        if explicit_time is not None:  # but for time, which goes back
             images[len(symbols) - 1] = scope.algebra.scale(-1, symbols[-1])
         images |= read_components(entry, where, scope, components, arrays)
         rows = [_linear(images[i], column, scope.algebra) for i in range(len(symbols))]
@@ -413,20 +416,20 @@ def _read_symmetries(
 def _read_periods(
     table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
 ) -> dict[int, Number]:
-    components, _, arrays, clock = state
+    components, _, arrays, explicit_time = state
     where = f"{source}, [periodic]"
     entries = _table(table, "periodic", source)
     periods: dict[int, Number] = {}
-    if clock is not None:
-        if clock.name in entries:
+    if explicit_time is not None:
+        if explicit_time.name in entries:
             raise InputError(
-                f"{where} {clock.name}: the period of equations in time is given by the key "
-                "'period', outside of this table"
+                f"{where} {explicit_time.name}: the period of equations in time is given by the "
+                "key 'period', outside of this table"
             )
         for name, text in entries.items():
-            refuse_time(text, clock.name, f"{where} {name}")
-        if clock.period is not None:
-            periods[len(components) - 1] = clock.period
+            refuse_time(text, explicit_time.name, f"{where} {name}")
+        if explicit_time.period is not None:
+            periods[len(components) - 1] = explicit_time.period
     for i, period in read_components(entries, where, scope, components, arrays).items():
         if isinstance(period, Expression) or period < 0:
             raise InputError(

@@ -81,7 +81,7 @@ def read_section(
     _check_fit(flow, component, energy, "direction" in table, where)
     sign = 1 if direction == "up" else -1
     period = None
-    if component == flow.clock:
+    if component == flow.explicit_time:
         period = constant(flow, flow.table["period"], f"{source}, period")
     section = ReturnSection(flow, component, value, sign, crossings, energy, times, where, period)
     _ = section.parabola
@@ -104,14 +104,14 @@ def _check_fit(
 ) -> None:
     """Refuse what does not make a map."""
     name = flow.components[component]
-    if flow.clock is not None:
-        time = flow.components[flow.clock]
-        if component != flow.clock:
+    if flow.explicit_time is not None:
+        time = flow.components[flow.explicit_time]
+        if component != flow.explicit_time:
             raise InputError(
                 f"{where} section: the equations depend on {time}, so their map is stroboscopic: "
                 f'section = "{time} = 0"'
             )
-        if flow.clock not in flow.periods:
+        if flow.explicit_time not in flow.periods:
             raise InputError(f"{where} section: the equations have no period in {time}")
         if directed or energy is not None:
             raise InputError(f"{where}: a stroboscopic map has neither direction nor energy")
@@ -169,7 +169,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
         periods=periods,
         divergence_free=None,
         scope=replace(e.scope, values=values),
-        clock=None,
+        explicit_time=None,
         returns=section,
     )
 

@@ -281,8 +281,10 @@ def _solve_stack(
                 if solver.status == "running":  # the last step is cut to end at the output time
                     step = solver.step_size
             y = solver.y
-            if system.clock is not None:  # to the last digit, however long
-                y.reshape(shape)[system.clock] = initial[:, system.clock] + (end - times[0])
+            if system.explicit_time is not None:  # to the last digit, however long
+                y.reshape(shape)[system.explicit_time] = initial[:, system.explicit_time] + (
+                    end - times[0]
+                )
             if solver.status == "failed" or not np.isfinite(y).all():
                 raise _breakdown(system, initial, y.reshape(shape), solver.t)
             states[:, k] = y.reshape(shape).T
@@ -297,8 +299,10 @@ def _solve_stack(
         last = solution.y[:, -1] if solution.y.size else y
         raise _breakdown(system, initial, last.reshape(shape), float(solution.t[-1]))
     states[:] = solution.y.reshape(*shape, -1).transpose(1, 2, 0)
-    if system.clock is not None:
-        states[..., system.clock] = initial[:, system.clock, None] + (times - times[0])
+    if system.explicit_time is not None:
+        states[..., system.explicit_time] = initial[:, system.explicit_time, None] + (
+            times - times[0]
+        )
     if progress:
         progress(count * (len(times) - 1))
 

@@ -126,7 +126,7 @@ def invariants_latex(system: System) -> dict[str, str]:
 
 def _keeps_energy(system: System) -> bool:
     """Whether the Hamiltonian is an invariant by itself."""
-    return system.is_hamiltonian and system.clock is None
+    return system.is_hamiltonian and system.explicit_time is None
 
 
 def divergence_unicode(system: System, width: int = 100) -> str:
@@ -219,7 +219,7 @@ class _Written:
     def rows(self) -> list[tuple[str, sympy.Expr]]:
         """Names, those of derivatives with a dot, and right-hand sides: as many as are shown."""
         field = list(zip(self.components, self._exact.vector_field, strict=False))
-        field = field[: self._exact.clock][:_SHOWN]  # the rate of the time is 1
+        field = field[: self._exact.explicit_time][:_SHOWN]  # the rate of the time is 1
         first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
         return first + [(_marked(name, "dot"), self._sympy(value)) for name, value in field]
 

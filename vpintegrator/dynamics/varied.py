@@ -37,7 +37,7 @@ class ScaledFlow(System):
         self._of_stack = system.scaled_field(steps, parameters)
 
     @property
-    def clock(self) -> int | None:
+    def explicit_time(self) -> int | None:
         """None: a component that is the time goes at the speed of its step here."""
         return None
 
@@ -107,6 +107,8 @@ def solve_varied(
         part = slice(start, start + batch)
         flow = ScaledFlow(system, steps[part], parameters[part])
         states[part] = solve(flow, initial[part], counts, method, rtol, atol, progress)
-    if (clock := system.clock) is not None:  # to the last digit, however long
-        states[..., clock] = initial[:, clock, None] + steps[:, None] * (counts - counts[0])
+    if (explicit_time := system.explicit_time) is not None:  # to the last digit, however long
+        states[..., explicit_time] = initial[:, explicit_time, None] + steps[:, None] * (
+            counts - counts[0]
+        )
     return states

@@ -34,7 +34,7 @@ def facts_of(model: Integrator) -> dict[str, str]:
     found["description"] = model.description
     found |= {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
     found["states"] = f"{model.dim} components{_components(model)}"
-    if model.clock:
+    if model.explicit_time:
         time = model.get_buffer("advance").item()
         found["time"] = f"the last component, which a step moves on by {time:g}"
     if model.window > 1:

@@ -127,7 +127,7 @@ class ReversibleArguments(ConservedArguments):
         kind="sequence of int",
         omitted=True,
     )
-    clock: bool = argument(
+    explicit_time: bool = argument(
         False,
         "Whether the last component is the time: every call moves it on by the same, and all else "
         "as one in which it stays what it is in the middle of the step.",
@@ -138,7 +138,7 @@ class ReversibleArguments(ConservedArguments):
         super().__post_init__()
         for name in ("cyclic", "rates"):
             self._set(name, as_components(name, getattr(self, name), self.dim))
-        if self.clock:
+        if self.explicit_time:
             self._set("conserved", sorted({*self.conserved, self.dim - 1}))
         if not {*self.rates}.issubset(self.conserved):
             raise InputError(

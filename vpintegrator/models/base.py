@@ -145,8 +145,8 @@ class Integrator(Normalised):
                 "attention reads no conserved components; take a model of one step, such as vpff"
             )
         self.chart = chart_of(a, self.periods)
-        self.clock: bool = getattr(a, "clock", False)
-        if self.clock:
+        self.explicit_time: bool = getattr(a, "explicit_time", False)
+        if self.explicit_time:
             self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
@@ -234,7 +234,7 @@ class Integrator(Normalised):
 
     def _at(self, states: torch.Tensor, window: torch.Tensor, part: float) -> torch.Tensor:
         """Return states with the times of a window, advanced by a part of a step."""
-        if not self.clock:
+        if not self.explicit_time:
             return states
         times = window[..., -1:] + part * self.get_buffer("advance")
         return torch.cat([states[..., :-1], times], -1)
@@ -245,7 +245,7 @@ class Integrator(Normalised):
 
     def set_advance(self, time: float) -> None:
         """Set by how much each call moves on the time, where that is the last component."""
-        if self.clock:
+        if self.explicit_time:
             self.get_buffer("advance").fill_(time)
 
     def in_domain(self, states: Any) -> Any:
@@ -454,7 +454,7 @@ class Integrator(Normalised):
     def normalise_like(self, other: Integrator) -> None:
         """Take the normalisation of a model of the same states and kind of layers."""
         self.set_normalisation(other.shift, other.scale, other.state_scale)
-        if self.clock:
+        if self.explicit_time:
             self.set_advance(other.get_buffer("advance").item())
         like = next(having(other.core, "adapt_like"), None)
         for layer in having(self.core, "adapt_like"):

@@ -44,7 +44,7 @@ class GeneratingArguments(ReversibleArguments):
 
         self._set("expressions", as_expressions(self.expressions))
         whole("repeats", self.repeats)
-        if self.repeats > 1 and self.clock:
+        if self.repeats > 1 and self.explicit_time:
             raise InputError("maps in a row know no explicit time: repeats must be 1")
         if self.window != 1:
             raise InputError(

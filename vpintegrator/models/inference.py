@@ -230,7 +230,7 @@ def step_and_derivative(model: Integrator, x: torch.Tensor) -> tuple[torch.Tenso
     """Return images (state, dim) under a model of one step, and their Jacobians."""
     core = model.core
     layer = core.psi if isinstance(core, Reversible) else core
-    if isinstance(layer, ImplicitMap) and model.chart is None and not model.clock:
+    if isinstance(layer, ImplicitMap) and model.chart is None and not model.explicit_time:
         image, D = linearised(core, model.normalised(x), coefficients=False)
         return model.denormalised(image), D * (model.scale[:, None] / model.scale)
 

@@ -69,7 +69,7 @@ class SplittingMap(Integrator):
         commutators: bool = argument(
             False, "Whether commutators such as ``|grad V|^2`` are further functions of the parts."
         )
-        clock: bool = argument(False, "Whether the last component is the time.")
+        explicit_time: bool = argument(False, "Whether the last component is the time.")
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -83,9 +83,10 @@ class SplittingMap(Integrator):
                 raise InputError(
                     f"field must give the rates of all {self.dim} components, not {len(self.field)}"
                 )
-            if self.hamiltonian and (self.dim - self.clock) % 2:
+            if self.hamiltonian and (self.dim - self.explicit_time) % 2:
                 raise InputError(
-                    f"states (q, p) have an even number of components, not {self.dim - self.clock}"
+                    f"states (q, p) have an even number of components, not "
+                    f"{self.dim - self.explicit_time}"
                 )
             if self.field and self.linear:
                 raise InputError("linear is for the quadratic terms of a hamiltonian")
@@ -97,13 +98,13 @@ class SplittingMap(Integrator):
             """The parts."""
             if self.field:
                 return field_parts(tuple(self.field))
-            size = self.dim - self.clock
-            given = (self.hamiltonian, size, self.linear, self.clock, self.commutators)
+            size = self.dim - self.explicit_time
+            given = (self.hamiltonian, size, self.linear, self.explicit_time, self.commutators)
             return hamiltonian_parts(*given)
 
     def network(self, a: Arguments) -> nn.Module:
         """Return the composition."""
-        layer = LearnedSplitting(a.flows, a.dim, a.stages, a.clock)
+        layer = LearnedSplitting(a.flows, a.dim, a.stages, a.explicit_time)
         self.description = (
             f"learned splitting of {len(a.flows.parts)} parts with exact flows, {a.stages} stages"
         )

@@ -92,7 +92,9 @@ class SymplecticGeneratingFunctionMap(Integrator):
         S = _polynomials(a)
         exact = None
         if a.hamiltonian:
-            exact = ElementaryHamiltonians(a.hamiltonian, a.size, a.order, a.constants, a.clock)
+            exact = ElementaryHamiltonians(
+                a.hamiltonian, a.size, a.order, a.constants, a.explicit_time
+            )
             self.description += f" and of elementary Hamiltonians up to order {a.order}"
         return SymplecticGeneratingFunction(S, exact, a.repeats)
 

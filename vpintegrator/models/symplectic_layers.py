@@ -68,7 +68,7 @@ class SymplecticArguments(FunctionArguments):
         read = {*own, *self.conserved}
         pairs = zip(formulas.texts, formulas.depends, strict=True)
         # a force that depends on time is a product with a function of that alone
-        alone = self.clock
+        alone = self.explicit_time
         return [
             text for text, of in pairs if of.issubset(read) and (alone or not of.isdisjoint(own))
         ]

@@ -112,8 +112,8 @@ def function_arguments(
     if functions == "hamiltonian":
         found = {"functions": "polynomial", "hamiltonian": hamiltonian_of(system, architecture)}
         # beyond the times of training exact terms alone are right, unless time is an angle
-        beyond = system.clock is not None and system.clock not in system.periods
-        return found | {"cyclic": [system.clock]} if beyond else found
+        beyond = system.explicit_time is not None and system.explicit_time not in system.periods
+        return found | {"cyclic": [system.explicit_time]} if beyond else found
     return {}
 
 

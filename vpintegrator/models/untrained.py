@@ -110,7 +110,7 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
             why = "the map is symplectic in states (q, p)"
         elif system.is_measured:
             why = "measured states (q, p) are taken for those of a symplectic map"
-        of_windows = ("spt",) if system.clock is None else ()
+        of_windows = ("spt",) if system.explicit_time is None else ()
         for name in of_windows if windows else ("spff", *of_windows):
             missing = names - known[name]
             if not missing:
@@ -200,9 +200,9 @@ def build(
     architecture = ARCHITECTURES.find(name)
     known = known_arguments(architecture)
     arguments, why = _with_delays(system, architecture, arguments, why)
-    if system.clock == system.dim - 1 and name in _OF_ONE_STEP:
-        arguments = {"clock": True} | arguments
-    if "split" in known and _is_canonical(system, arguments.get("clock", False)):
+    if system.explicit_time == system.dim - 1 and name in _OF_ONE_STEP:
+        arguments = {"explicit_time": True} | arguments
+    if "split" in known and _is_canonical(system, arguments.get("explicit_time", False)):
         arguments.setdefault("split", "halves")  # positions and momenta
     if issubclass(architecture.Arguments, GeneratingArguments):
         asked = arguments.get("functions", "polynomial")
@@ -339,10 +339,10 @@ def _tell_weighting(built: Integrator) -> None:
         )
 
 
-def _is_canonical(system: System, clock: bool = True) -> bool:
-    """Whether models move positions and momenta alone; of a time those that have a ``clock``."""
-    last = clock and system.clock == system.dim - 1
-    return system.is_canonical and (system.clock is None or last)
+def _is_canonical(system: System, explicit_time: bool = True) -> bool:
+    """Whether models move positions and momenta alone, beside the time if there is one."""
+    last = explicit_time and system.explicit_time == system.dim - 1
+    return system.is_canonical and (system.explicit_time is None or last)
 
 
 def _reversible(

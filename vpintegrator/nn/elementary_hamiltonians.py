@@ -69,14 +69,14 @@ class ElementaryHamiltonians(nn.Module):
     term_scale: torch.Tensor
 
     def __init__(
-        self, hamiltonian: str, size: int, order: int = 6, conserved: int = 0, clock: bool = False
+        self, hamiltonian: str, size: int, order: int = 6, conserved: int = 0, explicit_time: bool = False
     ) -> None:
         super().__init__()
         self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order
-        self.conserved, self.clock = whole("conserved", conserved, 0), clock
+        self.conserved, self.explicit_time = whole("conserved", conserved, 0), explicit_time
         if order not in ORDERS:
             raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
-        self._formulas = _differentiated(hamiltonian, size, order, size + conserved, clock)
+        self._formulas = _differentiated(hamiltonian, size, order, size + conserved, explicit_time)
         count = self._formulas.count
         for name, value in {"shift": torch.zeros, "scale": torch.ones}.items():
             own = value(size + conserved, dtype=torch.float64)
@@ -182,14 +182,14 @@ class _Differentiated:
 
 
 @lru_cache(maxsize=16)  # a search makes the same for every degree
-def _differentiated(text: str, size: int, order: int, dim: int, clock: bool) -> _Differentiated:
+def _differentiated(text: str, size: int, order: int, dim: int, explicit_time: bool) -> _Differentiated:
     parsed = StateExpressions({"hamiltonian": text}, dim)
     (value,) = parsed.values
     if not isinstance(value, Expression):
         raise InputError(f"hamiltonian must be a function of z[0] ... z[{dim - 1}]")
     failure = f"the elementary Hamiltonians of order {order} cannot be derived"
     with deriving(failure, "; give a lower order"):
-        terms = _Terms(parsed, size, clock).up_to(value, order)
+        terms = _Terms(parsed, size, explicit_time).up_to(value, order)
         gradients = [parsed.gradient(term) for term in terms]
         slopes = [[own.get(i, 0) for i in range(size)] for own in gradients]
         second: list[dict[tuple[int, int], Value]] = [{} for _ in terms[:_IN_HESSIAN]]
@@ -202,18 +202,18 @@ def _differentiated(text: str, size: int, order: int, dim: int, clock: bool) -> 
         parsed.function([slope for own in slopes for slope in own]),
         parsed.function(slopes[0]),
         [([*found], parsed.function([*found.values()])) for found in second],
-        (text, size, order, dim, clock),
+        (text, size, order, dim, explicit_time),
     )
 
 
 class _Terms:
     """Elementary Hamiltonians as formulas."""
 
-    def __init__(self, parsed: StateExpressions, size: int, clock: bool) -> None:
+    def __init__(self, parsed: StateExpressions, size: int, explicit_time: bool) -> None:
         algebra = self.algebra = parsed.algebra
         self.size = size
-        self.moving = parsed.symbols[:size] + (parsed.symbols[-1:] if clock else [])
-        self.clock = clock
+        self.moving = parsed.symbols[:size] + (parsed.symbols[-1:] if explicit_time else [])
+        self.explicit_time = explicit_time
         # directions, which derivatives leave as they are
         self.first, self.second = (
             [algebra.symbol(f"{name}_{i}") for i in range(len(self.moving))] for name in "vw"
@@ -227,7 +227,7 @@ class _Terms:
         algebra, half = self.algebra, self.size // 2
         slopes = self._slopes(H)[: self.size]
         field = slopes[half:] + [algebra.scale(-1, slope) for slope in slopes[:half]]
-        field += [1] if self.clock else []
+        field += [1] if self.explicit_time else []
         twice = self._along(self._along(H, self.first), self.first)
         terms += self._with(twice, field)
         if order < ORDERS[2]:

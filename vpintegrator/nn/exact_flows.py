@@ -72,7 +72,7 @@ class ExactFlows:
 
 @lru_cache(maxsize=16)  # a search makes the same for every number of stages
 def hamiltonian_parts(
-    text: str, size: int, linear: bool = False, clock: bool = False, commutators: bool = True
+    text: str, size: int, linear: bool = False, explicit_time: bool = False, commutators: bool = True
 ) -> ExactFlows:
     r"""Return the parts of a Hamiltonian that is a sum of terms without conjugate pairs.
 
@@ -110,8 +110,8 @@ def hamiltonian_parts(
     >>> [part.moved for part in hamiltonian_parts("z[1]**2/2 - cos(z[0])", 2).parts]
     [(0,), (1,)]
     """
-    arguments = (text, size, linear, clock, commutators)
-    return _Hamiltonian(text, size, clock).flows(linear, commutators, arguments)
+    arguments = (text, size, linear, explicit_time, commutators)
+    return _Hamiltonian(text, size, explicit_time).flows(linear, commutators, arguments)
 
 
 @lru_cache(maxsize=16)
@@ -174,10 +174,10 @@ _MADE_BY = {True: hamiltonian_parts, False: field_parts}
 class _Hamiltonian:
     """A Hamiltonian and its groups of terms."""
 
-    def __init__(self, text: str, size: int, clock: bool) -> None:
-        self.parsed = StateExpressions({"hamiltonian": text}, size + clock)
+    def __init__(self, text: str, size: int, explicit_time: bool) -> None:
+        self.parsed = StateExpressions({"hamiltonian": text}, size + explicit_time)
         self.algebra, (self.value,) = self.parsed.algebra, self.parsed.values
-        self.size, self.half, self.clock = size, size // 2, clock
+        self.size, self.half, self.explicit_time = size, size // 2, explicit_time
 
     def flows(self, linear: bool, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
         """Return the parts, the linear one first."""
@@ -200,7 +200,7 @@ class _Hamiltonian:
 
     def _with_time(self, shears: list[ExactShear]) -> list[ExactShear | LinearPart]:
         """Return shears, the first that does not read the time, or a further one, moving it."""
-        if not self.clock:
+        if not self.explicit_time:
             return [*shears]
         last = self.size
         place = next((n for n, part in enumerate(shears) if last not in part.read), None)

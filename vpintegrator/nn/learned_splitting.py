@@ -35,7 +35,7 @@ class LearnedSplitting(nn.Module):
         Components of a state.
     stages : int
         Times that the last part is passed.
-    clock : bool
+    explicit_time : bool
         Whether the last component is the time, given for the middle of the step.
 
     Attributes
@@ -70,11 +70,13 @@ class LearnedSplitting(nn.Module):
     state_scale: torch.Tensor
     powers: torch.Tensor
 
-    def __init__(self, flows: ExactFlows, dim: int, stages: int = 3, clock: bool = False) -> None:
+    def __init__(
+        self, flows: ExactFlows, dim: int, stages: int = 3, explicit_time: bool = False
+    ) -> None:
         super().__init__()
-        self.flows, self.dim, self.clock = flows, dim, clock
+        self.flows, self.dim, self.explicit_time = flows, dim, explicit_time
         self.stages = whole("stages", stages, 1)
-        self.symplectic, self.conserved = flows.symplectic, int(flows.symplectic and clock)
+        self.symplectic, self.conserved = flows.symplectic, int(flows.symplectic and explicit_time)
         last = len(flows.parts) - 1
         sweep = [*range(last + 1), *range(last - 1, -1, -1)]
         self.sequence = sweep + sweep[1:] * (self.stages - 1)
@@ -167,7 +169,7 @@ class LearnedSplitting(nn.Module):
     def _moved(self, z: torch.Tensor, sign: float) -> torch.Tensor:
         x = list((z * self.state_scale + self.state_shift).unbind(-1))
         h = sign * self.step[0]
-        if self.clock:
+        if self.explicit_time:
             x[-1] = x[-1] - 0.5 * h
         total: list[torch.Tensor | float] = [0.0] * self.dim
         for n, (k, weight) in enumerate(zip(self.sequence, self.normalised_weights(), strict=True)):

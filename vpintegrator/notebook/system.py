@@ -77,7 +77,7 @@ def _facts(system: System) -> Iterator[tuple[str, str]]:
     if system.time:
         period = f", of period ${system.period:.9g}$" if system.period else ""
         yield "time", f"${_symbol(system.time)}$, a component of the state{period}"
-    angles = {i: period for i, period in system.periods.items() if i != system.clock}
+    angles = {i: period for i, period in system.periods.items() if i != system.explicit_time}
     words = (f"${_symbol(system.components[i])}$ of period ${p:.9g}$" for i, p in angles.items())
     yield "angles", ", ".join(words)
     if system.chart:

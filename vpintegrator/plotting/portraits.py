@@ -28,7 +28,7 @@ def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
     """
     named = scene.system.plot.sphere
     indices = [scene.components.index(name) for name in named or scene.components]
-    if named is None and (len(indices) != 3 or scene.system.clock is not None):
+    if named is None and (len(indices) != 3 or scene.system.explicit_time is not None):
         return None
     radius = on_sphere(scene.scale[..., indices])
     return None if radius is None else (indices, radius)
@@ -38,7 +38,7 @@ def portrait_kind(scene: Scene) -> str:
     """Return ``sphere``, ``space`` or ``plane``."""
     if sphere_of(scene):
         return "sphere"
-    plane = scene.system.plot.planes or scene.system.clock is not None
+    plane = scene.system.plot.planes or scene.system.explicit_time is not None
     return "space" if len(scene.components) == 3 and not plane else "plane"
 
 

@@ -202,7 +202,7 @@ class LearnedCursor(Cursor):
         self._window = windows.masked_fill(self._failed[:, None, None], math.nan)
         # states predicted already but not yet asked for
         self._waiting = windows[:, :0].clone() if waiting is None else waiting
-        self._timed = getattr(model, "clock", False) and model.window == 1
+        self._timed = getattr(model, "explicit_time", False) and model.window == 1
         self._first_times, self._steps = windows[:, -1, -1].clone(), 0
         if self._timed:
             self._set_times()

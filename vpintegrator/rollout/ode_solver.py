@@ -104,7 +104,7 @@ def as_ode_solver(
         raise InputError(f"step = {known!r} must be a positive number")
     title = "".join(part.capitalize() for part in model.name.replace("_", "-").split("-"))
     known_system = "system" in model.metadata
-    timed = known_system and find_system({model.name: model}, None).clock is not None
+    timed = known_system and find_system({model.name: model}, None).explicit_time is not None
     members = {"model": model, "h": h, "has_time": timed}
     return type(f"{title or 'Model'}Solver", (ModelSolver,), members)
 

@@ -10,7 +10,7 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def separable_blocks(
-    system: System, states: np.ndarray, group: torch.Tensor, clock: bool = False
+    system: System, states: np.ndarray, group: torch.Tensor, explicit_time: bool = False
 ) -> list[list[int]] | None:
     """Greedily partition the components into blocks whose diagonal Jacobian block is zero.
 
@@ -25,7 +25,7 @@ def separable_blocks(
         States at which the Jacobian is evaluated, (state, dim).
     group
         Symmetries (element, dim, dim) that must map every block to itself.
-    clock
+    explicit_time
         Whether the last component is a time, which no shear moves and which is its own block.
 
     Returns
@@ -39,7 +39,7 @@ def separable_blocks(
     driven = (np.abs(system.jacobian(states)) > 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()
     conditions = [] if system.family is None else system.family.places
-    conditions = [system.dim - 1] if clock else conditions
+    conditions = [system.dim - 1] if explicit_time else conditions
     blocks: list[list[int]] = []
     placed: set[int] = {*conditions}
     for component in range(system.dim):

@@ -246,7 +246,7 @@ def _velocities(
         states = before
         time = model.prediction_window * data.dataset.step
         moved = time * torch.from_numpy(system.vector_field(states.numpy()))
-    if model.clock:  # no shear moves it
+    if model.explicit_time:  # no shear moves it
         moved[..., -1] = 0.0
     return model.normalised(states), model.normalised_rates(states, moved)
 

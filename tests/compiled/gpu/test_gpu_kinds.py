@@ -1,4 +1,4 @@
-"""Kinds of models beside those of the other tests: symplectic ones, charts, families, clocks."""
+"""Other kinds of models: symplectic ones, charts, families, explicit time."""
 
 import functools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.models import test_charts, test_clock, test_conserved
+from tests.models import test_charts, test_conserved, test_explicit_time
 from tests.nn.laws import sample
 from vpintegrator.compiled import CompiledResidual, compile_model
 from vpintegrator.compiled.gpu import GpuModel, GpuResidual
@@ -37,8 +37,8 @@ def of_a_family(name):
     return model, sample(70, model.window, model.dim, scale=0.5)
 
 
-def with_a_clock():
-    model = test_clock.built().eval()
+def with_explicit_time():
+    model = test_explicit_time.built().eval()
     return model, sample(70, model.window, model.dim, scale=0.5)
 
 
@@ -46,7 +46,7 @@ KINDS = {
     **{name: functools.partial(of_architecture, name) for name in ("spff", "spt", "sgf", "vpgf")},
     "chart": in_a_chart,
     "family": functools.partial(of_a_family, "spff, formulas"),
-    "clock": with_a_clock,
+    "explicit time": with_explicit_time,
 }
 
 

@@ -313,14 +313,14 @@ def _ordered(
     states = arrays.states[..., order]
     names = arrays.names and tuple(arrays.names[k] for k in order)
     units = tuple(arrays.units[k] for k in order) if arrays.units else ()
-    if system.clock is not None and len(order) < system.dim:
+    if system.explicit_time is not None and len(order) < system.dim:
         count, length, _ = states.shape
         times = times_of(arrays, given, where)
         if times is None:
             times = np.broadcast_to(step_of(arrays, given, where) * np.arange(length), (1, length))
         times = np.broadcast_to(times, (count, length))
         states = np.concatenate([states, times[..., None]], axis=-1)
-        names = names and (*names, system.components[system.clock])
+        names = names and (*names, system.components[system.explicit_time])
         units = (*units, arrays.time_unit) if units else ()
     return replace(arrays, states=states, names=names, units=units)
 

@@ -120,7 +120,7 @@ class FunctionSystem(CalledFunction, System):
     ) -> None:
         super().__init__(text, name, source=source)
         self._values, self.remade, self.reason = field, remade, reason
-        timed = self.clock is not None
+        timed = self.explicit_time is not None
         for key, values in scalars.items():
             self.invariants[key] = ScalarOfStates(values, self.phase_dim, timed, key)
 
@@ -164,7 +164,7 @@ class FunctionSystem(CalledFunction, System):
         return array.astype(np.float64)
 
     def _timed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        times = np.zeros(len(rows)) if self.clock is None else rows[:, -1]
+        times = np.zeros(len(rows)) if self.explicit_time is None else rows[:, -1]
         return rows[:, : self.phase_dim], times
 
     def _rates(self, rows: np.ndarray) -> np.ndarray:
@@ -273,7 +273,7 @@ def _compare_with_function(given: GivenFunction, system: System) -> None:
         return
     generator = np.random.default_rng(0)
     states = system.sample_initial(CHECKED, generator)
-    times = states[:, -1] if system.clock is not None else np.zeros(CHECKED)
+    times = states[:, -1] if system.explicit_time is not None else np.zeros(CHECKED)
     dim = len(given.components)
     called = Values(given.call, dim, given.parameters, states[:, :dim], times)
     with np.errstate(all="ignore"):

@@ -58,14 +58,14 @@ class GaussLegendre(OneStepMethod):
         """Return f at the stages, (dim, stage, trajectory)."""
         field, jacobian = system.vector_field_by_component, system.jacobian_by_component
         matrix, _ = _coefficients(self.matrix, self.weights, step)
-        if (clock := system.clock) is None:
+        if (time_index := system.explicit_time) is None:
             return solve_stages(field, jacobian, state, matrix)
-        times, state = state[clock], state.copy()
-        state[clock] = 0.0  # stages are found to rounding of the state, whatever the time is
+        times, state = state[time_index], state.copy()
+        state[time_index] = 0.0  # stages are found to rounding of the state, whatever the time is
 
         def at(points: np.ndarray) -> np.ndarray:
             points = points.copy()
-            points[clock] += times
+            points[time_index] += times
             return points
 
         return solve_stages(lambda z: field(at(z)), lambda z: jacobian(at(z)), state, matrix)

@@ -46,7 +46,7 @@ class ByFormulas(Generic[Result]):
         known = self._made.setdefault(e.algebra, {})
         key = (
             tuple(v.number if isinstance(v, Expression) else (v,) for v in e.vector_field),
-            e.clock,
+            e.explicit_time,
             further,
         )
         if key not in known:

@@ -91,7 +91,9 @@ class Splitting(OneStepMethod):
 
     def evaluations(self, system: System) -> float:
         parts = [part.rows for part in self.parts(system)]
-        sizes = [0 if rows.start == system.clock else rows.stop - rows.start for rows in parts]
+        sizes = [
+            0 if rows.start == system.explicit_time else rows.stop - rows.start for rows in parts
+        ]
         return sum(sizes[i] for i, _ in moves_of(self.factors, len(parts))) / system.phase_dim
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
@@ -183,7 +185,7 @@ class CoordinateSplitting(Splitting):
 @once_per_system
 def _coordinate_parts(system: System) -> tuple[Part, ...]:
     edges = dependence(system)
-    parts, start = clock_part(system), 0
+    parts, start = time_part(system), 0
     for i in range(1, system.phase_dim + 1):
         if i == system.phase_dim or any(
             (i, j) in edges or (j, i) in edges for j in range(start, i)
@@ -193,10 +195,12 @@ def _coordinate_parts(system: System) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def clock_part(system: System) -> list[Part]:
+def time_part(system: System) -> list[Part]:
     """Return the part of the time component, if there is one."""
-    clock = system.clock
-    return [] if clock is None else [Part(system.equations, clock, clock + 1)]
+    explicit_time = system.explicit_time
+    return (
+        [] if explicit_time is None else [Part(system.equations, explicit_time, explicit_time + 1)]
+    )
 
 
 @once_per_system
@@ -213,6 +217,6 @@ def dependence(system: System) -> frozenset[tuple[int, int]]:
 
 def is_separable(system: System) -> bool:
     """Whether the system is Hamiltonian with H(q, p) = T(p) + V(q), or T(p, t) + V(q, t)."""
-    half, clock = system.phase_dim // 2, system.clock
-    edges = ((i, j) for i, j in dependence(system) if j != clock)
+    half, explicit_time = system.phase_dim // 2, system.explicit_time
+    edges = ((i, j) for i, j in dependence(system) if j != explicit_time)
     return system.is_hamiltonian and all((i < half) != (j < half) for i, j in edges)

@@ -156,7 +156,7 @@ def _assembled(
     numbers = (max(stages, 1) + 7) * system.dim + slots
     blocks = max(n for n in (1, 2, 4) if n == 1 or n * numbers <= _CACHED)
     sizes = {"DIM": system.dim, "SLOTS": slots, "STAGES": max(stages, 1), "BLOCKS": blocks}
-    sizes["CLOCK"] = -1 if system.clock is None else system.clock
+    sizes["CLOCK"] = -1 if system.explicit_time is None else system.explicit_time
     frame = [
         scalar_function(graph, "compute_constants", list(constants)),
         "#define SHORT" * short,

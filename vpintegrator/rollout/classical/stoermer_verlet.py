@@ -8,7 +8,7 @@ from typing import final
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.per_system import once_per_system
-from vpintegrator.rollout.classical.splitting import Part, Splitting, clock_part, is_separable
+from vpintegrator.rollout.classical.splitting import Part, Splitting, is_separable, time_part
 
 
 @final
@@ -51,7 +51,7 @@ class StoermerVerlet(Splitting):
 @once_per_system
 def _momenta_and_positions(system: System) -> tuple[Part, ...]:
     e, half = system.equations, system.phase_dim // 2
-    return Part(e, half, 2 * half), *clock_part(system), Part(e, 0, half)
+    return Part(e, half, 2 * half), *time_part(system), Part(e, 0, half)
 
 
 STOERMER_VERLET = StoermerVerlet(

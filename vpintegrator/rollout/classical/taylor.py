@@ -111,7 +111,7 @@ class _TaylorCursor(Cursor):
         size: int,
     ) -> None:
         self._integrator = _integrator(system, method.tolerance)
-        self._clock, self._step = system.clock, step
+        self._time_index, self._step = system.explicit_time, step
         # (trajectory, dim) where the stretch began, how many states after it have been given out,
         # the number of states in all, and the states, once they are known
         self._first, self._done, self._size = first.copy(), done, size
@@ -141,25 +141,25 @@ class _TaylorCursor(Cursor):
 
     def _stretch(self) -> np.ndarray:
         """Return states (trajectory, time, dim) after the start of the segment."""
-        integrator, clock, size = self._integrator, self._clock, self._size
+        integrator, time_index, size = self._integrator, self._time_index, self._size
         states = np.full((len(self._first), size, self._first.shape[1]), np.nan)
         finite = np.flatnonzero(np.isfinite(self._first).all(axis=1))
         lanes, later = integrator.batch_size, self._step * np.arange(size + 1)[:, None]
-        phase = self._first if clock is None else self._first[:, :clock]
+        phase = self._first if time_index is None else self._first[:, :time_index]
         for begin in range(0, len(finite), lanes):
             own = finite[begin : begin + lanes]
             filled = np.resize(own, lanes)  # the last batch is filled up with its own
-            times = np.zeros(lanes) if clock is None else self._first[filled, clock]
+            times = np.zeros(lanes) if time_index is None else self._first[filled, time_index]
             grid = np.ascontiguousarray(times + later)
             integrator.set_time(times)
             integrator.state[:] = phase[filled].T
             found = integrator.propagate_grid(grid)[1][1:, :, : len(own)].transpose(2, 0, 1)
-            if clock is None:
+            if time_index is None:
                 states[own] = found
             else:
-                states[own, :, :clock] = found
+                states[own, :, :time_index] = found
                 ended = np.isnan(found).any(axis=2)
-                states[own, :, clock] = np.where(ended, np.nan, grid[1:, : len(own)].T)
+                states[own, :, time_index] = np.where(ended, np.nan, grid[1:, : len(own)].T)
         return states
 
 

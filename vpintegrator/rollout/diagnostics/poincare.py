@@ -285,7 +285,7 @@ class SectionDiagnostic(Diagnostic):
         component, value, direction = comparison.section_plane
         system = comparison.system
         index = system.components.index(component)
-        period = system.period if index == system.clock else None
+        period = system.period if index == system.explicit_time else None
         return {"section": SectionObserver(index, value, direction, comparison.step, period)}
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def move_model(
     from vpintegrator.runtime.threads import torch_threads
 
     machine = compile_for(model, 0, compiled)
-    if machine is None or getattr(model, "clock", False):
+    if machine is None or getattr(model, "explicit_time", False):
         flow = LearnedFlow(model, system, step=step, compiled=machine)
         return _by_cursor(flow)
 

@@ -83,7 +83,7 @@ def shooting_start(
         rho = model.reversing_symmetries[0].numpy(force=True)
         turned = states[number::-1] @ rho.T
         states = np.concatenate([states[number:], turned], axis=1)
-    if model.clock:  # all layers of a model read the time in the middle of the step
+    if model.explicit_time:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
     order = np.random.default_rng(_SEED).permutation(states.shape[1])
     states = states[:, order]  # random order, so that held-out states are like the others
@@ -132,7 +132,7 @@ def _segments_of(model: Integrator, data: TrainingData, most: int) -> int:
     The eigenvalues of the map's derivative decide, since a shear near the identity may be large.
     """
     start = _some_states(model, data, _FEW)
-    still = {*model.conserved} | ({model.dim - 1} if model.clock else set())
+    still = {*model.conserved} | ({model.dim - 1} if model.explicit_time else set())
     moving = [i for i in range(model.dim) if i not in still]
     beside = start + np.zeros((len(moving), 1, 1))
     for k, i in enumerate(moving):
@@ -170,7 +170,7 @@ def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
     part = with_parts(one_step(model, fixed=True) or model, core=core)
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.metadata, part.choices = {}, []
-    if part.clock:
+    if part.explicit_time:
         part._buffers = {**part._buffers, "advance": torch.zeros_like(part.get_buffer("advance"))}
     return part
 

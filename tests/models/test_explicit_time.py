@@ -39,7 +39,7 @@ def test_the_time_goes_on_to_the_last_digit(name, own):
 
 def test_a_hamiltonian_that_depends_on_time_has_a_symplectic_map():
     model = built()
-    assert model.name == "spff" and model.symplectic and model.clock
+    assert model.name == "spff" and model.symplectic and model.explicit_time
     flow = vp.rollout.as_flow(model, system("forced"))
     windows = states()[:, None]
     assert symplecticity_defect(flow, windows) < 1e-13
@@ -104,14 +104,14 @@ def test_it_grows_and_is_saved_with_its_clock(tmp_path):
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
     z = torch.from_numpy(states())[:, None]
-    assert again.clock and torch.equal(again(z), model(z))
+    assert again.explicit_time and torch.equal(again(z), model(z))
 
 
 def test_models_of_windows_have_the_time_as_any_other_component():
     forced = system("swept")
     assert vp.models.suited(forced, {"window": 3}) == "vpt"
     model = vp.models.build(forced, window=3)
-    assert not model.clock and "without time" in model.choices[0]
+    assert not model.explicit_time and "without time" in model.choices[0]
 
 
 def test_functions_of_time_come_with_their_derivatives():
@@ -119,6 +119,6 @@ def test_functions_of_time_come_with_their_derivatives():
     phase = "(z[2] - 0.0025*z[2]**2)"
     assert {f"cos{phase}", f"sin{phase}"} < set(chirped.hamiltonian_functions)
     model = vp.models.build(chirped, functions="system", degree=2)
-    assert model.name == "spff" and model.symplectic and model.clock
+    assert model.name == "spff" and model.symplectic and model.explicit_time
     z = torch.from_numpy(chirped.sample_initial(3, np.random.default_rng(0)))[:, None]
     np.testing.assert_allclose(model.inverse(model(z)).detach(), z, atol=1e-13)
