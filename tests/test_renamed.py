@@ -41,3 +41,9 @@ def test_options():
     result = CliRunner().invoke(main, ["none.h5", "--kernel", "foo"])
     assert result.exit_code == 2 and "--kernel is now --initial-scheme" in result.output
     assert "initial_scheme must be" in result.output
+
+
+def test_arguments_of_models():
+    with pytest.warns(FutureWarning, match="clock= is now explicit_time="):
+        model = vp.models.SymplecticFeedForward(dim=3, clock=True, functions="polynomial")
+    assert model.explicit_time and "clock" not in model.arguments

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.renamed import ARGUMENTS, warn_of_former_name
+from vpintegrator.renamed import with_new_arguments
 
 Result = TypeVar("Result")
 
@@ -230,12 +230,9 @@ def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Re
 
         @functools.wraps(function)
         def call(*positional: Any, **keywords: Any) -> Result:
+            keywords = with_new_arguments(keywords, [*names, *groups])
             given: dict[str, dict[str, Any]] = {name: {} for name in groups}
             for name in list(keywords):
-                if (new := ARGUMENTS.get(name)) in group_of and name not in names:
-                    warn_of_former_name(f"{name}=", f"{new}=")
-                    keywords[new] = keywords.pop(name)
-                    name = new
                 if name in group_of:
                     given[group_of[name]][name] = keywords.pop(name)
                 elif name not in names:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 # new names of arguments by their former ones
-ARGUMENTS = {"kernel": "initial_scheme"}
+ARGUMENTS = {
+    "clock": "explicit_time",
+    "kernel": "initial_scheme",
+    "kinds": "species",
+    "layout": "topology",
+    "rates": "scaling",
+}
 
 
 def warn_of_former_name(former: str, name: str, stacklevel: int = 3) -> None:
@@ -22,6 +28,26 @@ def warn_of_former_name(former: str, name: str, stacklevel: int = 3) -> None:
     """
     text = f"{former} is now {name}; the former name ends with the next release"
     warnings.warn(text, FutureWarning, stacklevel=stacklevel)
+
+
+def with_new_arguments(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return arguments by their new names, and warn of former ones.
+
+    Parameters
+    ----------
+    values
+        Arguments by name.
+    known
+        Names that are valid; a valid name is no former one.
+    """
+    found = {}
+    for name, value in values.items():
+        new = name if name in known else ARGUMENTS.get(name, name)
+        if new != name and new in known:
+            warn_of_former_name(f"{name}=", f"{new}=", stacklevel=4)
+            name = new
+        found[name] = value
+    return found
 
 
 def former_attributes(

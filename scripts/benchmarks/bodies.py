@@ -44,7 +44,7 @@ def ring(bodies: int) -> Integrator:
     model = vp.models.SymplecticFeedForward(
         dim=2 * bodies,
         bodies=bodies,
-        layout="ring",
+        topology="ring",
         translations=True,
         depth=3,
         functions="polynomial",

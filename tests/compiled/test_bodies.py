@@ -30,13 +30,13 @@ def turned_round(bodies):
 
 POLYNOMIALS = {"functions": "polynomial", "degree": 3}
 CASES = {
-    "ring": {"bodies": 5, "layout": "ring", "translations": True, "reach": 2, **POLYNOMIALS},
-    "chain": {"bodies": 9, "layout": "chain", "width": 3},
-    "walls": {"bodies": 4, "layout": "walls", **POLYNOMIALS},
+    "ring": {"bodies": 5, "topology": "ring", "translations": True, "reach": 2, **POLYNOMIALS},
+    "chain": {"bodies": 9, "topology": "chain", "width": 3},
+    "walls": {"bodies": 4, "topology": "walls", **POLYNOMIALS},
     "pairs of two kinds": {
         "bodies": 3,
-        "layout": "pairs",
-        "kinds": [0, 1, 1],
+        "topology": "pairs",
+        "species": [0, 1, 1],
         "vector": 2,
         "translations": True,
         "rotations": True,
@@ -44,14 +44,14 @@ CASES = {
     },
     "pairs in space": {
         "bodies": 3,
-        "layout": "pairs",
+        "topology": "pairs",
         "vector": 3,
         "rotations": True,
         "lengths": "squares",
         **POLYNOMIALS,
     },
-    "ring turned round": {"bodies": 4, "layout": "ring", "mirror": True, **POLYNOMIALS},
-    "one step": {"bodies": 3, "layout": "ring", "reversible": False, **POLYNOMIALS},
+    "ring turned round": {"bodies": 4, "topology": "ring", "mirror": True, **POLYNOMIALS},
+    "one step": {"bodies": 3, "topology": "ring", "reversible": False, **POLYNOMIALS},
 }
 
 

@@ -36,7 +36,7 @@ def test_a_family_of_maps_is_one_of_its_parameters(tmp_path):
     dataset = vp.generate(KICKED, tmp_path / "family.h5", count=30, vary=vary)
     extended = vp.data.ExtendedDataset(dataset)
     family = extended.family
-    assert family.coefficients == ["z[0]"] and family.rates == []
+    assert family.coefficients == ["z[0]"] and family.scaling == []
     assert extended.system.components == ("q", "p", "K") and extended.system.is_canonical
     states = extended.states("train")
     assert np.array_equal(extended.system.map(states[:, :-1]), states[:, 1:])
@@ -72,7 +72,7 @@ def test_a_family_of_return_maps(tmp_path):
     ):
         dataset = vp.generate(system, tmp_path / f"{system.name}.h5", count=12, steps=2, vary=vary)
         extended = vp.data.ExtendedDataset(dataset)
-        assert extended.family.rates == [] and extended.system.is_canonical
+        assert extended.family.scaling == [] and extended.system.is_canonical
         assert extended.system.components[2:] == tuple(vary)
         states = extended.states("train")
         assert extended.system.map(states[:, 0]) == pytest.approx(states[:, 1], abs=1e-11)

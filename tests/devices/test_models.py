@@ -47,10 +47,10 @@ MODELS = {
     "polar": ("vpff", {"dim": 2, **POLAR, "periodic": [(1, 2 * np.pi)], **POLYNOMIAL}),
     "explicit_time": ("vpff", {"dim": 3, "explicit_time": True, **POLYNOMIAL}),
     "explicit time of neurons": ("spff", {"dim": 5, "explicit_time": True, "width": 4}),
-    "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], "rates": [3], **POLYNOMIAL}),
-    "conserved windows": ("vpt", {"dim": 5, "conserved": [4], "rates": [4], "depth": 1}),
-    "conserved form": ("spt", {"dim": 5, "conserved": [4], "rates": [4], **POLYNOMIAL}),
-    "bodies": ("spff", {"dim": 8, "bodies": 2, "layout": "pairs", **POLYNOMIAL}),
+    "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], "scaling": [3], **POLYNOMIAL}),
+    "conserved windows": ("vpt", {"dim": 5, "conserved": [4], "scaling": [4], "depth": 1}),
+    "conserved form": ("spt", {"dim": 5, "conserved": [4], "scaling": [4], **POLYNOMIAL}),
+    "bodies": ("spff", {"dim": 8, "bodies": 2, "topology": "pairs", **POLYNOMIAL}),
     "window with fewer new": ("vpt", {"dim": 3, "window": 3, "prediction_window": 1}),
 }
 

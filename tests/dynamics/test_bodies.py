@@ -59,7 +59,7 @@ def test_bodies_of_the_catalogue():
     declaring = [name for name, text in texts() if "[[symmetry]]" in text]
     found = {name: catalogued(name).bodies for name in declaring}
     assert found == {
-        "kepler": Bodies(1, 2, kinds=(0,), rotations=True),
+        "kepler": Bodies(1, 2, species=(0,), rotations=True),
         "three-body": Bodies(3, 2, "pairs", (0, 0, 0), translations=True, rotations=True),
         "outer-solar-system": Bodies(
             6, 3, "pairs", (0, 1, 2, 3, 4, 5), translations=True, rotations=True
@@ -75,13 +75,13 @@ def test_bodies_of_the_catalogue():
 @pytest.mark.parametrize("n", [2, 3, 5, 17])
 def test_any_number_of_bodies(name, n):
     bodies = load_system(name, n=n).bodies
-    assert (bodies.count, bodies.kinds) == (n, (0,) * n)
+    assert (bodies.count, bodies.species) == (n, (0,) * n)
 
 
 def test_like_bodies_have_equal_parameters():
-    assert load_system(plane(EXCHANGED + 'like = "m"\n')).bodies.kinds == (0, 1, 0, 1)
-    assert load_system("three-body", m=[2, 1, 1]).bodies.kinds == (0, 1, 1)
-    assert load_system(plane(EXCHANGED), m=[3, 3]).bodies.kinds == (0, 0)
+    assert load_system(plane(EXCHANGED + 'like = "m"\n')).bodies.species == (0, 1, 0, 1)
+    assert load_system("three-body", m=[2, 1, 1]).bodies.species == (0, 1, 1)
+    assert load_system(plane(EXCHANGED), m=[3, 3]).bodies.species == (0, 0)
     with pytest.raises(InputError, match="permute: "):  # not components, but vectors
         load_system(PLANE + EXCHANGED, m=[3, 3])
 
@@ -155,11 +155,11 @@ def test_bodies_that_all_see_each_other_are_no_row():
 def test_a_row_of_two_places_reach():
     second = "+ sum((q[i] - q[i + 2])**4 for i in range(n - 2))"
     text = CHAIN.replace('range(n - 1))"', f'range(n - 1)) {second}"')
-    assert load_system(f'{text}{EXCHANGED}along = "chain"', n=4).bodies.layout == "chain"
+    assert load_system(f'{text}{EXCHANGED}along = "chain"', n=4).bodies.topology == "chain"
 
 
 @given(st.integers(1, 9), st.integers(1, 3), st.sampled_from(["ring", "chain"]), st.data())
-def test_reach_is_that_of_the_farthest_body_seen(n, d, layout, data):
+def test_reach_is_that_of_the_farthest_body_seen(n, d, topology, data):
     """Chosen pairs of bodies act on each other by one of their components."""
     body, part = st.integers(0, n - 1), st.integers(0, d - 1)
     pairs = data.draw(st.lists(st.tuples(body, body, part), max_size=4))
@@ -168,8 +168,8 @@ def test_reach_is_that_of_the_farthest_body_seen(n, d, layout, data):
         f'state = {{q = {n * d}, p = {n * d}}}\nhamiltonian = "{" + ".join(["p[0]**2", *terms])}"'
     )
     away = [abs(j - k) for j, k, _ in pairs]
-    expected = [min(k, n - k) if layout == "ring" else k for k in away]
-    assert reach(system.equations, Bodies(n, d, layout)) == max(expected, default=0)
+    expected = [min(k, n - k) if topology == "ring" else k for k in away]
+    assert reach(system.equations, Bodies(n, d, topology)) == max(expected, default=0)
 
 
 def test_a_row_in_which_everything_depends_on_everything_is_refused_at_once():
@@ -180,7 +180,7 @@ def test_a_row_in_which_everything_depends_on_everything_is_refused_at_once():
 
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_walls_that_are_walls(n):
-    assert load_system(walls(n)).bodies.layout == "walls"
+    assert load_system(walls(n)).bodies.topology == "walls"
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,9 @@ def test_nothing_moves_without_rates(case):
     source, names, step, _ = CASES[case]
     family = Family(vp.load_system(source), names, step)
     x = np.random.default_rng(0).uniform(0.5, 1, (9, family.extended.dim))
-    x[:, family.rates] = 0
-    assert family.rates == [] or not family.extended.vector_field(x).any()
-    assert bool(family.rates) == ("step" in names)
+    x[:, family.scaling] = 0
+    assert family.scaling == [] or not family.extended.vector_field(x).any()
+    assert bool(family.scaling) == ("step" in names)
 
 
 def test_a_step_that_turns_round_is_a_reversing_symmetry():
@@ -93,7 +93,7 @@ def test_hamiltonian_systems_stay_so():
 def test_measured_states_have_their_conditions_as_they_are():
     system = vp.load_system('state = ["q", "p"]\nmeasured = true\n[[reversing_symmetry]]\np = "-p"')
     family = Family(system, ["step", "load"])
-    assert family.coefficients == ["z[0]", "z[1]"] and family.rates == [2]
+    assert family.coefficients == ["z[0]", "z[1]"] and family.scaling == [2]
     assert family.extended.is_measured and family.extended.dim == 4
     assert len(family.extended.reversing_symmetries) == 2
 

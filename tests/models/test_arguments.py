@@ -130,7 +130,7 @@ def test_what_is_chosen_for_a_system_is_said():
 def test_symmetries_of_bodies_are_built_in(system, parameters, bodies, told):
     loaded = vp.load_system(system, **parameters)
     given = vp.models.build(loaded, "spff").arguments
-    names, defaults = ("layout", "bodies", "translations", "rotations", "kinds"), ["", 0, 0, 0]
+    names, defaults = ("topology", "bodies", "translations", "rotations", "species"), ["", 0, 0, 0]
     found = [given.get(name, other) for name, other in zip(names, [*defaults, None], strict=True)]
     assert found == bodies
     (choice,) = vp.models.build(loaded, "spff").choices
@@ -146,7 +146,7 @@ def test_symmetries_of_bodies_can_be_left_out():
     assert choice.startswith("the system's symmetries of bodies are left out: layer = henon knows")
     # what is given stays as it is
     model = vp.models.build(ring, "spff", bodies=2, rotations=True)
-    assert model.arguments["bodies"] == 2 and "layout" not in model.arguments
+    assert model.arguments["bodies"] == 2 and "topology" not in model.arguments
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ POLYNOMIAL = {"functions": "polynomial", "degree": 3}
 N, M = 4, 2  # components that move, and that stay; of these the first is a rate
 # name, arguments, whether it can be reversible for both symmetries
 MODELS = {
-    "vpff, polynomials": ("vpff", POLYNOMIAL | {"rates": [4]}),
+    "vpff, polynomials": ("vpff", POLYNOMIAL | {"scaling": [4]}),
     "vpff, to and fro": ("vpff", POLYNOMIAL | {"sweep": "symmetric", "split": "halves"}),
-    "vpff, neurons": ("vpff", {"width": 5, "rates": [4]}),
-    "spff, polynomials": ("spff", POLYNOMIAL | {"rates": [4]}),
+    "vpff, neurons": ("vpff", {"width": 5, "scaling": [4]}),
+    "spff, polynomials": ("spff", POLYNOMIAL | {"scaling": [4]}),
     "spff, formulas": ("spff", POLYNOMIAL | {"expressions": ["sin(z[0]*z[5])"]}),
-    "spff, neurons": ("spff", {"width": 5, "rates": [4]}),
+    "spff, neurons": ("spff", {"width": 5, "scaling": [4]}),
 }
 
 
@@ -63,7 +63,7 @@ def test_what_models_keep(name, seed):
     assert model.symplectic == model.name.startswith("sp")
     if model.symplectic:  # up to the factor that normalisation brings
         assert symplecticity_defect(lambda z: model(extended(z, k))[..., :N], window) <= 1e-12
-    if model.arguments.get("rates"):
+    if model.arguments.get("scaling"):
         still = x * torch.tensor([1.0] * N + [0.0, 1.0])
         assert_close(model(still), still, 1e-15)
     for rho in model.reversing_symmetries:
@@ -125,7 +125,7 @@ REFUSED = {
     ("vpff", "triangular layers move all components"): {"feed_forward": "triangular"},
     ("spff", "layer = henon reads no conserved components"): {"layer": "henon"},
     ("spff", "layer = linear-activation reads no"): {"layer": "linear-activation"},
-    ("spff", "clusters of bodies read no conserved components"): {"bodies": 2, "layout": "pairs"},
+    ("spff", "clusters of bodies read no conserved components"): {"bodies": 2, "topology": "pairs"},
     ("spt", "attention reads no conserved components"): {},
     ("vpt", "attention reads no conserved components"): {},
     ("vpmt", "attention reads no conserved components"): {},

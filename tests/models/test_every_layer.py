@@ -37,9 +37,9 @@ def test_every_layer_is_in_a_model():
     }
     made = [
         models.VolumePreservingFeedForward(dim=3, reversing_symmetries=SIGN_FLIPS[:1]),
-        models.SymplecticFeedForward(dim=4, bodies=2, layout="pairs"),
+        models.SymplecticFeedForward(dim=4, bodies=2, topology="pairs"),
         models.VolumePreservingFeedForward(dim=3, functions="polynomial", bases=2),
-        models.SymplecticGeneratingFunctionMap(dim=4, bodies=2, layout="pairs"),
+        models.SymplecticGeneratingFunctionMap(dim=4, bodies=2, topology="pairs"),
         models.SymplecticGeneratingFunctionMap(dim=2, hamiltonian="z[1]**2/2 - cos(z[0])"),
         models.SplittingMap(dim=2, hamiltonian="z[1]**2/2 - cos(z[0])"),
     ]

@@ -18,7 +18,7 @@ MODELS = {
     "spt": {"functions": "polynomial", "degree": 3, "periodic": [(0, 6.0)]},
     "spt, softmax": {"attention": "softmax", "reversing_symmetries": FLIP},
     "spt, linear": {"attention": "linear"},
-    "spt, bodies": {"functions": "polynomial", "degree": 2, "bodies": 2, "layout": "pairs"},
+    "spt, bodies": {"functions": "polynomial", "degree": 2, "bodies": 2, "topology": "pairs"},
 }
 
 

@@ -34,15 +34,15 @@ def reversal(half):
 
 
 def made(case, bodies=5, degree=3, seed=0, scale=3e-3, reversible=True, **options):
-    layout, d, translations, rotations, lengths = case
-    bodies = bodies if layout else 3  # of which none are alike
+    topology, d, translations, rotations, lengths = case
+    bodies = bodies if topology else 3  # of which none are alike
     rhos = [reversal(bodies * d)] if reversible else []
-    reach = {"reach": 2 if d == 1 else 1} if layout not in ("", "pairs") else {}
+    reach = {"reach": 2 if d == 1 else 1} if topology not in ("", "pairs") else {}
     model = SymplecticGeneratingFunctionMap(
         dim=2 * bodies * d,
         degree=degree,
         bodies=bodies,
-        layout=layout,
+        topology=topology,
         translations=translations,
         rotations=rotations,
         lengths=lengths,
@@ -101,7 +101,7 @@ def test_features_are_what_coefficients_weigh(case):
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_structure_at_random_coefficients(case, seed):
-    layout, d, translations, rotations, _ = case
+    topology, d, translations, rotations, _ = case
     model = made(case, seed=seed)
     z, n = states(model, 4, seed), model.bodies
     new = model(z[:, None])[:, 0].detach()
@@ -120,8 +120,8 @@ def test_structure_at_random_coefficients(case, seed):
     if rotations:
         before, after = q.mT @ p, Q.mT @ P
         assert_close(after - after.mT, before - before.mT, 1e-12)
-    if layout in ("pairs", "ring"):
-        order = torch.tensor([3, 0, 4, 1, 2]) if layout == "pairs" else torch.arange(n).roll(1)
+    if topology in ("pairs", "ring"):
+        order = torch.tensor([3, 0, 4, 1, 2]) if topology == "pairs" else torch.arange(n).roll(1)
 
         def moved(z):
             return z.unflatten(-1, (2, n, d))[..., order, :].flatten(-3)
@@ -138,7 +138,7 @@ def test_other_reversing_symmetries_choose_terms():
         dim=10,
         degree=3,
         bodies=5,
-        layout="ring",
+        topology="ring",
         reach=2,
         translations=True,
         reversing_symmetries=rhos,
@@ -242,13 +242,13 @@ def test_fixed_points_and_none():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"bodies": 3, "layout": "ring"}, "not of 3 bodies"),
-        ({"bodies": 2, "layout": "chain", "conserved": [3]}, "no conserved components"),
-        ({"bodies": 2, "layout": "chain", "expressions": ["exp(z[0])"]}, "no expressions"),
+        ({"bodies": 3, "topology": "ring"}, "not of 3 bodies"),
+        ({"bodies": 2, "topology": "chain", "conserved": [3]}, "no conserved components"),
+        ({"bodies": 2, "topology": "chain", "expressions": ["exp(z[0])"]}, "no expressions"),
         (
             {
                 "bodies": 2,
-                "layout": "chain",
+                "topology": "chain",
                 "reversing_symmetries": [torch.eye(4)[[2, 3, 0, 1]]],
             },
             "mix positions and momenta",

@@ -11,23 +11,23 @@ from vpintegrator import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models import SymplecticFeedForward, SymplecticTransformer, with_bodies
 
-LAYOUTS = ["pairs", "ring", "chain", "walls"]
+TOPOLOGIES = ["pairs", "ring", "chain", "walls"]
 CASES = [
-    (layout, dimension, translations, rotations, order)
-    for layout in LAYOUTS
+    (topology, dimension, translations, rotations, order)
+    for topology in TOPOLOGIES
     for dimension in (1, 2, 3)
     for translations in (False, True)
     for rotations in (False, True)
     for order in (1, 2, 3)
-    if not (translations and (order == 1 or layout == "walls"))
-    and not (layout == "pairs" and order == 3)
+    if not (translations and (order == 1 or topology == "walls"))
+    and not (topology == "pairs" and order == 3)
 ]
 
 
-def made(layout, dimension, translations, rotations, order, bodies=5, seed=0, kinds=None):
+def made(topology, dimension, translations, rotations, order, bodies=5, seed=0, species=None):
     parts = []
     torch.manual_seed(seed)
-    for alike in nn.clusters(layout, bodies, order, kinds):
+    for alike in nn.clusters(topology, bodies, order, species):
         features = nn.ClusterFeatures(
             order, dimension, translations=translations, rotations=rotations
         )
@@ -41,7 +41,7 @@ def made(layout, dimension, translations, rotations, order, bodies=5, seed=0, ki
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_a_potential_leaves_alone(case):
-    layout, dimension, translations, rotations, _ = case
+    topology, dimension, translations, rotations, _ = case
     V, n = made(*case), 5
     x = sample(n, dimension)
     H = jacobian(V.gradient, x.flatten())
@@ -53,11 +53,11 @@ def test_what_a_potential_leaves_alone(case):
     if rotations:
         torque = x.mT @ force
         assert_close(torque, torque.mT, 1e-12)
-    if layout == "ring":
+    if topology == "ring":
         assert_close(V.gradient(x.roll(1, 0).flatten()), force.roll(1, 0).flatten())
-    if layout == "walls":
+    if topology == "walls":
         assert_close(V.gradient(-x.flip(0).flatten()), -force.flip(0).flatten())
-    if layout == "pairs":
+    if topology == "pairs":
         order = torch.tensor([3, 0, 4, 1, 2])
         assert_close(V.gradient(x[order].flatten()), force[order].flatten())
 
@@ -76,8 +76,8 @@ def test_between_walls_is_half_of_a_ring_with_images(order):
 
 
 def test_like_bodies_share_their_weights():
-    kinds = [0, 1, 0, 1, 0]
-    V = made("pairs", 2, True, True, 2, kinds=kinds)
+    species = [0, 1, 0, 1, 0]
+    V = made("pairs", 2, True, True, 2, species=species)
     assert len(V.potentials) == 3
     x = sample(5, 2)
     order = torch.tensor([4, 3, 0, 1, 2])  # like ones exchanged
@@ -101,29 +101,29 @@ def test_variables_fill_the_range_in_which_they_were_seen(logarithms):
     assert_close(features.pulled_back(y, slope), torch.func.vjp(features, y)[1](slope)[0])
 
 
-def model_of(layout, bodies=6, **arguments):
+def model_of(topology, bodies=6, **arguments):
     eye = torch.eye(bodies)
     P = torch.block_diag(eye, -eye)
     mirror = -eye.flip(0)
-    rhos = [P, torch.block_diag(mirror, -mirror)] if layout != "pairs" else [P]
+    rhos = [P, torch.block_diag(mirror, -mirror)] if topology != "pairs" else [P]
     return SymplecticFeedForward(
         dim=2 * bodies,
         bodies=bodies,
-        layout=layout,
+        topology=topology,
         depth=2,
         reversing_symmetries=rhos,
-        translations=layout != "walls",
+        translations=topology != "walls",
         **arguments,
     )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("functions", ["neurons", "polynomial"])
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_models_are_symplectic_reversible_and_keep_momentum(layout, functions, seed):
+def test_models_are_symplectic_reversible_and_keep_momentum(topology, functions, seed):
     torch.manual_seed(seed)
-    model = model_of(layout, functions=functions, degree=3, width=3, reach=2)
+    model = model_of(topology, functions=functions, degree=3, width=3, reach=2)
     model = randomise(model, 0.2, seed)
     z = sample(12, seed=seed, scale=0.5)
     D = jacobian(lambda z: model(z.unsqueeze(0))[0], z)
@@ -133,7 +133,7 @@ def test_models_are_symplectic_reversible_and_keep_momentum(layout, functions, s
     assert_close(model.inverse(new)[0], z, 1e-11 * max(1.0, float(new.detach().abs().max())))
     for rho in model.reversing_symmetries:
         assert_close(model(new @ rho.mT)[0] @ rho.mT, z, 1e-10)
-    if layout != "walls":
+    if topology != "walls":
         size = max(1.0, float(new.detach().abs().max()))
         assert_close(new[0, 6:].sum(), z[6:].sum(), 1e-13 * size)
 
@@ -156,7 +156,7 @@ def test_windows_of_bodies_keep_the_form_and_momenta_in_every_time_step(bodies):
         prediction_window=3,
         depth=1,
         bodies=bodies,
-        layout="pairs",
+        topology="pairs",
         rotations=True,
         translations=bodies > 1,
         lengths="squares",
@@ -182,9 +182,9 @@ def test_windows_of_bodies_keep_the_form_and_momenta_in_every_time_step(bodies):
     assert symplecticity_defect(larger, sample(3, 20, scale=0.3)) <= 1e-11
 
 
-@pytest.mark.parametrize("layout", ["ring", "chain", "walls"])
-def test_weights_do_not_know_the_number_of_bodies(layout):
-    model = randomise(model_of(layout, width=3, reach=1), 0.2, 0)
+@pytest.mark.parametrize("topology", ["ring", "chain", "walls"])
+def test_weights_do_not_know_the_number_of_bodies(topology):
+    model = randomise(model_of(topology, width=3, reach=1), 0.2, 0)
     model.set_normalisation(0.0, 2.0)
     larger = with_bodies(model, 11)
     assert larger.dim == 22
@@ -205,17 +205,17 @@ def test_another_number_of_bodies_is_refused_where_it_means_nothing():
     with pytest.raises(InputError, match="as a whole"):
         with_bodies(SymplecticFeedForward(dim=4), 3)
     with pytest.raises(InputError, match="not all alike"):
-        with_bodies(SymplecticFeedForward(dim=4, bodies=2, layout="pairs", kinds=[0, 1]), 3)
+        with_bodies(SymplecticFeedForward(dim=4, bodies=2, topology="pairs", species=[0, 1]), 3)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"layout": "ring"}, "say how many"),
+        ({"topology": "ring"}, "say how many"),
         ({"bodies": 3}, "equally many"),
-        ({"bodies": 2, "kinds": [0]}, "each of 2 bodies"),
-        ({"bodies": 2, "layout": "walls", "translations": True}, "no translations"),
-        ({"bodies": 2, "layout": "ring"}, "needs 3 bodies"),
+        ({"bodies": 2, "species": [0]}, "each of 2 bodies"),
+        ({"bodies": 2, "topology": "walls", "translations": True}, "no translations"),
+        ({"bodies": 2, "topology": "ring"}, "needs 3 bodies"),
         ({"bodies": 2, "layer": "henon"}, "knows no bodies"),
         ({"bodies": 2, "functions": "polynomial", "periodic": [(0, 1.0)]}, "no angles"),
     ],

@@ -42,9 +42,9 @@ LAYERS = {
     "polynomials in blocks": lambda: nn.BasisCoupling(
         6, 3, split=[[0, 1], [2, 3], [4], [5]], sweep=[0, 1, 0]
     ),
-    "rates": lambda: nn.BasisCoupling(6, 3, sweep=[0, 1, 2, 3], rates=[5]),
+    "scaling": lambda: nn.BasisCoupling(6, 3, sweep=[0, 1, 2, 3], scaling=[5]),
     "symmetric polynomials": lambda: nn.BasisCoupling(
-        6, 3, sweep=[0, 1, 2, 3], rates=[4], symmetries=FLIPS
+        6, 3, sweep=[0, 1, 2, 3], scaling=[4], symmetries=FLIPS
     ),
     "polynomials of formulas": lambda: nn.BasisCoupling(6, 2, sweep=[0, 1, 2], **FORMULAS),
     "rotated polynomials": lambda: nn.Rotated(
@@ -67,12 +67,12 @@ LAYERS = {
         *(nn.BasisPotential(2, 3, conserved=2, group=group) for group in SIGNED)
     ),
     "neurons": lambda: nn.AdditiveCoupling(6, 5, conserved=2),
-    "neurons, rates": lambda: nn.AdditiveCoupling(6, 5, conserved=2, rates=[5]),
+    "neurons, rates": lambda: nn.AdditiveCoupling(6, 5, conserved=2, scaling=[5]),
     "symmetric neurons, rates": lambda: nn.AdditiveCoupling(
-        6, 5, conserved=2, rates=[4], symmetries=[TURNED]
+        6, 5, conserved=2, scaling=[4], symmetries=[TURNED]
     ),
     "gradients of neurons, rates": lambda: nn.GradientCoupling(
-        *(nn.NeuronPotential(2, 5, conserved=2, rates=[2], group=group) for group in SIGNED)
+        *(nn.NeuronPotential(2, 5, conserved=2, scaling=[2], group=group) for group in SIGNED)
     ),
     "neurons in blocks": lambda: nn.AdditiveCoupling(6, 5, split="halves", conserved=2),
     "symmetric neurons": lambda: nn.AdditiveCoupling(6, 5, conserved=2, symmetries=FLIPS),
@@ -145,12 +145,12 @@ def test_terms_of_the_same_function_become_one():
 
 
 def test_rates_are_zero_bit_by_bit_in_plain_layers_too():
-    layer = randomise(nn.BasisCoupling(6, 3, sweep=[0, 1, 2, 3], rates=[4, 5]), 0.3, 1)
+    layer = randomise(nn.BasisCoupling(6, 3, sweep=[0, 1, 2, 3], scaling=[4, 5]), 0.3, 1)
     z = sample(5, N)
     assert torch.equal(layer.at(torch.zeros(2))(z), z)
 
 
-@pytest.mark.parametrize("name", [name for name in LAYERS if "rates" in name])
+@pytest.mark.parametrize("name", [name for name in LAYERS if "scaling" in name])
 def test_where_rates_are_zero_nothing_moves(name):
     if name.startswith("reversible"):
         return  # psi R psi^-1 R has none

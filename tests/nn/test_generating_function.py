@@ -37,7 +37,7 @@ FUNCTIONS = {
         "periodic": [0],
         "differentiated": [0, 1],
         "conserved": 2,
-        "rates": [2],
+        "scaling": [2],
     },
     "cyclic": {"size": 3, "degree": 4, "cyclic": [1]},
     "group": {"size": 4, "degree": 4, "group": GROUP},
@@ -45,12 +45,12 @@ FUNCTIONS = {
     "formulas": {"size": 2, "degree": 3, "expressions": ["exp(z[0])", "z[0]*sin(z[1])"]},
     "formulas alone": {"size": 2, "degree": 3, "expressions": ["z[0]**2 + z[1]"], "cyclic": [0, 1]},
     "conserved": {"size": 2, "degree": 4, "conserved": 2},
-    "rates": {"size": 2, "degree": 4, "conserved": 2, "rates": [3]},
+    "scaling": {"size": 2, "degree": 4, "conserved": 2, "scaling": [3]},
     "formulas beside constants": {
         "size": 2,
         "degree": 3,
         "conserved": 2,
-        "rates": [2],
+        "scaling": [2],
         "expressions": ["z[3]*cos(z[0])", "exp(z[3])"],
     },
 }
@@ -195,7 +195,7 @@ def test_the_box_holds_the_states(seed, shift, size):
 
 def test_what_the_box_of_special_components_is():
     """Of an angle none, of a rate one about zero, of a constant component one of length one."""
-    S = GeneratingFunction(3, 2, periodic=[0], conserved=2, rates=[4])
+    S = GeneratingFunction(3, 2, periodic=[0], conserved=2, scaling=[4])
     x = sample(50, 5) + 7
     x[:, 1] = 4.0
     S.adapt(x)
@@ -233,7 +233,7 @@ def test_nothing_depends_on_cyclic_components():
 
 
 def test_without_rates_there_is_no_gradient():
-    S = made("rates")
+    S = made("scaling")
     x = states(S, 5)
     x[:, 3] = 0.0
     assert bool((S.gradient(x) == 0).all())
@@ -260,7 +260,7 @@ def test_terms_linear_in_an_angle_have_periodic_derivatives(name, shift, by):
 
 
 @pytest.mark.parametrize(
-    "name", ["conserved", "rates", "linear in an angle, rates", "formulas beside constants"]
+    "name", ["conserved", "scaling", "linear in an angle, rates", "formulas beside constants"]
 )
 def test_constants_of_motion_are_multiplied_out(name):
     S = made(name)

@@ -39,7 +39,7 @@ def symplectic(size=2, degree=3, **options):
 
 
 def exact(text="z[1]**2/2 - cos(z[0])", conserved=0, **options):
-    potential = GeneratingFunction(2, 3, conserved=conserved, rates=[2] * conserved)
+    potential = GeneratingFunction(2, 3, conserved=conserved, scaling=[2] * conserved)
     terms = ElementaryHamiltonians(text, 2, conserved=conserved)
     layer = SymplecticGeneratingFunction(potential, terms, **options)
     layer.adapt(sample(50, layer.dim))
@@ -61,7 +61,7 @@ def torus(dim=3, degree=3, **options):
 # an example or more of every implicit map
 LAYERS = {
     "symplectic": symplectic,
-    "symplectic beside a constant": lambda: symplectic(2, conserved=1, rates=[2]),
+    "symplectic beside a constant": lambda: symplectic(2, conserved=1, scaling=[2]),
     "symplectic of formulas": lambda: symplectic(2, expressions=["exp(z[0]/3)"]),
     "exact terms": exact,
     "exact terms beside a constant": lambda: exact("z[2]*(z[1]**2/2 - cos(z[0]))", 1),
@@ -70,7 +70,7 @@ LAYERS = {
     "chain beside a constant": lambda: chain(2, conserved=1),
     "chain of angles": lambda: chain(3, 2, periodic=[1]),
     "torus": lambda: torus(degree=2),
-    "torus beside a constant": lambda: torus(3, 2, conserved=[2], rates=[2]),
+    "torus beside a constant": lambda: torus(3, 2, conserved=[2], scaling=[2]),
     "cyclic component": lambda: torus(3, 2, periodic={2: 2 * torch.pi}, cyclic=[1]),
 }
 
@@ -366,7 +366,7 @@ def test_changes_of_sign_are_symmetries_of_maps_of_angles():
 
 
 def test_functions_of_pairs_at_values_of_constants():
-    layer = filled(torus(4, conserved=[3], rates=[3]))
+    layer = filled(torus(4, conserved=[3], scaling=[3]))
     assert layer.pairs == [(0, 1), (1, 2), (0, 2)]
     z = sample(5, 4)
     z[:, 3] = 0.4

@@ -28,12 +28,13 @@ GIVEN_OTHERWISE = {
     "scale": "training sets it from the data",
     "reversing_symmetries": "they are those of the system; --no-reversible leaves them out",
     **dict.fromkeys(
-        ("bodies", "layout", "kinds", "translations", "rotations"),
+        ("bodies", "topology", "species", "translations", "rotations"),
         "the system declares its bodies; --no-symmetries leaves them out",
     ),
     "periodic": "angles are those that the system declares",
     **dict.fromkeys(
-        ("cyclic", "conserved", "rates", "explicit_time"), "the equations say which components are"
+        ("cyclic", "conserved", "scaling", "explicit_time"),
+        "the equations say which components are",
     ),
     **dict.fromkeys(
         ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"

@@ -30,7 +30,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.toml import check_keys
 
-LAYOUTS = {
+TOPOLOGIES = {
     "pairs": "like bodies exchanged",
     "ring": "all bodies moved on along a ring",
     "chain": "bodies moved on along a chain with free ends",
@@ -51,10 +51,10 @@ class Bodies:
         Number of bodies.
     dimension
         Components of the position of one.
-    layout
+    topology
         "pairs" where like bodies may be exchanged, "ring", "chain" (with free ends) or "walls"
         (fixed ends) where bodies in a row may move on; empty where they may not change places.
-    kinds
+    species
         A number for each body, equal for like ones.
     translations
         Whether all bodies may be moved by the same vector.
@@ -63,14 +63,15 @@ class Bodies:
 
     Examples
     --------
-    >>> vp.load_system("toda", n=3).bodies
-    Bodies(count=3, dimension=1, layout='ring', kinds=(0, 0, 0), translations=True, rotations=False)
+    >>> bodies = vp.load_system("toda", n=3).bodies
+    >>> bodies.count, bodies.topology, bodies.species, bodies.translations
+    (3, 'ring', (0, 0, 0), True)
     """
 
     count: int
     dimension: int
-    layout: str = ""
-    kinds: tuple[int, ...] = ()
+    topology: str = ""
+    species: tuple[int, ...] = ()
     translations: bool = False
     rotations: bool = False
 
@@ -89,8 +90,8 @@ class Bodies:
         if self.rotations:
             where = "in the plane" if self.dimension == 2 else "in space"
             words.append(f"all vectors turned together {where}")
-        if self.layout and len({*self.kinds}) < self.count:
-            words.append(LAYOUTS[self.layout])
+        if self.topology and len({*self.species}) < self.count:
+            words.append(TOPOLOGIES[self.topology])
         return words
 
 
@@ -133,13 +134,13 @@ def read_bodies(equations: Equations, source: str) -> Bodies | None:
         return None
     dimension = next(iter(found.values())).dimension
     count = len(equations.components) // 2 // dimension
-    layout, kinds = "", tuple(range(count))
+    topology, species = "", tuple(range(count))
     if (permuted := found.get("permute")) is not None:
-        layout = permuted.along or "pairs"
+        topology = permuted.along or "pairs"
         numbers = permuted.like or (0.0,) * count
         first = {number: index for index, number in enumerate(dict.fromkeys(numbers))}
-        kinds = tuple(first[number] for number in numbers)
-    return Bodies(count, dimension, layout, kinds, "translate" in found, "rotate" in found)
+        species = tuple(first[number] for number in numbers)
+    return Bodies(count, dimension, topology, species, "translate" in found, "rotate" in found)
 
 
 def _read(table: Mapping[str, Any], equations: Equations, where: str) -> _Entry:

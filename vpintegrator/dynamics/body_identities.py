@@ -33,7 +33,7 @@ def images_of(bodies: Bodies | None) -> int:
     """Return the number of evaluations of the vector field that the checks take at each point."""
     if bodies is None:
         return 0
-    return bodies.translations + bodies.rotations + _IMAGES.get(bodies.layout, 0)
+    return bodies.translations + bodies.rotations + _IMAGES.get(bodies.topology, 0)
 
 
 def check_bodies(trial: Trial, bodies: Bodies, source: str) -> None:
@@ -51,13 +51,13 @@ def check_bodies(trial: Trial, bodies: Bodies, source: str) -> None:
         _check_translations(trial, bodies, where)
     if bodies.rotations:
         _check_rotations(trial, bodies, where)
-    if bodies.layout == "pairs":
+    if bodies.topology == "pairs":
         _check_exchanges(trial, bodies, where)
-    elif bodies.layout == "ring":
+    elif bodies.topology == "ring":
         places = [(body + 1) % bodies.count for body in range(bodies.count)]
         what = "along = ring: f, where all bodies move on by a place,"
         _check_permutation(trial, bodies, places, where, what)
-    elif bodies.layout:
+    elif bodies.topology:
         _check_row(trial, bodies, where)
 
 
@@ -97,11 +97,11 @@ def _rotation(dimension: int) -> list[Point]:
 
 
 def _check_exchanges(trial: Trial, bodies: Bodies, where: str) -> None:
-    """A cycle through all of a kind and the exchange of two, which make all permutations."""
+    """Check a cycle and an exchange within each species, which generate all permutations."""
     generator = random.Random(_SEED)
     cycle, exchange = list(range(bodies.count)), list(range(bodies.count))
-    for kind in {*bodies.kinds}:
-        alike = [body for body in range(bodies.count) if bodies.kinds[body] == kind]
+    for kind in {*bodies.species}:
+        alike = [body for body in range(bodies.count) if bodies.species[body] == kind]
         order = generator.sample(alike, len(alike))
         for body, place in zip(order, order[1:] + order[:1], strict=True):
             cycle[body] = place
@@ -127,21 +127,21 @@ def _check_permutation(
 def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
     """Bodies in a chain with free ends, or between walls."""
     far = reach(trial.equations, bodies)
-    needed = max(2 * far + 2, 3 * far + 1 if bodies.layout == "walls" else 0)
+    needed = max(2 * far + 2, 3 * far + 1 if bodies.topology == "walls" else 0)
     if bodies.count >= needed:
         _check_shift(trial, bodies, far, where)
-        if bodies.layout == "walls":
+        if bodies.topology == "walls":
             for right in (False, True):
                 _check_wall(trial, bodies, far, right, where)
         return
     longer = _longer(trial.equations) if bodies.count < _LONG_ENOUGH else None
     count = 0 if longer is None else len(longer.components) // 2 // bodies.dimension
     if longer is not None and count > bodies.count:
-        larger = replace(bodies, count=count, kinds=(0,) * count)
+        larger = replace(bodies, count=count, species=(0,) * count)
         _check_row(Trial(longer, images_of(larger)), larger, where)
     elif bodies.count >= _LONG_ENOUGH // 2:
         raise InputError(
-            f"{where}, along = {bodies.layout}: a body acts on others {far} places away, too far "
+            f"{where}, along = {bodies.topology}: a body acts on others {far} places away, too far "
             f"for a row of {bodies.count} to have an inner part"
         )
 
@@ -164,7 +164,7 @@ def _farthest(seen: int, own: int, bodies: Bodies) -> int:
     if not seen:
         return 0
     d, n = bodies.dimension, bodies.count
-    if bodies.layout != "ring":
+    if bodies.topology != "ring":
         first, last = ((seen & -seen).bit_length() - 1) // d, (seen.bit_length() - 1) // d
         return max(own - first, last - own)
     turned = (seen >> own * d | seen << (n - own) * d) & ((1 << n * d) - 1)
@@ -199,7 +199,7 @@ def _check_shift(trial: Trial, bodies: Bodies, far: int, where: str) -> None:
     def expected(rates: Point) -> list[Any]:
         return _compared(rates, bodies, lambda body: body - 1 if far < body < count - far else None)
 
-    what = f"along = {bodies.layout}: f, where a pattern is moved on by a place,"
+    what = f"along = {bodies.topology}: f, where a pattern is moved on by a place,"
     trial.check_image(image, expected, where, what)
 
 

@@ -66,7 +66,7 @@ class Family:
         The names in order.
     coefficients
         The further components k as expressions of the conditions, ``z[0]``, ``z[1]``, ...
-    rates
+    scaling
         Numbers of those components of an extended state without which nothing moves:
         :math:`k = h c`.
     extended
@@ -123,7 +123,7 @@ class Family:
         return f"one model for every {', '.join(self.conditions)}, by {', '.join(parts)}"
 
     @property
-    def rates(self) -> list[int]:
+    def scaling(self) -> list[int]:
         """Numbers of the components without which nothing moves."""
         return self._made[2]
 
@@ -163,7 +163,7 @@ class Family:
         return [self._step if name == STEP else own[name] for name in self.conditions]  # type: ignore[misc]
 
 
-_Made = tuple[Equations, list[Value], list[int]]  # extended equations, components k, rates
+_Made = tuple[Equations, list[Value], list[int]]  # extended equations, components k, scaling
 
 
 def _separated_equations(family: Family) -> _Made | None:
@@ -188,9 +188,9 @@ def _separated_equations(family: Family) -> _Made | None:
     symbols = [algebra.symbol(name) for name in _unused(names, equations)]
     values = _summed(found, symbols, family._step, algebra)
     constant = any(CONSTANT in combination for terms in found.terms for combination, _ in terms)
-    rates = [] if constant else list(range(len(components)))
-    made = _extended(equations, symbols, values, rates, hamiltonian is not None)
-    return made, components, [len(equations.symbols) + n for n in rates]
+    scaling = [] if constant else list(range(len(components)))
+    made = _extended(equations, symbols, values, scaling, hamiltonian is not None)
+    return made, components, [len(equations.symbols) + n for n in scaling]
 
 
 def _plain_equations(family: Family) -> _Made:
@@ -203,9 +203,9 @@ def _plain_equations(family: Family) -> _Made:
     hamiltonian = _hamiltonian(equations)
     formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
     values = [algebra.multiply(step, value) for value in formulas]
-    rates = [family.conditions.index(STEP)] if family.step is None else []
-    made = _extended(equations, family._symbols, values, rates, hamiltonian is not None)
-    return made, list(family._symbols), [len(equations.symbols) + n for n in rates]
+    scaling = [family.conditions.index(STEP)] if family.step is None else []
+    made = _extended(equations, family._symbols, values, scaling, hamiltonian is not None)
+    return made, list(family._symbols), [len(equations.symbols) + n for n in scaling]
 
 
 def _hamiltonian(equations: Equations) -> Value | None:
@@ -244,7 +244,7 @@ def _extended(
     equations: Equations,
     symbols: Sequence[Symbol],
     values: Sequence[Value],
-    rates: Sequence[int],
+    scaling: Sequence[int],
     hamiltonian: bool,
 ) -> Equations:
     """Return equations of states with further components, which stay as they are.
@@ -253,7 +253,7 @@ def _extended(
     ----------
     values
         The vector field of the first components, or the Hamiltonian alone.
-    rates
+    scaling
         Numbers of the symbols whose change of sign turns time round.
     """
     algebra, dim = equations.algebra, len(equations.symbols)
@@ -266,10 +266,10 @@ def _extended(
     field = [*field, *(0 for _ in symbols)] if field else []
     same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
     turned: tuple[dict[int, Number], ...] = tuple(
-        {dim + n: -1 if n in rates else 1} for n in range(len(symbols))
+        {dim + n: -1 if n in scaling else 1} for n in range(len(symbols))
     )
     rhos = [(*rho, *same) for rho in equations.reversing_symmetries]
-    if rhos and rates:
+    if rhos and scaling:
         # a map that is reversible turns back where the step does; of others that is not asked for
         still: tuple[dict[int, Number], ...] = tuple({i: 1} for i in range(dim))
         rhos.append((*still, *turned))

@@ -119,7 +119,7 @@ class ReversibleArguments(ConservedArguments):
         kind="sequence of int",
         omitted=True,
     )
-    rates: Any = argument(
+    scaling: Any = argument(
         (),
         "Conserved components without which nothing moves, as a step is: terms of polynomials, "
         "functions of neurons and weightings of attention vanish with them, so that where all of "
@@ -136,13 +136,14 @@ class ReversibleArguments(ConservedArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("cyclic", "rates"):
+        for name in ("cyclic", "scaling"):
             self._set(name, as_components(name, getattr(self, name), self.dim))
         if self.explicit_time:
             self._set("conserved", sorted({*self.conserved, self.dim - 1}))
-        if not {*self.rates}.issubset(self.conserved):
+        if not {*self.scaling}.issubset(self.conserved):
             raise InputError(
-                f"rates must be among the conserved components {self.conserved}, not {self.rates}"
+                f"scaling must be among the conserved components {self.conserved}, not "
+                f"{self.scaling}"
             )
 
     @cached_property

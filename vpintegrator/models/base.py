@@ -139,7 +139,7 @@ class Integrator(Normalised):
         check_angles(self.periods, rhos)
         self.bodies = getattr(a, "bodies", 0)
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
-        self.rates: list[int] = list(getattr(a, "rates", ()))
+        self.scaling: list[int] = list(getattr(a, "scaling", ()))
         if self.conserved and self.attention_mixes_alone:
             raise InputError(
                 "attention reads no conserved components; take a model of one step, such as vpff"
@@ -395,9 +395,10 @@ class Integrator(Normalised):
         A conjugation keeps the map reversible only if it commutes with the symmetries. So the shift
         is projected to the states that all of them leave in place, and scales are averaged
         (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
-        period, and rates are not shifted. In symplectic models the scale of each momentum follows
-        from that of its position: their products are equal, the median of what was asked for. Of
-        many bodies all positions have the same scale, and all momenta, and nothing is shifted.
+        period, and scaling parameters are not shifted. In symplectic models the scale of each
+        momentum follows from that of its position: their products are equal, the median of what was
+        asked for. With many bodies all positions have the same scale, and so have all momenta;
+        nothing is shifted.
 
         Parameters
         ----------
@@ -418,7 +419,7 @@ class Integrator(Normalised):
             shift_ = fixed_point_projection(rhos, self.dim) @ shift_
             scale_ = averaged_over_connected(scale_, rhos)
         shift_, scale_ = shift_.clone(), scale_.clone()
-        shift_[self.rates] = 0
+        shift_[self.scaling] = 0
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
         if self.bodies:

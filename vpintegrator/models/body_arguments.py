@@ -9,7 +9,7 @@ from typing import Any
 from vpintegrator.arguments import plain
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, ReversibleArguments, argument
-from vpintegrator.nn.clusters import LAYOUTS
+from vpintegrator.nn.clusters import TOPOLOGIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +24,14 @@ class SymmetriesOfBodies(ReversibleArguments):
         least=0,
         omitted=True,
     )
-    layout: str = argument(
+    topology: str = argument(
         "",
         "Which bodies form clusters that are alike: any (pairs), or neighbours along a ring, a "
         "chain with free ends or one between walls; none given, any two, and none are alike.",
-        choices=["", *LAYOUTS],
+        choices=["", *TOPOLOGIES],
         omitted=True,
     )
-    kinds: Any = argument(
+    species: Any = argument(
         (),
         "A number for each body, equal for like ones; by default all are alike.",
         kind="sequence of int",
@@ -63,10 +63,10 @@ class SymmetriesOfBodies(ReversibleArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kinds = self.kinds if isinstance(self.kinds, Sequence) else [self.kinds]
-        self._set("kinds", tuple(plain("a kind of kinds", kind, (int,)) for kind in kinds))
+        species = self.species if isinstance(self.species, Sequence) else [self.species]
+        self._set("species", tuple(plain("a species", kind, (int,)) for kind in species))
         if not self.bodies:
-            for name in ("layout", "kinds", "translations", "rotations"):
+            for name in ("topology", "species", "translations", "rotations"):
                 if getattr(self, name):
                     raise InputError(f"{name} is of bodies: say how many there are by bodies")
             return
@@ -79,12 +79,12 @@ class SymmetriesOfBodies(ReversibleArguments):
                 f"a state of {self.dim} components is not of {self.bodies} bodies with equally "
                 "many positions as momenta"
             )
-        if self.kinds and len(self.kinds) != self.bodies:
+        if self.species and len(self.species) != self.bodies:
             raise InputError(
-                f"kinds must name the kind of each of {self.bodies} bodies, not of "
-                f"{len(self.kinds)}"
+                f"species must name that of each of {self.bodies} bodies, not of "
+                f"{len(self.species)}"
             )
-        if self.translations and self.layout == "walls":
+        if self.translations and self.topology == "walls":
             raise InputError("between walls there are no translations; leave them out")
         if self.translations and self.bodies == 1:
             raise InputError("a single body has no symmetry of translations but where it is free")
@@ -95,9 +95,9 @@ class SymmetriesOfBodies(ReversibleArguments):
             )
 
     @property
-    def kind_of_each(self) -> Sequence[int]:
-        """A number for each body; without a layout none are alike."""
-        return self.kinds or [0] * self.bodies if self.layout else range(self.bodies)
+    def species_of_each(self) -> Sequence[int]:
+        """A number for each body; without a topology none are alike."""
+        return self.species or [0] * self.bodies if self.topology else range(self.bodies)
 
     @property
     def vector(self) -> int:
@@ -112,7 +112,7 @@ class SymmetriesOfBodies(ReversibleArguments):
     @property
     def pairs_alone(self) -> bool:
         """Whether bodies have no neighbours, so that clusters are single ones and pairs."""
-        return self.layout in ("", "pairs")
+        return self.topology in ("", "pairs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,15 +34,15 @@ def body_coupling(a: Any) -> GradientCoupling:
 
 def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: Any) -> PotentialSum:
     """Return a sum over clusters of some orders, as invariant as is asked for."""
-    layout, kinds = a.layout or "pairs", a.kind_of_each
+    topology, species = a.topology or "pairs", a.species_of_each
     moved = moved_bodies(group, a.bodies)
     found = []
     for order in orders:
-        for alike in clusters(layout, a.bodies, order, kinds):
+        for alike in clusters(topology, a.bodies, order, species):
             own = ClusterFeatures(
                 order, a.vector, rotations=a.rotations, bounded=a.bounded, **features
             )
-            symmetries = _symmetries(own, alike, layout, moved, kinds)
+            symmetries = _symmetries(own, alike, topology, moved, species)
             function = _function(a, own, symmetries)
             found.append(ClusterPotential(alike, own, function, bodies=a.bodies, group=symmetries))
     return PotentialSum(found)
@@ -51,14 +51,14 @@ def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: A
 def _symmetries(
     features: ClusterFeatures,
     alike: Clusters,
-    layout: str,
+    topology: str,
     moved: list[tuple[list[int], torch.Tensor]],
-    kinds: Sequence[int],
+    species: Sequence[int],
 ) -> torch.Tensor:
     """Return the invariance group of a function of the variables of a cluster."""
     eye = torch.eye(features.dimension, dtype=torch.float64)
     moves = [(True, sign * eye) for sign in alike.turned]
-    moves += [(is_turned_round(layout, places, kinds), Q) for places, Q in moved]
+    moves += [(is_turned_round(topology, places, species), Q) for places, Q in moved]
     return generated_group(features.group(moves), features.size)
 
 

@@ -27,12 +27,12 @@ def cluster_generating_function(a: Any) -> ClusterGeneratingFunction:
     InputError
         If a reversing symmetry mixes bodies, or positions with momenta; if no term is left.
     """
-    layout, kinds = a.layout or "pairs", a.kind_of_each
-    moves = _moves(a, layout, kinds)
+    topology, species = a.topology or "pairs", a.species_of_each
+    moves = _moves(a, topology, species)
     terms = []
     refusal: InputError | None = None
     for order in a.orders:
-        for alike in clusters(layout, a.bodies, order, kinds):
+        for alike in clusters(topology, a.bodies, order, species):
             features = PhaseFeatures(
                 order,
                 a.vector,
@@ -52,7 +52,7 @@ def cluster_generating_function(a: Any) -> ClusterGeneratingFunction:
     return ClusterGeneratingFunction(terms)
 
 
-def _moves(a: Any, layout: str, kinds: Any) -> list[Move]:
+def _moves(a: Any, topology: str, species: Any) -> list[Move]:
     """Return moves of a cluster by the reversing symmetries of a model and their products."""
     group, signs = signs_of_symplectic(a)
     half = a.dim // 2
@@ -70,5 +70,5 @@ def _moves(a: Any, layout: str, kinds: Any) -> list[Move]:
             raise InputError(
                 "the reversing symmetries take positions to other bodies than momenta; give fewer"
             )
-        found.append((is_turned_round(layout, places, kinds), Q, R, sign))
+        found.append((is_turned_round(topology, places, species), Q, R, sign))
     return found

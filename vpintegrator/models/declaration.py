@@ -19,6 +19,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from vpintegrator.arguments import one_of, plain, whole
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.renamed import with_new_arguments
 
 Declared = TypeVar("Declared", bound="Arguments")
 Class = TypeVar("Class", bound=type)
@@ -109,6 +110,7 @@ class Arguments:
             If there is no such argument, a required one is missing, or a value is wrong.
         """
         known = cls.declared()
+        values = with_new_arguments(values, known)
         for name in values:
             if name not in known:
                 hint = nearest(name, known) or f"; it has {', '.join(known)}"

@@ -25,7 +25,7 @@ Integrator = Any  # of models.base, which imports this module
 STEP = "step"
 KEY = "family"  # key of the metadata
 MEMBER = "member_of"  # the same of a member: what else is told of its training is the family's
-_OF_EXTENDED = ("conserved", "rates", "cyclic")
+_OF_EXTENDED = ("conserved", "scaling", "cyclic")
 _OF_NEURONS = (AdditiveCoupling, NeuronPotential)
 _CHECKED, _ROUNDING = 16, 1e-10
 

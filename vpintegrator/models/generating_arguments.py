@@ -63,7 +63,7 @@ class GeneratingArguments(ReversibleArguments):
             "periodic": [*self.periods],
             "cyclic": self.cyclic,
             "conserved": self.constants,
-            "rates": self.rates,
+            "scaling": self.scaling,
         }
 
 

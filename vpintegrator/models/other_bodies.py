@@ -32,12 +32,12 @@ def with_bodies(model: Model, bodies: int) -> Model:
     Raises
     ------
     InputError
-        If the model knows no bodies, has bodies of several kinds, or respects symmetries that say
+        If the model knows no bodies, has bodies of several species, or respects symmetries that say
         nothing about another number of them.
 
     Examples
     --------
-    >>> ring = {"layout": "ring", "translations": True}
+    >>> ring = {"topology": "ring", "translations": True}
     >>> model = vp.models.SymplecticFeedForward(dim=16, bodies=8, **ring)
     >>> larger = vp.models.with_bodies(model, 64)
     >>> larger.dim, larger(torch.rand(1, 128, dtype=torch.float64)).shape
@@ -53,13 +53,13 @@ def with_bodies(model: Model, bodies: int) -> Model:
     if whole("bodies", bodies) == had:
         return model
     arguments = model.arguments
-    if not arguments.get("layout") or len(set(arguments.get("kinds", ()))) > 1:
+    if not arguments.get("topology") or len(set(arguments.get("species", ()))) > 1:
         raise InputError(
             "the bodies of this model are not all alike; their number cannot be changed"
         )
     sizes: dict[str, Any] = {"dim": model.dim // had * bodies, "bodies": bodies}
-    if arguments.get("kinds"):
-        sizes["kinds"] = [arguments["kinds"][0]] * bodies
+    if arguments.get("species"):
+        sizes["species"] = [arguments["species"][0]] * bodies
     rhos = [_resized(rho, had, bodies) for rho in model.reversing_symmetries]
     given = {"reversing_symmetries": rhos} if rhos else {}
     with torch.random.fork_rng(devices=[]):

@@ -97,7 +97,7 @@ def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn
             components=own,
             group=group,
             conserved=a.constants,
-            rates=[own.index(i) for i in a.rates],
+            scaling=[own.index(i) for i in a.scaling],
             initial_scale=a.initial_scale / 10,
         )
     return NeuronPotential(
@@ -105,7 +105,7 @@ def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn
         a.width,
         group=group,
         conserved=a.constants,
-        rates=[own.index(i) for i in a.rates],
+        scaling=[own.index(i) for i in a.scaling],
         activation=a.activation,
         initial_scale=a.initial_scale,
     )

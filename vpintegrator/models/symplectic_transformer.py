@@ -85,7 +85,7 @@ def _attention(a: Any) -> nn.Module:
             a.dim,
             symmetries=a.group,
             bodies=a.bodies,
-            kinds=a.kind_of_each,
+            species=a.species_of_each,
             rotations=a.rotations,
             translations=a.translations,
             **scale,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def family_arguments(architecture: type[Integrator], system: System) -> dict[str, Any]:
     """Return the arguments that say which components stand for steps and parameters.
 
-    Shears that all vanish with the rates are, to first order in the step, a sum of shears, and so
-    is the field they can follow. Where the system's is none, they are to be free: that nothing
-    moves without rates is then due to the symmetry that turns these round.
+    Shears that all vanish with the scaling parameters are, to first order in the step, a sum of
+    shears, and so is the field that they can follow. A field of another form needs free shears.
+    A reversing symmetry of the scaling parameters then makes the map of scaling zero the identity.
     """
     known, family = known_arguments(architecture), system.family
     assert family is not None
@@ -31,7 +31,7 @@ def family_arguments(architecture: type[Integrator], system: System) -> dict[str
     implicit = issubclass(architecture.Arguments, GeneratingArguments)  # suited to any field
     free = len(system.reversing_symmetries) > 0 and not implicit
     free = free and not is_sum_of_shears(system, architecture)
-    vanishing = {} if free or "rates" not in known else {"rates": family.rates}
+    vanishing = {} if free or "scaling" not in known else {"scaling": family.scaling}
     return {"conserved": family.places} | vanishing
 
 
@@ -70,9 +70,9 @@ def body_arguments(
         if symmetries:
             raise InputError(f"{reason}; leave out --symmetries")
         return {}
-    given: dict[str, Any] = {"bodies": bodies.count, "layout": bodies.layout}
-    if bodies.layout and len(set(bodies.kinds)) > 1:
-        given["kinds"] = bodies.kinds
+    given: dict[str, Any] = {"bodies": bodies.count, "topology": bodies.topology}
+    if bodies.topology and len(set(bodies.species)) > 1:
+        given["species"] = bodies.species
     if "bounded" in known_arguments(architecture):
         given["bounded"] = arguments.get("bounded", True)
     return given | {"translations": bodies.translations, "rotations": bodies.rotations}

@@ -82,9 +82,9 @@ def terms(
                 f"degree = {degree} in {len(kinds)} components gives more than {most:,} terms; "
                 "take a lower degree, or functions = neurons"
             )
-    rates = [k for k, kind in enumerate(kinds) if kind.required]
-    if rates:
-        found = [(e, total) for e, total in found if any(e[k] for k in rates)]
+    scaling = [k for k, kind in enumerate(kinds) if kind.required]
+    if scaling:
+        found = [(e, total) for e, total in found if any(e[k] for k in scaling)]
     return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]
 
 
@@ -148,7 +148,8 @@ def equivariant_coefficients(
         target = places.tolist()
         if [kinds[j] for j in target] != [*kinds]:
             raise InputError(
-                "the symmetries exchange angles with components that are none, or rates with others"
+                "the symmetries exchange angles with components that are none, or scaling "
+                "parameters with others"
             )
         moved = [0] * len(indices)
         for n, e in enumerate(indices):

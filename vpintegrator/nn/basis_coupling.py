@@ -55,7 +55,7 @@ class BasisCoupling(nn.Module):
         Components that are angles, in radians.
     cyclic : sequence of int
         Components that no function depends on.
-    rates : sequence of int
+    scaling : sequence of int
         Components that the sweep leaves as they are, and without which nothing moves: every term
         has a function of one of them that vanishes with it. So where all of them are zero the layer
         is the identity, exactly.
@@ -80,7 +80,7 @@ class BasisCoupling(nn.Module):
     ------
     InputError
         If the symmetries mix blocks of the split, are other matrices than signed permutations, or
-        leave no term; if the sweep moves a rate.
+        leave no term; if the sweep moves a scaling parameter.
 
     References
     ----------
@@ -107,7 +107,7 @@ class BasisCoupling(nn.Module):
         *,
         periodic: Sequence[int] = (),
         cyclic: Sequence[int] = (),
-        rates: Sequence[int] = (),
+        scaling: Sequence[int] = (),
         expressions: Sequence[str] = (),
         split: Blocks = "coordinates",
         sweep: Sequence[int] | None = None,
@@ -121,11 +121,12 @@ class BasisCoupling(nn.Module):
         self.sweep = self._checked(range(len(self.blocks)) if sweep is None else sweep)
         moved = [self.blocks[a] for a in sorted({*self.sweep})]
         still = others([index for block in moved for index in block], dim)
-        if not {*rates}.issubset(still):
+        if not {*scaling}.issubset(still):
             raise InputError(
-                f"rates must be among the components that stay as they are, {still}, not {[*rates]}"
+                f"scaling must be among the components that stay as they are, {still}, not "
+                f"{[*scaling]}"
             )
-        self.kinds = families(dim, periodic, rates)
+        self.kinds = families(dim, periodic, scaling)
         self.cyclic = {*cyclic}
         group = generated_group(symmetries, dim)
         check_compatible([*moved, still], group)

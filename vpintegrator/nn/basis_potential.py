@@ -102,7 +102,7 @@ class BasisPotential(nn.Module):
         components: Sequence[int] | None = None,
         group: torch.Tensor | SignedGroup | None = None,
         conserved: int = 0,
-        rates: Sequence[int] = (),
+        scaling: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
         initial_scale: float = 1e-3,
     ) -> None:
@@ -110,10 +110,10 @@ class BasisPotential(nn.Module):
         self.size, self.degree = whole("size", size), checked_degree(degree)
         self.conserved = whole("conserved", conserved, 0)
         read = size + conserved
-        if not {*rates}.issubset(range(size, read)):
+        if not {*scaling}.issubset(range(size, read)):
             raise InputError(
                 f"rates must be among the conserved components {size} ... {read - 1} of x, not "
-                f"{[*rates]}"
+                f"{[*scaling]}"
             )
         self.components = list(range(read) if components is None else components)
         if group is None:
@@ -123,7 +123,7 @@ class BasisPotential(nn.Module):
         self.formulas = Formulas((), max(self.components) + 1, self.components)
         if len(expressions):
             self._place_formulas(expressions, group)
-        kinds = families(read, periodic, rates)
+        kinds = families(read, periodic, scaling)
         for j in self.differentiated:
             if j in periodic or j in cyclic:
                 kinds[j] = SECULAR

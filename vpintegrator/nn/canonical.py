@@ -58,7 +58,7 @@ def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[Signed
 
     States are (q, p, k) with ``conserved`` components k. An element may change the sign of the form
     on (q, p), S^T J S = -J. A map commutes with such an element if the potentials change sign too.
-    An example is a reversing symmetry (q, p) -> (q, -p) with a sign change of rates, k -> -k.
+    An example is a reversing symmetry (q, p) -> (q, -p) with a sign change of the step, k -> -k.
     """
     dim = group.shape[-1] - conserved
     half, own = dim // 2, group[:, :dim, :dim]

@@ -1,9 +1,9 @@
 """Bodies of a state, and small clusters of bodies over which potentials sum.
 
 A half of a state, all positions or all momenta, holds ``dimension`` components of one body after
-the other. A *layout* says which bodies are near each other and which clusters are alike:
+the other. A *topology* says which bodies are near each other and which clusters are alike:
 
-- "pairs": any two; those of bodies of the same kinds are alike.
+- "pairs": any two; those of bodies of the same species are alike.
 - "ring": neighbours along a ring, alike all round.
 - "chain": neighbours along a chain with free ends, which lack a neighbour.
 - "walls": neighbours along a chain that goes on beyond fixed ends as its odd mirror image,
@@ -24,7 +24,7 @@ from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import TOLERANCE
 
-LAYOUTS = ("pairs", "ring", "chain", "walls")
+TOPOLOGIES = ("pairs", "ring", "chain", "walls")
 LARGEST_COUNT = 600_000  # clusters, whether they are alike or not
 
 _Rows = list[tuple[list[int], list[int], float]]
@@ -48,7 +48,7 @@ class Clusters:
 
     Examples
     --------
-    >>> (ends, *others) = vp.nn.clusters("chain", 3, 2, kinds=[0, 0, 1])
+    >>> (ends, *others) = vp.nn.clusters("chain", 3, 2, species=[0, 0, 1])
     >>> ends.order, ends.index.tolist(), len(others)
     (2, [[0, 1]], 1)
     """
@@ -65,28 +65,28 @@ class Clusters:
 
 
 def clusters(
-    layout: str, bodies: int, order: int, kinds: Sequence[int] | None = None
+    topology: str, bodies: int, order: int, species: Sequence[int] | None = None
 ) -> list[Clusters]:
     """Return all clusters of an order, those that are alike together.
 
     Parameters
     ----------
-    layout : str
+    topology : str
     bodies : int
     order : int
         Bodies in a cluster, in rows along a ring or a chain, at most 2 for "pairs".
-    kinds : sequence of int, optional
+    species : sequence of int, optional
         A number for each body, equal for like ones; by default all are alike.
 
     Returns
     -------
     list of Clusters
-        Clusters of each sequence of kinds.
+        Clusters of each sequence of species.
 
     Raises
     ------
     InputError
-        For a layout that is not known, kinds that do not fit, a ring of too few bodies, or more
+        For a topology that is not known, species that do not fit, a ring of too few bodies, or more
         clusters than 600,000.
 
     Examples
@@ -95,16 +95,16 @@ def clusters(
     >>> found.index.tolist()
     [[0, 1], [1, 2], [2, 3], [3, 0]]
     """
-    one_of("layout", layout, LAYOUTS)
+    one_of("topology", topology, TOPOLOGIES)
     n, k = whole("bodies", bodies), whole("order", order)
-    kinds = (0,) * n if kinds is None else tuple(kinds)
-    if len(kinds) != n:
-        raise InputError(f"kinds must name the kind of each of {n} bodies, not of {len(kinds)}")
-    if layout == "ring" and n < max(3, k):
+    species = (0,) * n if species is None else tuple(species)
+    if len(species) != n:
+        raise InputError(f"species must name that of each of {n} bodies, not of {len(species)}")
+    if topology == "ring" and n < max(3, k):
         raise InputError(f"a ring needs {max(3, k)} bodies or more, not {n}")
-    if n > LARGEST_COUNT or (layout == "pairs" and math.comb(n, k) > LARGEST_COUNT):
+    if n > LARGEST_COUNT or (topology == "pairs" and math.comb(n, k) > LARGEST_COUNT):
         raise InputError(f"{n} bodies have more than {LARGEST_COUNT:,} clusters of {k}")
-    turned = {"pairs": (1,), "walls": (-1,)}.get(layout, ())
+    turned = {"pairs": (1,), "walls": (-1,)}.get(topology, ())
     return [
         Clusters(
             torch.tensor([index for index, _, _ in alike]),
@@ -112,20 +112,20 @@ def clusters(
             torch.tensor([weight for _, _, weight in alike], dtype=torch.float64),
             turned if kind == kind[::-1] else (),
         )
-        for kind, alike in _alike(layout, n, k, kinds).items()
+        for kind, alike in _alike(topology, n, k, species).items()
     ]
 
 
 @lru_cache(maxsize=16)  # each layer of a model asks for the same
-def _alike(layout: str, n: int, k: int, kinds: tuple[int, ...]) -> dict[tuple[int, ...], _Rows]:
-    """Return bodies, signs and weight of each cluster, by the kinds of its bodies."""
+def _alike(topology: str, n: int, k: int, species: tuple[int, ...]) -> dict[tuple[int, ...], _Rows]:
+    """Return bodies, signs and weight of each cluster, by the species of its bodies."""
     found: dict[tuple[int, ...], _Rows] = {}
-    for places, weight in _PLACES[layout](n, k):
-        members = [_mirrored(place, n) if layout == "walls" else (place, 1) for place in places]
-        if layout == "pairs":  # in the order of their kinds
-            members.sort(key=lambda member: kinds[member[0]])
+    for places, weight in _PLACES[topology](n, k):
+        members = [_mirrored(place, n) if topology == "walls" else (place, 1) for place in places]
+        if topology == "pairs":  # in the order of their species
+            members.sort(key=lambda member: species[member[0]])
         index, sign = [i for i, _ in members], [s for _, s in members]
-        found.setdefault(tuple(kinds[i] for i in index), []).append((index, sign, weight))
+        found.setdefault(tuple(species[i] for i in index), []).append((index, sign, weight))
     return found
 
 
@@ -204,8 +204,8 @@ def moved_bodies(group: torch.Tensor, bodies: int) -> list[tuple[list[int], torc
     return found
 
 
-def is_turned_round(layout: str, places: Sequence[int], kinds: Sequence[int]) -> bool:
-    """Whether bodies that change places meet the clusters of a layout in the opposite order.
+def is_turned_round(topology: str, places: Sequence[int], species: Sequence[int]) -> bool:
+    """Whether bodies that change places meet the clusters of a topology in the opposite order.
 
     Raises
     ------
@@ -213,11 +213,11 @@ def is_turned_round(layout: str, places: Sequence[int], kinds: Sequence[int]) ->
         If clusters become others that are not alike.
     """
     n = len(places)
-    fits = all(kinds[place] == kind for place, kind in zip(places, kinds, strict=True))
-    if layout == "pairs" and fits:
+    fits = all(species[place] == kind for place, kind in zip(places, species, strict=True))
+    if topology == "pairs" and fits:
         return False
     steps = {places[i + 1] - places[i] for i in range(n - 1)}
-    if layout == "ring":
+    if topology == "ring":
         steps = {step % n for step in steps} | {(places[0] - places[-1]) % n}
         steps = {-1 if step == n - 1 else step for step in steps}
     if not fits or steps not in ({1}, {-1}, set()):

@@ -39,9 +39,9 @@ class AdditiveCoupling(nn.Module):
     conserved : int
         Number of constants of motion, the last components, which are left unchanged. They are in no
         block, and every function reads them.
-    rates : sequence of int
-        Constants of motion without which nothing moves: the value of each function at zero rates is
-        subtracted.
+    scaling : sequence of int
+        Constants of motion without which nothing moves: the value of each function at scaling zero
+        is subtracted.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: with :math:`g_a` the function above it adds
         the mean over S of :math:`S_{aa}^{-1} g_a(S_{bb} z_b)`. The group costs no loop: it is
@@ -83,7 +83,7 @@ class AdditiveCoupling(nn.Module):
         *,
         split: Blocks = "coordinates",
         conserved: int = 0,
-        rates: Sequence[int] = (),
+        scaling: Sequence[int] = (),
         symmetries: Any = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
@@ -94,7 +94,7 @@ class AdditiveCoupling(nn.Module):
         self.width = whole("width", width)
         self.conserved = whole("conserved", conserved, 0)
         self.blocks = as_blocks(split, dim - conserved)
-        still = still_without(rates, dim - conserved, dim)
+        still = still_without(scaling, dim - conserved, dim)
         self.activation = activation
         self._activation = activation_of(activation)
         dtype = as_dtype(dtype)

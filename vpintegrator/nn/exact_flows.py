@@ -26,7 +26,7 @@ class ExactShear:
         Components on which the increments depend.
     functions : int
         Number of functions: the part of the equations first, then commutators.
-    rates : callable
+    scaling : callable
         Rates of the moved components for each function in turn, at the components of a state.
     """
 

@@ -95,20 +95,21 @@ def without(of: Remaining, still: torch.Tensor | None) -> Remaining:
     )
 
 
-def still_without(rates: Sequence[int], first: int, dim: int) -> torch.Tensor | None:
-    """Return factors (dim,), 0 of rates and 1 of others; None where there are no rates.
+def still_without(scaling: Sequence[int], first: int, dim: int) -> torch.Tensor | None:
+    """Return factors (dim,), 0 of scaling parameters and 1 of others; None without any.
 
     Raises
     ------
     InputError
-        If a rate is not among the components from ``first`` on.
+        If a scaling parameter is not among the components from ``first`` on.
     """
-    if not len(rates):
+    if not len(scaling):
         return None
-    if not {*rates}.issubset(range(first, dim)):
+    if not {*scaling}.issubset(range(first, dim)):
         raise InputError(
-            f"rates must be among the conserved components {first} ... {dim - 1}, not {[*rates]}"
+            f"scaling must be among the conserved components {first} ... {dim - 1}, not "
+            f"{[*scaling]}"
         )
     still = torch.ones(dim, dtype=torch.float64)
-    still[list(rates)] = 0
+    still[list(scaling)] = 0
     return still

@@ -39,8 +39,8 @@ class NeuronPotential(nn.Module):
         these and a sign for each, with :math:`V(S x) = \pm V(x)`.
     conserved : int
         Number of constants of motion k at the end of x, :math:`V = V(x, k)`.
-    rates : sequence of int
-        Components of x without which V is constant: the value of V at zero rates is subtracted.
+    scaling : sequence of int
+        Components of x without which V is constant: the value of V at scaling zero is subtracted.
     activation : str
     initial_scale : float
         Size of the initial a.
@@ -67,7 +67,7 @@ class NeuronPotential(nn.Module):
         *,
         group: torch.Tensor | SignedGroup | None = None,
         conserved: int = 0,
-        rates: Sequence[int] = (),
+        scaling: Sequence[int] = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
@@ -86,7 +86,7 @@ class NeuronPotential(nn.Module):
             matrices = signs = None
         if signs is not None and bool((signs == 1).all()):
             signs = None
-        still = still_without(rates, size, size + conserved)
+        still = still_without(scaling, size, size + conserved)
         for name, value in (("group", matrices), ("signs", signs), ("still", still)):
             self.register_buffer(
                 name, value if value is None else value.to(dtype), persistent=False

@@ -41,7 +41,7 @@ class SymplecticAttention(nn.Module):
     bodies : int
         Number of bodies, whose components follow one another in the degrees of freedom; 0 if
         unknown.
-    kinds : sequence of int, optional
+    species : sequence of int, optional
         A number for each body; like ones have an :math:`a_i` in common. By default all are alike.
     rotations : bool
         Whether each :math:`a_i` is of all components of a body, so that the layer commutes with
@@ -79,7 +79,7 @@ class SymplecticAttention(nn.Module):
         *,
         symmetries: Any = (),
         bodies: int = 0,
-        kinds: Sequence[int] | None = None,
+        species: Sequence[int] | None = None,
         rotations: bool = False,
         translations: bool = False,
         initial_scale: float = 1e-2,
@@ -97,7 +97,7 @@ class SymplecticAttention(nn.Module):
         if translations:
             count = 0
         elif bodies:  # the symmetries of like bodies are among those of their kinds
-            each = [0] * bodies if kinds is None else list(kinds)
+            each = [0] * bodies if species is None else list(species)
             names = torch.tensor(each).repeat_interleave(dim // 2 // bodies // self.vector)
             if not rotations:  # one for each component
                 names = names * dim + torch.arange(len(names)) % (dim // 2 // bodies)

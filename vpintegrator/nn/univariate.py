@@ -86,7 +86,7 @@ class Univariate:
         return index % 2 == 1
 
 
-class _Rates(Univariate):
+class _Scaling(Univariate):
     """1, and products of T_1 with T_0, T_1, ...: they vanish with the variable, a constant."""
 
     has_origin = True
@@ -149,19 +149,19 @@ class _Secular(_Harmonics):
 
 
 POLYNOMIALS = Univariate("POLYNOMIALS")
-RATES = _Rates("RATES")
+SCALING = _Scaling("SCALING")
 HARMONICS = _Harmonics("HARMONICS")
 SECULAR = _Secular("SECULAR")
 
 
 def families(
-    count: int, periodic: Sequence[int] = (), rates: Sequence[int] = ()
+    count: int, periodic: Sequence[int] = (), scaling: Sequence[int] = ()
 ) -> list[Univariate]:
-    """Return the family of each of so many variables, of which some are angles and some rates."""
+    """Return the family of each variable: angles, scaling parameters, and others."""
     found = [POLYNOMIALS] * count
     for index in periodic:
         if index < count:
             found[index] = HARMONICS
-    for index in rates:
-        found[index] = RATES
+    for index in scaling:
+        found[index] = SCALING
     return found

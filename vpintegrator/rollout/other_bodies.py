@@ -102,11 +102,11 @@ def _deviation(system: System, other: System) -> float:
     states[1][:, :, : small.count] = states[0]
     flat = [z.reshape(_STATES, -1) for z in states]
     with np.errstate(all="ignore"):
-        if small.layout == "pairs":
+        if small.topology == "pairs":
             found = [_derivatives(*each) for each in zip((smaller, larger), flat, strict=True)]
         else:
             far = reach(smaller.equations, small)
-            first = far if small.layout == "ring" else 0
+            first = far if small.topology == "ring" else 0
             found = [
                 each.vector_field(z).reshape(_STATES, 2, -1, small.dimension)
                 for each, z in zip((smaller, larger), flat, strict=True)

@@ -200,7 +200,7 @@ class _DegreeSearch(SizeSearch):
         whole = isinstance(pairs, WholePairs)
         try:
             fit = fit_pairs(model, pairs, bool(self.far), self.fits[-1][1] if self.fits else None)
-            fixed = model.rates or model.bodies  # a linear map in front would not respect these
+            fixed = model.scaling or model.bodies  # a linear map in front would not respect these
             compared = self.far is None and not fixed and not whole
             if compared and (required or degree >= _COMPARED):
                 other = self.make({"degree": degree})
