@@ -60,9 +60,9 @@ class BasisPotential(nn.Module):
         pair of these and a sign for each, with :math:`V(S x) = \pm V(x)`.
     conserved : int
         Number of constants of motion, which follow the ``size`` components in x.
-    rates : sequence of int
+    scaling : sequence of int
         Components of x without which V is constant: every term has a factor that vanishes with a
-        rate.
+        scaling parameter.
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
     initial_scale : float
@@ -112,7 +112,7 @@ class BasisPotential(nn.Module):
         read = size + conserved
         if not {*scaling}.issubset(range(size, read)):
             raise InputError(
-                f"rates must be among the conserved components {size} ... {read - 1} of x, not "
+                f"scaling must be among the conserved components {size} ... {read - 1} of x, not "
                 f"{[*scaling]}"
             )
         self.components = list(range(read) if components is None else components)

@@ -39,7 +39,7 @@ class ElementaryHamiltonians(nn.Module):
         2 for H alone, 4 with :math:`H''(f, f)`, 6 for all five.
     conserved : int
         Components after (q, p) that do not move: steps, parameters, the time.
-    clock : bool
+    explicit_time : bool
         Whether the last of these is the time.
 
     Attributes
@@ -69,7 +69,12 @@ class ElementaryHamiltonians(nn.Module):
     term_scale: torch.Tensor
 
     def __init__(
-        self, hamiltonian: str, size: int, order: int = 6, conserved: int = 0, explicit_time: bool = False
+        self,
+        hamiltonian: str,
+        size: int,
+        order: int = 6,
+        conserved: int = 0,
+        explicit_time: bool = False,
     ) -> None:
         super().__init__()
         self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order
@@ -182,7 +187,9 @@ class _Differentiated:
 
 
 @lru_cache(maxsize=16)  # a search makes the same for every degree
-def _differentiated(text: str, size: int, order: int, dim: int, explicit_time: bool) -> _Differentiated:
+def _differentiated(
+    text: str, size: int, order: int, dim: int, explicit_time: bool
+) -> _Differentiated:
     parsed = StateExpressions({"hamiltonian": text}, dim)
     (value,) = parsed.values
     if not isinstance(value, Expression):

@@ -72,7 +72,11 @@ class ExactFlows:
 
 @lru_cache(maxsize=16)  # a search makes the same for every number of stages
 def hamiltonian_parts(
-    text: str, size: int, linear: bool = False, explicit_time: bool = False, commutators: bool = True
+    text: str,
+    size: int,
+    linear: bool = False,
+    explicit_time: bool = False,
+    commutators: bool = True,
 ) -> ExactFlows:
     r"""Return the parts of a Hamiltonian that is a sum of terms without conjugate pairs.
 
