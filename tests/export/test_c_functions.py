@@ -56,7 +56,7 @@ def test_they_are_what_they_are_called(functions, name):
         + [np.linspace(-720, 720, 101), generator.uniform(-1, 1, 200)]
     ).astype(dtype)
     with np.errstate(all="ignore"):
-        function = np.vectorize(FUNCTIONS[name]) if name == "erf" else FUNCTIONS[name]
+        function = np.vectorize(FUNCTIONS[name].value)
         in_doubles = name == "erf" or name in ORDERS
         expected = function(values.astype(float if in_doubles else np.longdouble)).astype(dtype)
         found = call(name, values)
@@ -78,7 +78,7 @@ def test_what_is_special_stays_so_and_changes_nothing_beside_it(functions, name,
     plain = call(name, values)
     with np.errstate(all="ignore"):
         values[4] = special
-        expected = FUNCTIONS[name](values[4:5])[0]
+        expected = FUNCTIONS[name].value(values[4])
         if name == "exp" and special < -700:
             expected = dtype(0)
     found = call(name, values)

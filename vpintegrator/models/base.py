@@ -114,7 +114,6 @@ class Integrator(Normalised):
     """
 
     Arguments: ClassVar[type[IntegratorArguments]] = ReversibleArguments
-    name: ClassVar[str] = ""
     attention_mixes_alone: ClassVar[bool] = False  # all other layers take states one by one
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     description: str = ""

@@ -7,20 +7,22 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from vpintegrator.arguments import is_number
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.models.normalisation import Normalised
 from vpintegrator.nn.couplings import AdditiveCoupling
+from vpintegrator.nn.folding import at
 from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.storage.reading import read_json
 
-Integrator = Any  # of models.base, which imports this module
+Model = TypeVar("Model", bound=Normalised)
 
 STEP = "step"
 KEY = "family"  # key of the metadata
@@ -150,7 +152,7 @@ def _is_range(value: Any) -> bool:
     )
 
 
-def conditions_of(model: Integrator) -> FamilyConditions | None:
+def conditions_of(model: Normalised) -> FamilyConditions | None:
     """Return the conditions of a family of models, or None for a single model."""
     if KEY not in model.metadata:
         return None
@@ -161,7 +163,7 @@ def conditions_of(model: Integrator) -> FamilyConditions | None:
 _read = lru_cache(maxsize=32)(FamilyConditions.from_text)
 
 
-def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
+def member(model: Model, values: Mapping[str, Any]) -> Model:
     """See ``Integrator.at``."""
     conditions = conditions_of(model)
     if conditions is None:
@@ -184,17 +186,17 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
     return plain.eval()
 
 
-def folded(model: Integrator, k: torch.Tensor) -> Integrator:
+def folded(model: Model, k: torch.Tensor) -> Model:
     """Return a model of states (z, k) as a map of z, at physical values k (m,)."""
     shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
-    fixed = model.core.at((k - shift) / scale)
+    fixed = at(model.core, (k - shift) / scale)
     plain = _plain(model, k, fixed)
     _take(plain, fixed)
     _check(model, plain, k)
     return plain
 
 
-def extended(model: Integrator, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
+def extended(model: Normalised, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
     """See ``Integrator.extended``."""
     conditions = conditions_of(model)
     if conditions is None:
@@ -222,7 +224,7 @@ def _single(name: str, value: Any) -> float:
         raise InputError(f"{name} must be one number, not {value!r}") from None
 
 
-def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integrator:
+def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
     """Return a model of the same architecture for states without the last components.
 
     Its hidden layers are as wide as those that the family was reduced to, which may be wider.
@@ -253,13 +255,13 @@ def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integr
     if kept:
         arguments["reversing_symmetries"] = kept
     with torch.random.fork_rng(devices=[]):
-        plain = type(model)(**arguments, dtype=model.scale.dtype).to(model.scale.device)
+        plain: Any = type(model)(**arguments, dtype=model.scale.dtype).to(model.scale.device)
     plain.set_normalisation(model.shift[:dim], model.scale[:dim], model.state_scale[:dim])
     return plain
 
 
 @torch.no_grad()
-def _take(plain: Integrator, core: torch.nn.Module) -> None:
+def _take(plain: Normalised, core: torch.nn.Module) -> None:
     """Give a model the weights of layers that a family was reduced to."""
     both = [map.psi if isinstance(map, Reversible) else map for map in (plain.core, core)]
     if isinstance(both[0], ImplicitMap) and isinstance(both[1], ImplicitMap):
@@ -284,7 +286,7 @@ def _parts(stack: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 
 @torch.no_grad()
-def _check(model: Integrator, plain: Integrator, k: torch.Tensor) -> None:
+def _check(model: Normalised, plain: Normalised, k: torch.Tensor) -> None:
     """Compare with the family, at states like those of training."""
     generator = torch.Generator().manual_seed(0)
     size = (_CHECKED, model.window, plain.dim)

@@ -11,14 +11,13 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import STEP, FamilyConditions, conditions_of
 from vpintegrator.models.inference import Context, Inference, Motion, Prior, infer
+from vpintegrator.models.normalisation import Normalised
 from vpintegrator.nn.implicit import tolerance
 from vpintegrator.storage.reading import read_json
 
-Integrator = Any  # of models.base, which imports this module
-
 
 def infer_conditions(
-    model: Integrator,
+    model: Normalised,
     states: Any,
     times: Any,
     noise: Any,
@@ -34,7 +33,8 @@ def infer_conditions(
         )
     if model.window != 1:
         raise InputError(f"the family {model.name} reads windows; parameters are inferred by maps")
-    context = Context.of(states, times, model.scale, model.state_dim)
+    n = model.dim - len(conditions.coefficients)
+    context = Context.of(states, times, model.scale, n)
     names = [name for name in conditions.ranges if name != STEP and name not in known]
     if not names:
         raise InputError("all parameters of this family are known: there is nothing to infer")
@@ -51,7 +51,6 @@ def infer_conditions(
     )
     prior = prior_of(conditions, names)
     constants = _Components(conditions, prior, names, spans.to(model.scale), known)
-    n = model.state_dim
     own = None if noise is None else torch.as_tensor(noise).to(model.scale).expand(n)
     motion = Motion(model, constants, counts)
     found = infer(context, motion, prior, names, _residual(model)[:n], own)
@@ -112,7 +111,7 @@ class _Components:
         return self.conditions.formulas(torch.stack(columns))
 
 
-def _residual(model: Integrator) -> torch.Tensor:
+def _residual(model: Normalised) -> torch.Tensor:
     """Return the error of each component of an image, by the validation error of the training."""
     text = model.metadata.get("training")
     training = {} if text is None else read_json(text, "the training of the model")

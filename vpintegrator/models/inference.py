@@ -10,11 +10,10 @@ from typing import Any
 import torch
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.normalisation import Normalised
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.linearised import linearised
 from vpintegrator.nn.reversible import Reversible
-
-Integrator = Any  # of models.base, which imports this module
 
 _ITERATIONS = 25  # quadratic where states are exact; a fraction of the noise a time where not
 _SETTLED = 1e-2  # standard deviations, of the last correction; the error left is its square
@@ -182,7 +181,7 @@ class Motion:
         Steps in each span.
     """
 
-    def __init__(self, stepper: Integrator, constants: Constants, counts: Sequence[int]) -> None:
+    def __init__(self, stepper: Normalised, constants: Constants, counts: Sequence[int]) -> None:
         self.stepper, self.constants, self.counts = stepper, constants, list(counts)
 
     def pairs(self, z: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -226,7 +225,7 @@ class Motion:
 
 
 @torch.no_grad()
-def step_and_derivative(model: Integrator, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def step_and_derivative(model: Normalised, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return images (state, dim) under a model of one step, and their Jacobians."""
     core = model.core
     layer = core.psi if isinstance(core, Reversible) else core

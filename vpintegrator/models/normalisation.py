@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -14,16 +14,29 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 class Normalised(nn.Module):
-    """A module that works on normalised states, in the coordinates of a chart if there is one.
+    """A model as a map of normalised states, in the coordinates of a chart if there is one.
+
+    ``Integrator`` derives from it. Modules that ``Integrator`` imports take models of this class.
 
     Attributes
     ----------
+    name, dim, window, clock, core, arguments, metadata, choices, reversing_symmetries
+        As of ``Integrator``.
     shift, scale : Tensor, (dim,)
         The network works on (z - shift) / scale.
     chart
         The coordinates z of states, or None.
     """
 
+    name: ClassVar[str] = ""
+    dim: int
+    window: int
+    clock: bool
+    core: nn.Module
+    arguments: dict[str, Any]
+    metadata: dict[str, str]
+    choices: list[str]
+    reversing_symmetries: torch.Tensor
     shift: torch.Tensor
     scale: torch.Tensor
     chart: ChartMap | None
