@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import told_of_bodies, told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
+from vpintegrator.cli.structure import structure_lines
 from vpintegrator.errors import InputError
+from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,7 +54,7 @@ def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
 
 
 def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
-    from vpintegrator.data import open_dataset
+    from vpintegrator.data import inspect_structure, open_dataset
     from vpintegrator.data.inspection import inspect_dataset
     from vpintegrator.plotting.preview import draw_preview
     from vpintegrator.storage.files import check_output
@@ -67,10 +70,13 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     groups = inspect_dataset(dataset)
     say_title(dataset.title)
     say_all(_of_dataset(dataset, groups))
+    tests = inspect_structure(dataset) if _is_measured(dataset) else []
+    say_all(("structure", line) for line in structure_lines(tests))
     if left_out is None:
         draw_preview(dataset, target, overwrite, groups=groups)
     say("preview", left_out or str(target))
-    write_json(lambda: dataset_results(dataset))
+    tested = {"structure_tests": [asdict(test) for test in tests]} if tests else {}
+    write_json(lambda: dataset_results(dataset) | tested)
 
 
 def _of_dataset(dataset: Dataset, groups: dict[str, Group]) -> Lines:
@@ -119,7 +125,6 @@ def _of_system(system: System) -> Lines:
 def _of_origin(dataset: Dataset) -> Lines:
     """Yield the source of the states and their accuracy."""
     from vpintegrator.data.inspection import accuracy_text
-    from vpintegrator.storage.toml import read_toml
 
     attributes, accuracy = dataset.attributes, dataset.accuracy
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
@@ -144,8 +149,14 @@ def _of_origin(dataset: Dataset) -> Lines:
             yield key.replace("_", " "), ", ".join(entries)
     if _is_noisy(dataset):
         yield "noise", f"standard deviation {', '.join(f'{v:.3g}' for v in dataset.noise)}"
-    if isinstance(imported, dict) or dataset.is_observed:
+    if _is_measured(dataset):
         yield from _of_noise(dataset)
+
+
+def _is_measured(dataset: Dataset) -> bool:
+    """Whether states were imported or observed, so that equations may be in doubt."""
+    recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
+    return isinstance(recipe.get("imported"), dict) or dataset.is_observed
 
 
 def _of_noise(dataset: Dataset) -> Lines:

@@ -35,6 +35,7 @@ from vpintegrator.cli.completion import models, offer
 from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
+from vpintegrator.cli.structure import warn_of_structure
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
@@ -341,6 +342,7 @@ def main(
         training_report.report(history, path, checkpoint)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, verdict)
+            warn_of_structure(network, data)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
     if history.stopped_by == "lost process":

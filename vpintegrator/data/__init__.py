@@ -11,6 +11,7 @@ from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.stratified import Stratification
+from vpintegrator.data.structure_tests import StructureTest, inspect_structure
 from vpintegrator.data.variation import Variation
 from vpintegrator.data.windows import windows
 
@@ -22,11 +23,13 @@ __all__ = [
     "Recipe",
     "Split",
     "Stratification",
+    "StructureTest",
     "Variation",
     "estimate_noise",
     "generate",
     "import_dataset",
     "import_pairs",
+    "inspect_structure",
     "list_recipes",
     "load_recipe",
     "open_dataset",

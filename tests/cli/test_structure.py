@@ -1,0 +1,36 @@
+"""Structure that measured data support, as the commands say it."""
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.cli.gen import main as generate
+from vpintegrator.cli.structure import contradiction, structure_lines
+
+
+@pytest.fixture(scope="module")
+def damped(tmp_path_factory):
+    """Noisy orbits of a pendulum with friction, taken for symplectic."""
+    rng = np.random.default_rng(0)
+    states = [rng.uniform(-1, 1, (60, 2))]
+    for _ in range(15):
+        q, p = states[-1].T
+        p = 0.99 * (p - 0.2 * np.sin(q))
+        states.append(np.stack([q + 0.2 * p, p], 1))
+    noisy = np.stack(states, 1) + 1e-3 * rng.normal(size=(60, 16, 2))
+    path = tmp_path_factory.mktemp("structure") / "lab.h5"
+    return vp.import_dataset(noisy, path, step=0.2, components=["q", "p"])
+
+
+def test_inspection_prints_few_lines(run, damped):
+    found = run(generate, "--inspect", str(damped.path), "--overwrite")
+    assert found.exit_code == 0, found.output
+    assert "volume: not preserved" in found.output
+    assert "contraction: volumes shrink by 0.0" in found.output
+    assert len(list(structure_lines(vp.data.inspect_structure(damped)))) <= 6
+
+
+def test_models_that_the_data_reject(damped):
+    model = vp.models.build(damped.system, "spff")
+    assert contradiction(model, damped).startswith("the data contradict the symplectic form (p = ")
+    assert contradiction(vp.models.build(damped.system, "resnet"), damped) == ""
