@@ -21,7 +21,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.rollout import rollout, root_mean_square_error, window_log_determinant
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.storage.files import check_output, replacing
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 
 STEP, WINDOW = 0.1, 3
 TRAINING_STEPS, VALIDATION_STEPS = 1000, 400

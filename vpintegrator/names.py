@@ -35,7 +35,7 @@ CLASSICAL_METHODS = (
     "dormand-prince-853",
     "heyoka",
 )
-# optimizers with their modules in ``training``; auto is chosen by the model (training/choice.py)
+# optimizers with their modules in ``training/optimizers``; auto is chosen by the model
 OPTIMIZER_CLASSES = {
     "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
     "gauss-newton": "gauss_newton.GaussNewton",

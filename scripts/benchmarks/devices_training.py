@@ -19,9 +19,9 @@ from vpintegrator import compiled
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
-from vpintegrator.training.first_order import Adam
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.machine_code import MachineCode
+from vpintegrator.training.optimizers.first_order import Adam
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import ParameterVector
 
 RATE, DAMPING = 1e-6, 1e-2

@@ -39,9 +39,9 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
-from vpintegrator.training.first_order import Adam
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.machine_code import MachineCode
+from vpintegrator.training.optimizers.first_order import Adam
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import ParameterVector
 
 _PLAIN_BYTES = 1 << 23  # of a block of the Jacobian

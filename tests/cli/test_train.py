@@ -26,7 +26,7 @@ from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
 from vpintegrator.storage.lock_file import claim
 from vpintegrator.training import History, relative_error
-from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.optimizers.first_order import FirstOrder
 from vpintegrator.training.search import couplings
 from vpintegrator.training.training_data import TrainingData
 

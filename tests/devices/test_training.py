@@ -13,8 +13,9 @@ from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import HeldPairs
-from vpintegrator.training import Budget, find_functions, gauss_newton, quasi_newton
-from vpintegrator.training.optimizers import BY_NAME
+from vpintegrator.training import Budget, find_functions
+from vpintegrator.training.method import BY_NAME
+from vpintegrator.training.optimizers import gauss_newton, quasi_newton
 from vpintegrator.training.residuals import relative_error
 
 SAME = 1e-9  # a few steps magnify rounding

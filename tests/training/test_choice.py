@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from vpintegrator.training import choice, train
-from vpintegrator.training.choice import by_time
+from vpintegrator.training import train
 from vpintegrator.training.history import Budget
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers import choice
+from vpintegrator.training.optimizers.choice import by_time
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 
 from .conftest import weights
 
@@ -70,7 +71,7 @@ def test_an_epoch_takes_as_many_blocks_as_it_has_and_one_solution(body, one_step
     pairs = body.windows(1)
     clock = iter([0.0, 1.0, 1.5])
     monkeypatch.setattr(choice, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr("vpintegrator.training.levenberg_marquardt._JACOBIAN_BYTES", 1)
+    monkeypatch.setattr("vpintegrator.training.optimizers.levenberg_marquardt._JACOBIAN_BYTES", 1)
     blocks = LevenbergMarquardt(model, pairs, generator=torch.Generator()).inputs.shape[0] / 16
     assert choice._seconds_of_an_epoch(model, pairs, Objective(), None) == blocks + 0.5
     assert torch.equal(weights(model), before)

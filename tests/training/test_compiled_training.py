@@ -8,7 +8,7 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.training import compilation as choice
 from vpintegrator.training import train
-from vpintegrator.training.optimizers import BY_NAME
+from vpintegrator.training.method import BY_NAME
 
 from .conftest import weights
 

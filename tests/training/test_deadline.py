@@ -9,9 +9,10 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import weights
 from tests.training.test_search import maker
-from vpintegrator.training import Budget, find_functions, levenberg_marquardt, trainer
+from vpintegrator.training import Budget, find_functions, trainer
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizers import levenberg_marquardt
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
 from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData

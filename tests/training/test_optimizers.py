@@ -13,13 +13,13 @@ from vpintegrator.data import windows
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
-from vpintegrator.training.first_order import FirstOrder
-from vpintegrator.training.gauss_newton import GaussNewton, conjugate_gradients
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
-from vpintegrator.training.normal_matrix import normal_matrix
-from vpintegrator.training.optimizers import BY_NAME
+from vpintegrator.training.method import BY_NAME
+from vpintegrator.training.optimizers.first_order import FirstOrder
+from vpintegrator.training.optimizers.gauss_newton import GaussNewton, conjugate_gradients
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizers.normal_matrix import normal_matrix
+from vpintegrator.training.optimizers.torch_optimizer import TorchOptimizer
 from vpintegrator.training.residuals import relative
-from vpintegrator.training.torch_optimizer import TorchOptimizer
 
 from .conftest import weights
 
@@ -173,7 +173,7 @@ class FirstOrderMomentum(FirstOrder):
 @pytest.mark.parametrize("kind", [Momentum, FirstOrderMomentum])
 def test_another_optimizer_is_a_class_and_an_entry(body, one_step, tmp_path, monkeypatch, kind):
     monkeypatch.setitem(BY_NAME, "momentum", kind)
-    monkeypatch.setattr("vpintegrator.training.optimizers.OPTIMIZERS", ("auto", *BY_NAME))
+    monkeypatch.setattr("vpintegrator.training.method.OPTIMIZERS", ("auto", *BY_NAME))
 
     def interrupt(history):
         if history.epochs == 3:

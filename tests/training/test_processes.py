@@ -60,7 +60,7 @@ def test_the_command_speaks_once(trained):
 FAILING = """
 import os
 from vpintegrator.cli.train import main
-from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.optimizers.first_order import FirstOrder
 
 original, done = FirstOrder.epoch, []
 

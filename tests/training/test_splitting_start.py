@@ -12,8 +12,8 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.symmetry import symmetry_group
-from vpintegrator.training.separable import separable_blocks
-from vpintegrator.training.splitting_start import compositions, start_as_splitting
+from vpintegrator.training.initial.separable import separable_blocks
+from vpintegrator.training.initial.splitting import compositions, start_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
 

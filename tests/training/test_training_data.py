@@ -106,7 +106,7 @@ def test_training_reads_as_much_as_it_needs(tmp_path, one_step, on_disk, name):
 
 
 def test_an_epoch_of_a_first_order_method_is_bounded(body, one_step, on_disk):
-    on_disk.setattr("vpintegrator.training.first_order._EPOCH", 200)
+    on_disk.setattr("vpintegrator.training.optimizers.first_order._EPOCH", 200)
     seen, original = [], type(one_step()).forward
 
     def forward(self, states):

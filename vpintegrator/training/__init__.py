@@ -5,8 +5,8 @@ from vpintegrator.renamed import former_attributes
 from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
+from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers import Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error

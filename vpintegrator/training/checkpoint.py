@@ -17,7 +17,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.storage.tensors import write_tensors
 from vpintegrator.training.history import CURVES, Budget, History
 from vpintegrator.training.loop import TrainingState
-from vpintegrator.training.state import Tensors
+from vpintegrator.training.optimizers.state import Tensors
 
 FORMAT = "vpintegrator-checkpoint"
 FORMAT_VERSION = 5

@@ -16,7 +16,7 @@ from vpintegrator.runtime.devices import check_device
 from vpintegrator.training import processes
 from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.optimizers.base import Optimizer
 
 _SHARE = 0.2  # fraction of the training time that the compiler may take
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it

@@ -7,7 +7,7 @@ import struct
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.training.state import check_tensor
+from vpintegrator.training.optimizers.state import check_tensor
 
 _SIZE = 5056  # bytes of torch's state, in which the numbers below are known
 _WORDS = 624  # words of the Mersenne twister

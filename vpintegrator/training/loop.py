@@ -16,9 +16,9 @@ from vpintegrator.training import processes
 from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.machine_code import MachineCode
-from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.optimizers.state import State, Tensors
 from vpintegrator.training.residuals import ErrorScale, relative_error
-from vpintegrator.training.state import State, Tensors
 
 _EXPLODED = 100.0  # times the best error so far
 _ROLLBACKS = 5

@@ -21,7 +21,7 @@ from vpintegrator.training.checkpoint import FORMAT, FORMAT_VERSION, Checkpoint,
 from vpintegrator.training.generator import check_generator_state
 from vpintegrator.training.history import CURVES, ENDINGS, Budget, History
 from vpintegrator.training.loop import TrainingState
-from vpintegrator.training.state import State, Tensors, check_tensor
+from vpintegrator.training.optimizers.state import State, Tensors, check_tensor
 
 _LARGEST = 2**62
 _LONGEST = 1 << 24  # characters of a text in the header

@@ -14,8 +14,8 @@ from vpintegrator.models import Integrator, wrap
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
+from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers import Method
 from vpintegrator.training.output import Files
 from vpintegrator.training.progress import Show
 from vpintegrator.training.trainer import Trainer
@@ -71,7 +71,7 @@ def train(
     initial_scheme
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
-        :func:`vpintegrator.training.splitting_start.start_as_splitting`.
+        :func:`vpintegrator.training.initial.splitting.start_as_splitting`.
     batch
         Windows in a step; each optimizer has a default.
     learning_rate

@@ -24,22 +24,22 @@ from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
-from vpintegrator.training.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.compilation import Execution, compile_for_training
 from vpintegrator.training.deadline import BEYOND, at_latest, until
 from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.initial.random_starts import Stages
+from vpintegrator.training.initial.splitting import start_as_splitting
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
 from vpintegrator.training.machine_code import MachineCode
+from vpintegrator.training.method import BY_NAME, Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.optimizers import BY_NAME, Method
+from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.optimizers.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.output import Files, save_somewhere, sentence
 from vpintegrator.training.progress import Show, shown
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.splitting_start import start_as_splitting
-from vpintegrator.training.stages import Stages
 from vpintegrator.training.stored_checkpoint import load_checkpoint, stored_identity
 from vpintegrator.training.training_data import TrainingData
 

@@ -30,8 +30,8 @@ from vpintegrator.training.compilation import Execution
 from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
+from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers import Method
 from vpintegrator.training.progress import Show
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.multiple_shooting import shooting_start

@@ -19,7 +19,7 @@ from vpintegrator.training.linear import (
     enough_pairs,
     layer_pairs,
 )
-from vpintegrator.training.optimizers import Method
+from vpintegrator.training.method import Method
 from vpintegrator.training.refinement import best_refined, is_noisy
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions

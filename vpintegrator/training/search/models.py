@@ -10,8 +10,8 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget
+from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers import Method
 from vpintegrator.training.progress import Show
 from vpintegrator.training.search.cheapest import compare_costs
 from vpintegrator.training.search.making import Arguments, Make

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
+from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers import Method
 from vpintegrator.training.progress import Show
 from vpintegrator.training.search.making import Arguments
 

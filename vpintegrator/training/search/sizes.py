@@ -12,9 +12,9 @@ from vpintegrator.models import Integrator, prolong
 from vpintegrator.models.growth import freeze_attention, refine
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.training.deadline import check_time
+from vpintegrator.training.initial.separable import separable_blocks
+from vpintegrator.training.initial.splitting import start_as_splitting
 from vpintegrator.training.search.making import Arguments, Make
-from vpintegrator.training.separable import separable_blocks
-from vpintegrator.training.splitting_start import start_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
 MOST = 1_100  # parameters to end with, at most

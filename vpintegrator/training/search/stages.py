@@ -13,7 +13,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
-from vpintegrator.training.optimizers import Method
+from vpintegrator.training.method import Method
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult

@@ -24,9 +24,13 @@ from torch.func import jacrev, vmap
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.deadline import check_time
-from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
-from vpintegrator.training.normal_matrix import InMachineCode, NormalMatrix, normal_matrix
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers.least_squares import DampedLeastSquares, Linearisation
+from vpintegrator.training.optimizers.normal_matrix import (
+    InMachineCode,
+    NormalMatrix,
+    normal_matrix,
+)
 
 if TYPE_CHECKING:
     from vpintegrator.training.machine_code import MachineCode
@@ -50,7 +54,7 @@ class LevenbergMarquardt(DampedLeastSquares):
     Parameters
     ----------
     model, pairs, objective, generator, compiled
-        See :class:`vpintegrator.training.optimizer.Optimizer`.
+        See :class:`vpintegrator.training.optimizers.base.Optimizer`.
     batch
         Windows in use to begin with; by default so many that there are four residuals for each
         parameter, two of more than 1,000 parameters, and at least 256 (or all there are).

@@ -9,9 +9,9 @@ import torch
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers.state import LARGEST_SIZE, Nested, State
+from vpintegrator.training.optimizers.torch_optimizer import TorchOptimizer
 from vpintegrator.training.residuals import relative
-from vpintegrator.training.state import LARGEST_SIZE, Nested, State
-from vpintegrator.training.torch_optimizer import TorchOptimizer
 
 _BATCH = 2048
 _ITERATIONS = 20
@@ -28,8 +28,8 @@ class QuasiNewton(TorchOptimizer):
     Parameters
     ----------
     model, pairs, objective, batch, generator, compiled
-        See :class:`vpintegrator.training.optimizer.Optimizer`. A batch has 2048 windows by default:
-        one subset throughout, as the method needs.
+        See :class:`vpintegrator.training.optimizers.base.Optimizer`. A batch has 2048 windows by
+        default: one subset throughout, as the method needs.
     """
 
     name = "l-bfgs"

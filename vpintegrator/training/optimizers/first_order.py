@@ -11,9 +11,9 @@ import torch
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers.state import Nested, State
+from vpintegrator.training.optimizers.torch_optimizer import TorchOptimizer
 from vpintegrator.training.residuals import relative
-from vpintegrator.training.state import Nested, State
-from vpintegrator.training.torch_optimizer import TorchOptimizer
 
 _BATCH = 1024
 _LEARNING_RATE = 5e-3
@@ -31,7 +31,8 @@ class FirstOrder(TorchOptimizer):
     Parameters
     ----------
     model, pairs, objective, batch, generator, compiled
-        See :class:`vpintegrator.training.optimizer.Optimizer`; a batch has 1024 windows by default.
+        See :class:`vpintegrator.training.optimizers.base.Optimizer`; a batch has 1024 windows by
+        default.
     learning_rate
         At the start, 0.005 by default.
 

@@ -13,16 +13,16 @@ from vpintegrator.models import Integrator
 from vpintegrator.names import OPTIMIZER_CLASSES, OPTIMIZERS
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
-from vpintegrator.training.choice import by_size
-from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.splitting_start import check_initial_scheme
+from vpintegrator.training.initial.splitting import check_initial_scheme
+from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.optimizers.choice import by_size
 
 LARGEST_SEED = 2**63 - 1
 
 
 def _class(where: str) -> type[Optimizer]:
     module, name = where.split(".")
-    return getattr(importlib.import_module(f"vpintegrator.training.{module}"), name)
+    return getattr(importlib.import_module(f"vpintegrator.training.optimizers.{module}"), name)
 
 
 BY_NAME: dict[str, type[Optimizer]] = {

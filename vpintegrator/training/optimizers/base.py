@@ -12,8 +12,8 @@ from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers.state import Nested, State
 from vpintegrator.training.residuals import Residuals
-from vpintegrator.training.state import Nested, State
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -44,7 +44,7 @@ class Optimizer(ABC):
     step_seconds
         Approximate time of a step in PyTorch, for the smallest models.
     options
-        Options of :class:`vpintegrator.training.optimizers.Method` that not all optimizers have.
+        Options of :class:`~vpintegrator.training.method.Method` for some optimizers.
     takes_batch_statistics
         Whether models compute with whole batches, as batch norm needs it; else window by window.
     finished

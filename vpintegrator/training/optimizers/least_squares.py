@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from vpintegrator.training import processes
-from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.optimizers.state import LARGEST_SIZE, Nested, State
 from vpintegrator.training.residuals import relative
-from vpintegrator.training.state import LARGEST_SIZE, Nested, State
 
 _FIRST_DAMPING = 1e-3  # times the curvature, for untrained models
 _DAMPING_OF_TRAINED = 1e-7  # times the curvature, for models that were trained before
@@ -57,7 +57,7 @@ class DampedLeastSquares(Optimizer):
     Parameters
     ----------
     model, pairs, objective, generator, compiled
-        See :class:`vpintegrator.training.optimizer.Optimizer`.
+        See :class:`vpintegrator.training.optimizers.base.Optimizer`.
     batch
         Initial number of windows in use.
     """

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.state import Nested
+from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.optimizers.state import Nested
 
 
 class TorchOptimizer(Optimizer):

@@ -15,7 +15,7 @@ from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.checkpoint import Checkpoint, Stage
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.loop import Training
-from vpintegrator.training.state import Tensors
+from vpintegrator.training.optimizers.state import Tensors
 
 
 class Stages:

@@ -14,8 +14,8 @@ from torch.func import jvp, vjp
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.deadline import check_time
-from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers.least_squares import DampedLeastSquares, Linearisation
 
 _BATCH = 2048
 ITERATIONS = 60
@@ -30,8 +30,8 @@ class GaussNewton(DampedLeastSquares):
     Parameters
     ----------
     model, pairs, objective, batch, generator
-        See :class:`vpintegrator.training.optimizer.Optimizer`; 2048 windows are in use to begin
-        with, by default.
+        See :class:`vpintegrator.training.optimizers.base.Optimizer`; 2048 windows are in use to
+        begin with, by default.
     """
 
     name = "gauss-newton"

@@ -7,8 +7,8 @@ from vpintegrator.models import Integrator
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.linear import enough_pairs, implicit_map, layer_pairs, maps_of
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.state import Nested, State
+from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.optimizers.state import Nested, State
 from vpintegrator.training.training_data import TrainingData
 
 

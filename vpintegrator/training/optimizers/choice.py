@@ -14,10 +14,10 @@ from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.runtime.devices import Choice, faster_device
 from vpintegrator.training import processes
-from vpintegrator.training.gauss_newton import ITERATIONS, GaussNewton
 from vpintegrator.training.history import Budget
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers.gauss_newton import ITERATIONS, GaussNewton
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals
 from vpintegrator.training.training_data import TrainingData
 

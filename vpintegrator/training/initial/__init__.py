@@ -1,0 +1,1 @@
+"""Initial weights: classical splitting methods, and the best of random starts."""

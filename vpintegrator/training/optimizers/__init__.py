@@ -1,0 +1,1 @@
+"""Optimizers: how the weights of a model are found."""
