@@ -5,8 +5,7 @@
 The record is a document with a place for the tables of each, between the lines ``<!-- NAME -->``
 and ``<!-- end -->``; what is there is replaced, the rest stays. The accuracy of networks after
 equal seconds of training takes half an hour and has a command of its own, ``accuracy.py``; so has
-that over the catalogue, ``catalogue.py``, four hours. ``devices`` is for a machine with a GPU, with
-a record of its own, docs/gpu.md, and runs if it is asked for by ``--only``.
+that over the catalogue, ``catalogue.py``, four hours.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ SPEED = (
     "startup",
 )
 NAMES = (*SPEED, "symplectic")
-KNOWN = (*NAMES, "devices")  # which is for machines with a GPU
 FOLDER = Path(__file__).parent
 
 
@@ -45,7 +43,7 @@ def place(name: str) -> re.Pattern[str]:
 
 
 @click.command(context_settings=SETTINGS)
-@click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(KNOWN)}.")
+@click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(NAMES)}.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Small sizes: a try-out, no measurement.")
 @click.option(
@@ -53,7 +51,7 @@ def place(name: str) -> re.Pattern[str]:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Document that gets the tables, as Markdown.",
 )
-@click.option("--folder", help="Where symplectic and devices keep what is measured.")
+@click.option("--folder", help="Where symplectic keeps what is measured.")
 @plain_errors
 def main(
     only: str | None, threads: int, quick: bool, record: Path | None, folder: str | None
@@ -64,8 +62,8 @@ def main(
     """
     names = list(NAMES) if only is None else [name.strip() for name in only.split(",")]
     for name in names:
-        if name not in KNOWN:
-            raise InputError(f"--only: '{name}' is none of {', '.join(KNOWN)}")
+        if name not in NAMES:
+            raise InputError(f"--only: '{name}' is none of {', '.join(NAMES)}")
     text = None
     if record is not None:
         if not record.exists():

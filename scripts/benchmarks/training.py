@@ -39,7 +39,6 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
-from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.optimizers.first_order import Adam
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import ParameterVector
@@ -144,7 +143,7 @@ def _first_order(case: Case, seconds: float) -> list[str]:
         batch=case.count,
         learning_rate=1e-6,
         generator=torch.Generator().manual_seed(0),
-        compiled=MachineCode(case.compiled),
+        compiled=case.compiled,
     )
     vector = optimizer.parameters.detach().numpy()
     arrays = (vector, case.inputs.numpy(), case.targets.numpy())
@@ -203,7 +202,7 @@ def _optimizer(case: Case, compiled: bool) -> LevenbergMarquardt:
         case.pairs,
         batch=case.count,
         generator=torch.Generator().manual_seed(0),
-        compiled=MachineCode(case.compiled) if compiled else None,
+        compiled=case.compiled if compiled else None,
     )
 
 

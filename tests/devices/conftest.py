@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from tests.compiled.gpu.conftest import host_kernels
 from tests.devices.pretended_gpu import pretended_gpu
-from vpintegrator.compiled.gpu import kernels
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +18,3 @@ def device(is_pretended):
         return
     with pretended_gpu():
         yield torch.device("cuda", 0)
-
-
-@pytest.fixture
-def machine_code(is_pretended, monkeypatch):
-    """Machine code for the device: its kernels are played by the CPU where that is pretended."""
-    if is_pretended:
-        monkeypatch.setattr(kernels, "kernels_for", host_kernels)

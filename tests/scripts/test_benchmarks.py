@@ -308,8 +308,6 @@ def test_the_document_has_a_place_for_every_table(script):
     module = script("all")
     text = (BENCHMARKS.parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert all(module.place(name).search(text) for name in module.NAMES)
-    text = (BENCHMARKS.parents[1] / "docs" / "gpu.md").read_text(encoding="utf-8")
-    assert module.place("devices").search(text)
 
 
 def test_in_context(script, tmp_path):

@@ -99,7 +99,7 @@ def test_what_is_chosen(body, one_step, monkeypatch):
         seen.append((worth(8.0, False), worth(8.0, True)))
         raise choice.NotWorthIt
 
-    monkeypatch.setattr(choice, "compile_residual", residual)
+    monkeypatch.setattr(choice, "CompiledResidual", residual)
 
     def ask(optimizer="levenberg-marquardt", compiled=None, **budget):
         seen.clear()
@@ -151,7 +151,7 @@ def test_an_interrupt_while_compiling_ends_training(body, one_step, monkeypatch,
         raise KeyboardInterrupt
 
     path = tmp_path / "checkpoint"
-    monkeypatch.setattr(choice, "compile_residual", interrupt)
+    monkeypatch.setattr(choice, "CompiledResidual", interrupt)
     model = one_step(2)
     before = weights(model)
     history = train(model, body, epochs=3, restarts=2, compiled=True, checkpoint=path)

@@ -159,7 +159,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 )
 @compiled_option(
     "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
-    "faster; auto wherever possible; gpu for kernels on a GPU, which runs PyTorch else."
+    "faster; auto wherever possible; models on a GPU run in PyTorch."
 )
 @file_options("HDF5 file to write.  [default: SYSTEM-rollout.h5]")
 @click.option(

@@ -240,7 +240,7 @@ class _Command(click.Command):
 )
 @compiled_option(
     "Train as machine code, some ten times faster; auto where the compiler takes less than a fifth "
-    "of the budget; gpu for kernels on a GPU, which runs PyTorch else."
+    "of the budget; models on a GPU train in PyTorch."
 )
 @click.option(
     "--fastest",

@@ -17,8 +17,6 @@ library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual
 these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
 
-On a GPU the same graph becomes CUDA (``gpu``): a thread there is what a lane is here.
-
 Formulas of systems become machine code the same way (``formulas``), for whoever steps them.
 Names are imported when they are first used: what formulas need is there without torch.
 """
@@ -30,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, NotWorthIt
+from vpintegrator.renamed import former_attributes
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.model import CompiledModel, compile_model
-    from vpintegrator.compiled.residual import CompiledResidual, compile_residual
+    from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 
 _MODULES = {
@@ -41,7 +40,6 @@ _MODULES = {
     "CompiledResidual": "residual",
     "SymmetricMatrix": "symmetric_matrix",
     "compile_model": "model",
-    "compile_residual": "residual",
 }
 
 __all__ = [
@@ -51,11 +49,10 @@ __all__ = [
     "NotWorthIt",
     "SymmetricMatrix",
     "compile_model",
-    "compile_residual",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _imported(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
@@ -63,38 +60,34 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+__getattr__ = former_attributes(__name__, {"compile_residual": "CompiledResidual"}, _imported)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def wanted_on(device: str, compiled: bool | str | None) -> bool | None:
+def wanted_on(device: str, compiled: bool | None) -> bool | None:
     """Return whether machine code is wanted on a device: True, False, or None where it pays.
-
-    Kernels for GPUs have not been measured on a GPU: only ``compiled="gpu"`` takes them.
 
     Parameters
     ----------
     device
         Type of the device of a model, such as ``cpu`` or ``cuda``.
     compiled
-        True, False, None or "gpu", as users give it.
+        True, False or None, as users give it.
 
     Raises
     ------
     InputError
-        If "gpu" is given for the CPU, or True elsewhere.
+        If another value is given, or True for another device than the CPU.
     """
-    if compiled not in (True, False, None, "gpu"):
-        raise InputError(f"compiled must be True, False, None or 'gpu', not {compiled!r}")
     if compiled == "gpu":
-        if device == "cpu":
-            raise InputError("compiled = gpu is for models on a GPU; take --device cuda")
-        return True
+        raise InputError("there are no kernels for GPUs any more: leave out compiled")
+    if compiled not in (True, False, None):
+        raise InputError(f"compiled must be True, False or None, not {compiled!r}")
     if device == "cpu":
-        return None if compiled is None else bool(compiled)
+        return compiled
     if compiled:
-        raise InputError(
-            f"on {device} models run in PyTorch; kernels of this package, which no GPU has "
-            "measured yet, are compiled = gpu"
-        )
+        raise InputError(f"on {device} models run in PyTorch; machine code is for the CPU")
     return False

@@ -59,22 +59,43 @@ def write_adjoint_source(
     NotCompilable
         If there are too many operations.
     """
-    found = differentiated(trace, sizes, trained, chained)
+    window, new, dim = sizes
+    graph, count = trace.graph, len(trained)
+    outputs = trace.outputs[(window - new) * dim :]
+    states = [graph.input(i) for i in range(window * dim)]
+    seeds = [graph.input(window * dim + i) for i in range(new * dim)]
+    wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
+    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
+    kept = _kept(graph, outputs, seeds, found)
     constants: dict[int, int] = {}
-    forward, backward = found.programs(
+    given = {n: i for i, n in enumerate(states)}
+    forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
+    given |= {n: forward.slot[n] for n in kept}
+    given |= {n: forward.slots + i for i, n in enumerate(seeds)}
+    sinks: dict[int, list[str]] = {}
+    for i, n in enumerate(found):
+        if graph.value(n) != 0:
+            place = f"add_to(g + {i} * LANES, {{}});" if i < count else f"x[{i - count}] += {{}};"
+            sinks.setdefault(n, []).append(place)
+    backward = Program(
+        graph,
+        [],
+        given,
         constants,
+        slots=forward.slots + len(seeds),
+        sinks=sinks,
+        name="back",
         extra=(", real *__restrict g, value *__restrict x", ", g, x"),
-        sink="add_to(g + {} * LANES, {{}});",
     )
     frame = [
-        scalar_function(trace.graph, "compute_constants", list(constants)),
-        step_function(forward, found.outputs),
+        scalar_function(graph, "compute_constants", list(constants)),
+        step_function(forward, outputs),
         "static void back(value *v, const real *c, real *g, value *x) {",
         *(f"    {call}" for call in backward.calls),
         "}",
         "enum : long {"
-        f"INPUTS = {len(found.states)}, OUTPUTS = {len(found.seeds)}, SLOTS = {backward.slots}, "
-        f"SEEDS = {forward.slots}, TRAINED = {len(trained)}"
+        f"INPUTS = {len(states)}, OUTPUTS = {len(seeds)}, SLOTS = {backward.slots}, "
+        f"SEEDS = {forward.slots}, TRAINED = {count}"
         "};",
         header("residuals.h"),
         header("adjoint.h"),
@@ -86,95 +107,6 @@ def write_adjoint_source(
         backward=backward.operations,
         functions=forward.functions,
     )
-
-
-@dataclass(frozen=True)
-class Differentiated:
-    """A map of windows and its derivatives, as nodes of its graph.
-
-    Attributes
-    ----------
-    graph
-        The graph.
-    outputs, states
-        The new states and the window.
-    seeds
-        Derivatives by the new states.
-    derivatives
-        Derivatives by the trained weights and, for chained predictions, by the window.
-    kept
-        Forward values that the backward pass needs.
-    trained
-        Number of trained weights.
-    """
-
-    graph: ScalarGraph
-    outputs: list[int]
-    states: list[int]
-    seeds: list[int]
-    derivatives: list[int]
-    kept: list[int]
-    trained: int
-
-    def programs(
-        self,
-        constants: dict[int, int],
-        *,
-        extra: tuple[str, str],
-        sink: str,
-        every: bool = False,
-        kind: type[Program] = Program,
-    ) -> tuple[Program, Program]:
-        """Return the programs there and back, in one workspace, with constants in common.
-
-        Parameters
-        ----------
-        constants, extra
-            Constants of both, and further arguments of the way back, see ``Program``.
-        sink
-            The statement that takes a derivative by a weight, ``{}`` standing for the number of
-            the weight, ``{{}}`` for the value. Those by the window are added to ``x``.
-        every
-            Whether derivatives by weights that are always zero are taken, too.
-        kind
-            Class of the programs.
-        """
-        given = {n: i for i, n in enumerate(self.states)}
-        forward = kind(self.graph, self.outputs, given, constants, slots=len(given), kept=self.kept)
-        given |= {n: forward.slot[n] for n in self.kept}
-        given |= {n: forward.slots + i for i, n in enumerate(self.seeds)}
-        sinks: dict[int, list[str]] = {}
-        for i, n in enumerate(self.derivatives):
-            state = i - self.trained
-            if (every and state < 0) or self.graph.value(n) != 0:
-                text = f"x[{state}] += {{}};" if state >= 0 else sink.format(i)
-                sinks.setdefault(n, []).append(text)
-        backward = kind(
-            self.graph,
-            [],
-            given,
-            constants,
-            slots=forward.slots + len(self.seeds),
-            sinks=sinks,
-            name="back",
-            extra=extra,
-        )
-        return forward, backward
-
-
-def differentiated(
-    trace: Trace, sizes: tuple[int, int, int], trained: list[int], chained: bool
-) -> Differentiated:
-    """Extend the graph of a map by its derivatives; see ``write_adjoint_source``."""
-    window, new, dim = sizes
-    graph = trace.graph
-    outputs = trace.outputs[(window - new) * dim :]
-    states = [graph.input(i) for i in range(window * dim)]
-    seeds = [graph.input(window * dim + i) for i in range(new * dim)]
-    wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
-    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
-    kept = _kept(graph, outputs, seeds, found)
-    return Differentiated(graph, outputs, states, seeds, found, kept, len(trained))
 
 
 def _kept(

@@ -10,7 +10,6 @@ import torch
 
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, pointer, shared
-from vpintegrator.compiled.gpu import GpuModel
 from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.regrouping import operations
 from vpintegrator.compiled.source import Source, write_source
@@ -48,8 +47,6 @@ class CompiledModel:
         The C++, with the numbers of operations.
     lanes
         Number of trajectories that are stepped together.
-    marks_divergence
-        Whether states after one that is not finite are NaN: here they are what the map gives.
 
     Raises
     ------
@@ -72,7 +69,7 @@ class CompiledModel:
         few: bool = False,
         most: int | None = None,
     ) -> None:
-        self.window, self.dim, self.marks_divergence = model.window, model.dim, False
+        self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         self._repeats = 1  # maps that are one call
         loops = loops_of(model, derivatives=False, windows=True)
@@ -142,10 +139,8 @@ class CompiledModel:
 
 def compile_model(
     model: Integrator, trajectories: int = 0, windows: Any = None, most: int | None = None
-) -> CompiledModel | GpuModel:
+) -> CompiledModel:
     """Compile a model for a number of trajectories (0: many), and some windows if there are any.
-
-    For the CPU, or for the GPU that the model is on.
 
     Parameters
     ----------
@@ -171,6 +166,4 @@ def compile_model(
     >>> states.shape
     (8, 5, 2)
     """
-    if model.scale.device.type != "cpu":
-        return GpuModel(model, windows)
     return CompiledModel(model, trajectories == 1, windows, 1 < trajectories <= _FEW, most)

@@ -249,7 +249,7 @@ class Program:
             return f"v[{self.slot[n]}]{half[1]}"
         if self._nodes[n][0] == "constant":
             return self._literal(self._nodes[n][1])
-        return self._constant(self._constants.setdefault(n, len(self._constants)))
+        return f"c[{self._constants.setdefault(n, len(self._constants))}]"
 
     def _round(self, slots: int) -> int:
         return -(-slots // _WIDEST) * _WIDEST if self._narrow else slots
@@ -268,9 +268,6 @@ class Program:
 
     def _expression(self, operation: str, terms: Sequence[str]) -> str:
         return expression(operation, terms)
-
-    def _constant(self, place: int) -> str:
-        return f"c[{place}]"
 
     def _filled(self, kind: str, number: str) -> str:
         """Return a number for all trajectories."""

@@ -12,7 +12,6 @@ import numpy as np
 from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
-from vpintegrator.compiled.gpu import GpuResidual
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
@@ -255,39 +254,6 @@ class CompiledResidual:
         arrays = (windows, targets, self._weights, self._constants)
         calls = math.prod(targets.shape[1:]) // self._outputs
         return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls, self._address)
-
-
-def compile_residual(
-    model: Integrator,
-    weights: np.ndarray,
-    *,
-    chained: bool = False,
-    threads: int = 1,
-    worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
-) -> CompiledResidual | GpuResidual:
-    """Compile the residuals of a model, for the CPU or for the GPU that it is on.
-
-    Parameters
-    ----------
-    model, weights, chained, worth
-        Arguments of :class:`CompiledResidual`.
-    threads
-        Number of threads of the CPU.
-
-    Raises
-    ------
-    NotCompilable
-        See :class:`CompiledResidual`.
-
-    Examples
-    --------
-    >>> model = vp.models.ResidualNetwork(dim=2, depth=1)
-    >>> vp.compiled.compile_residual(model, np.ones(2)).dtype
-    <class 'numpy.float64'>
-    """
-    if model.scale.device.type != "cpu":
-        return GpuResidual(model, weights, chained=chained, worth=worth)
-    return CompiledResidual(model, weights, chained=chained, threads=threads, worth=worth)
 
 
 class _Problem(ctypes.Structure):

@@ -48,7 +48,7 @@ def compare(
     start: Start,
     duration: Duration,
     measures: Measures,
-    compiled: bool | str | None = None,
+    compiled: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -268,7 +268,7 @@ class PreparedComparison:
         solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
         recording.reserve(solved + len(self.flows) * measured)
 
-    def compile(self, compiled: bool | str | None, progress: Progress | None) -> None:
+    def compile(self, compiled: bool | None, progress: Progress | None) -> None:
         """Have models and methods run as machine code, where that is wanted and possible."""
         if compiled is False:
             return
@@ -293,7 +293,7 @@ class PreparedComparison:
         return solve_reference(self.system, initial, times, progress, recording)
 
 
-def _compile(flow: ClassicalFlow, states: np.ndarray, compiled: bool | str | None) -> None:
+def _compile(flow: ClassicalFlow, states: np.ndarray, compiled: bool | None) -> None:
     flow.compiled = compile_method(flow.method, flow.system, states, flow.step, compiled)
 
 

@@ -21,7 +21,7 @@ def rollout_driven(
     model: Integrator,
     initial: Any,
     conditions: Mapping[str, Any],
-    compiled: bool | str | None = None,
+    compiled: bool | None = None,
 ) -> np.ndarray:
     """Iterate a family of one-step maps with parameters that change from step to step.
 

@@ -24,7 +24,6 @@ from vpintegrator.rollout.neural import (
 
 if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledModel
-    from vpintegrator.compiled.gpu import GpuModel
     from vpintegrator.models import Integrator
     from vpintegrator.rollout.classical import CompiledMethod
 
@@ -221,7 +220,7 @@ class LearnedFlow(NumericalFlow):
         system: System | None = None,
         name: str | None = None,
         step: float | None = None,
-        compiled: CompiledModel | GpuModel | None = None,
+        compiled: CompiledModel | None = None,
     ) -> None:
         self.model, self.compiled = model, compiled
         self.name = self.title = model.name if name is None else name
@@ -378,7 +377,7 @@ def learned_flow(
     system: System | None = None,
     name: str | None = None,
     step: float | None = None,
-    compiled: CompiledModel | GpuModel | None = None,
+    compiled: CompiledModel | None = None,
 ) -> LearnedFlow:
     """Return the flow of a model of any kind, or of a user's module or function.
 

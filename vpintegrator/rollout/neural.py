@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import torch
 
     from vpintegrator.compiled import CompiledModel
-    from vpintegrator.compiled.gpu import GpuModel
     from vpintegrator.models import Integrator
 
 _WORTH = 5000  # evaluations from which on compiling pays
@@ -39,7 +38,7 @@ def rollout(
     initial: Any,
     steps: int,
     progress: Callable[[str, int, int], None] | None = None,
-    compiled: bool | str | None = None,
+    compiled: bool | None = None,
 ) -> Any:
     """Iterate a model from first windows of states.
 
@@ -62,8 +61,8 @@ def rollout(
     compiled
         Whether to run it as machine code (see ``vpintegrator.compiled``), equal up to rounding and
         ten to hundreds of times faster, after seconds of compilation when a model is seen for the
-        first time. By default from 5,000 evaluations of the model on, if that is possible; on a
-        GPU also for many trajectories.
+        first time. By default from 5,000 evaluations of the model on, if that is possible. On a
+        GPU models run in PyTorch.
 
     Returns
     -------
@@ -134,7 +133,7 @@ def _in_context(
     context: Any,
     steps: int,
     progress: Callable[[str, int, int], None] | None,
-    compiled: bool | str | None,
+    compiled: bool | None,
 ) -> Any:
     """Return trajectories of the stepper of a model, with constants inferred from first states."""
     import torch
@@ -194,7 +193,7 @@ class LearnedCursor(Cursor):
         model: Integrator,
         windows: torch.Tensor,
         waiting: torch.Tensor | None = None,
-        compiled: CompiledModel | GpuModel | None = None,
+        compiled: CompiledModel | None = None,
     ) -> None:
         self.model, self.compiled = model, compiled
         self._failed = ~windows.isfinite().flatten(1).all(dim=1)
@@ -212,7 +211,7 @@ class LearnedCursor(Cursor):
         cls,
         model: Integrator,
         snapshot: Mapping[str, np.ndarray],
-        compiled: CompiledModel | GpuModel | None = None,
+        compiled: CompiledModel | None = None,
     ) -> LearnedCursor:
         """Go on from a snapshot."""
         import torch
@@ -268,8 +267,6 @@ class LearnedCursor(Cursor):
             states = advanced(self.compiled, read, count // new)
             last = torch.cat([self._window, states[:, -window:]], dim=1)
             self._window = last[:, -window:].contiguous()
-            if self.compiled.marks_divergence:
-                return states
             return _nan_after_divergence(states, self._failed)
         # room for the window before and for the last prediction, which may go beyond
         states = self._window.new_empty((len(self._window), window + count + new, self.model.dim))
@@ -320,8 +317,8 @@ def evaluating(model: Integrator) -> Iterator[None]:
 
 
 def compile_for(
-    model: Integrator, trajectories: int, compiled: bool | str | None, windows: Any = None
-) -> CompiledModel | GpuModel | None:
+    model: Integrator, trajectories: int, compiled: bool | None, windows: Any = None
+) -> CompiledModel | None:
     """Compile the model; return None if that is not wanted, or by default not possible.
 
     Machine code is used only if it agrees with PyTorch at random windows and some of those given.
@@ -392,15 +389,11 @@ def device_for(model: Integrator, trajectories: int) -> Choice:
     return faster_device(work, "a prediction")
 
 
-def advanced(machine: CompiledModel | GpuModel, windows: torch.Tensor, calls: int) -> torch.Tensor:
-    """Return the predictions of :meth:`CompiledModel.advance` from windows as a tensor.
-
-    The tensor is on the device of the windows, which is that of the model.
-    """
+def advanced(machine: CompiledModel, windows: torch.Tensor, calls: int) -> torch.Tensor:
+    """Return the predictions of :meth:`CompiledModel.advance` from windows as a tensor."""
     import torch
 
-    given: Any = windows.numpy() if windows.device.type == "cpu" else windows
-    return torch.as_tensor(machine.advance(given, calls)[0])
+    return torch.from_numpy(machine.advance(windows.numpy(), calls)[0])
 
 
 def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:

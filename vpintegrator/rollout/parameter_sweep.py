@@ -143,7 +143,7 @@ def parameter_sweep(
     time: float = 120.0,
     trajectories: int = 8,
     seed: int = 0,
-    compiled: bool | str | None = None,
+    compiled: bool | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> ParameterSweep:
     """Compare the models that a family holds with classical methods, over steps and parameters.

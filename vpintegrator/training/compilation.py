@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 
 from vpintegrator.arguments import check, whole
-from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_residual, wanted_on
+from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.training import processes
-from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
 
@@ -34,7 +33,7 @@ class Execution:
 
     device: str | torch.device = "cpu"
     threads: int = 1
-    compiled: bool | str | None = None
+    compiled: bool | None = None
 
     def __post_init__(self) -> None:
         check(self, threads=whole)
@@ -50,7 +49,7 @@ def compile_for_training(
     seconds: float | None,
     epochs: int | None,
     steps: float,
-) -> MachineCode | None:
+) -> CompiledResidual | None:
     """Compile the residuals of a model if wanted, or by default if it saves time.
 
     Training waits for the compiler, and the choice depends on nothing but the arguments, so that
@@ -71,7 +70,7 @@ def compile_for_training(
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
     compiled = wanted_on(model.scale.device.type, execution.compiled)
-    available = optimizer.compiles and model.scale.device.type in ("cpu", "cuda")
+    available = optimizer.compiles and model.scale.device.type == "cpu"
     expected = min(seconds or math.inf, steps * optimizer.step_seconds * (epochs or math.inf))
     if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):
         return None
@@ -88,14 +87,13 @@ def compile_for_training(
         if processes.rank() > 0:  # the others find in the cache what the first process makes
             processes.first_says(0.0, model.scale)
         try:
-            code = compile_residual(
+            return CompiledResidual(
                 model,
-                weights.cpu().numpy(),
+                weights.numpy(),
                 chained=objective.horizon > 1,
                 threads=execution.threads,
                 worth=worth,
             )
-            return MachineCode(code)
         finally:
             if processes.rank() == 0:
                 processes.first_says(0.0, model.scale)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.interrupts import HeldBack, held_back
 from vpintegrator.training import processes
 from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.optimizers.base import Optimizer
 from vpintegrator.training.optimizers.state import State, Tensors
 from vpintegrator.training.residuals import ErrorScale, relative_error
@@ -80,7 +80,7 @@ class Training:
         generator: torch.Generator,
         held_out: tuple[torch.Tensor, torch.Tensor],
         history: History,
-        compiled: MachineCode | None = None,
+        compiled: CompiledResidual | None = None,
         *,
         scale: ErrorScale,
     ) -> None:

@@ -72,7 +72,7 @@ class Method:
         some = {name for kind in BY_NAME.values() for name in kind.options}
         return {n: value for n in sorted(some) if (value := getattr(self, n)) is not None}
 
-    def chosen(self, model: Integrator, compiled: bool | str | None) -> type[Optimizer]:
+    def chosen(self, model: Integrator, compiled: bool | None) -> type[Optimizer]:
         """Return the optimizer for a model, by its size if none is named.
 
         Raises

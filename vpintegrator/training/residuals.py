@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 
 from vpintegrator.arguments import check_integrator, of_kind
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.tensor_arguments import last_size
 from vpintegrator.training.deadline import check_time
-from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 
 BLOCK = 8192  # windows evaluated at once
@@ -63,7 +63,7 @@ class Residuals(ParameterVector):
     """
 
     def __init__(
-        self, model: Integrator, objective: Objective, compiled: MachineCode | None = None
+        self, model: Integrator, objective: Objective, compiled: CompiledResidual | None = None
     ) -> None:
         super().__init__(model)
         self.objective, self.compiled = objective, compiled
@@ -79,7 +79,8 @@ class Residuals(ParameterVector):
         """Return weighted and plain sums of squares, (2,), and the gradient of the first."""
         check_time()
         if self.compiled is not None:
-            squares, half = self.compiled.gradient(vector, inputs, targets)
+            arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
+            squares, half = map(torch.from_numpy, self.compiled.gradient(*arrays))
             return squares, 2 * half
         vector = vector.detach().requires_grad_()
         difference = self.objective.difference(self.model, inputs, targets, self.named(vector))
@@ -94,7 +95,8 @@ class Residuals(ParameterVector):
     ) -> torch.Tensor:
         """Return the sums of squares alone, of any number of windows."""
         if self.compiled is not None:
-            return self.compiled.sums(vector, inputs, targets)
+            arrays = (tensor.numpy() for tensor in (vector, inputs, targets))
+            return torch.from_numpy(self.compiled.sums(*arrays))
         squares = inputs.new_zeros(2)
         parameters = self.named(vector)
         for x, y in zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True):
@@ -126,7 +128,7 @@ def relative_error(
     model: Integrator,
     inputs: torch.Tensor,
     targets: torch.Tensor,
-    compiled: MachineCode | None = None,
+    compiled: CompiledResidual | None = None,
     scale: ErrorScale | None = None,
 ) -> float:
     r"""Return the relative L2 error one window ahead, over all new states.
@@ -169,7 +171,7 @@ def relative_error(
     scale = scale or _scale_of(model, new_states)
     if compiled is not None and _keeps_others(model, scale):
         vector = ParameterVector(model).read()
-        squares = compiled.sums(vector, inputs, new_states)[1]
+        squares = compiled.sums(*(tensor.numpy() for tensor in (vector, inputs, new_states)))[1]
         return relative(float(squares), new_states[..., 0].numel(), scale.spread)
     parts = zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True)
     return relative_error_of(model, parts, scale)

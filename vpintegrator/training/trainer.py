@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
@@ -32,7 +33,6 @@ from vpintegrator.training.initial.splitting import start_as_splitting
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
-from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.method import BY_NAME, Method
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
@@ -62,7 +62,7 @@ class Trainer:
     normalise: bool
     kind: type[Optimizer] = field(init=False)
     trained: Integrator = field(init=False)
-    machine: MachineCode | None = None
+    machine: CompiledResidual | None = None
     saved: Checkpoint | None = None
     device_reason: str = ""
 
@@ -233,7 +233,7 @@ class Trainer:
     def _is_compiled(self) -> bool:
         return self.machine is not None
 
-    def _compiled(self) -> MachineCode | None:
+    def _compiled(self) -> CompiledResidual | None:
         """Return the machine code of the training, or None.
 
         A resumed training uses machine code if it did before, so that the result is the same.

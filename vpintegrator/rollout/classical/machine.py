@@ -174,7 +174,7 @@ def compile_method(
     system: System,
     states: np.ndarray,
     step: float,
-    compiled: bool | str | None = None,
+    compiled: bool | None = None,
 ) -> CompiledMethod | None:
     """Compile a method for a system; return None if that is not wanted or not possible.
 
@@ -197,8 +197,6 @@ def compile_method(
     >>> machine = vp.rollout.classical.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
     >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
     """
-    if compiled == "gpu":  # of models; methods run on the CPU
-        compiled = None
     if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):
         return None
     if not system.has_formulas:

@@ -50,7 +50,7 @@ class Mover:
     model: Path | None = None
     system: System | None = None
     step: float | None = None
-    compiled: bool | str | None = None
+    compiled: bool | None = None
     device: str = "cpu"
 
     @property
@@ -94,7 +94,7 @@ def _loaded(
     stamp: int,
     system: System | None,
     step: float | None,
-    compiled: bool | str | None,
+    compiled: bool | None,
     device: str,
 ) -> Move:
     """Return the function of a model file, read once as long as the file does not change."""
@@ -104,7 +104,7 @@ def _loaded(
 
 
 def move_model(
-    model: Integrator, system: System | None, step: float | None, compiled: bool | str | None
+    model: Integrator, system: System | None, step: float | None, compiled: bool | None
 ) -> Move:
     """Return the function of :meth:`Mover.move` for a model in memory."""
     from vpintegrator.runtime.threads import torch_threads
@@ -121,7 +121,7 @@ def move_model(
     return move
 
 
-def _classical(flow: NumericalFlow, compiled: bool | str | None) -> Move:
+def _classical(flow: NumericalFlow, compiled: bool | None) -> Move:
     """Return the function of a flow without a model, as machine code if wanted and possible."""
     if isinstance(flow, PeriodFlow):
         flow = copy(flow)

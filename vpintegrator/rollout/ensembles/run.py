@@ -106,7 +106,7 @@ def ensemble(
     scheduler: str | os.PathLike[str] | Client | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    compiled: bool | str | None = None,
+    compiled: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> EnsembleStatistics:
     """Iterate a map from very many states, and write statistics of them to a file.
@@ -246,14 +246,14 @@ def _of_function(function: Any, initial: Any) -> NumericalFlow:
     return learned_flow(model, system, step=trained_step(model, model.name) or 1.0)
 
 
-def _here(flow: NumericalFlow, model: Integrator | None, compiled: bool | str | None) -> Move:
+def _here(flow: NumericalFlow, model: Integrator | None, compiled: bool | None) -> Move:
     if model is None:
         return Mover(flow, compiled=compiled).move()
     return move_model(model, flow.system, flow.step, compiled)
 
 
 def _mover(
-    flow: NumericalFlow, model: Integrator | None, folder: Path, compiled: bool | str | None
+    flow: NumericalFlow, model: Integrator | None, folder: Path, compiled: bool | None
 ) -> Mover:
     """Return the mover for other processes; write a model to the folder of the shards."""
     if model is None:
@@ -365,7 +365,7 @@ def _depends(
     model: Integrator | None,
     plan: EnsemblePlan,
     states: np.ndarray,
-    compiled: bool | str | None,
+    compiled: bool | None,
 ) -> dict[str, Any]:
     """Return all inputs that the statistics depend on, as JSON."""
     digest = hashlib.sha256()

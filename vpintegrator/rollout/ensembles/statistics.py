@@ -62,9 +62,7 @@ class Statistics:
         Whether machine code does it; by default if there is a compiler.
     """
 
-    def __init__(
-        self, plan: EnsemblePlan, trajectories: int, compiled: bool | str | None = None
-    ) -> None:
+    def __init__(self, plan: EnsemblePlan, trajectories: int, compiled: bool | None = None) -> None:
         self._plan = plan
         self._density = np.zeros((plan.rows, plan.columns), np.uint32)
         self._off = np.zeros(1, np.int64)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.state import Nested, State
 from vpintegrator.training.residuals import Residuals
@@ -66,7 +66,7 @@ class Optimizer(ABC):
         *,
         batch: int | None = None,
         generator: torch.Generator,
-        compiled: MachineCode | None = None,
+        compiled: CompiledResidual | None = None,
     ) -> None:
         self.model, self.pairs, self.generator = model, pairs, generator
         self.objective = objective or Objective()

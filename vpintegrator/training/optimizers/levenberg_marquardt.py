@@ -33,7 +33,7 @@ from vpintegrator.training.optimizers.normal_matrix import (
 )
 
 if TYPE_CHECKING:
-    from vpintegrator.training.machine_code import MachineCode
+    from vpintegrator.compiled import CompiledResidual
 
 _JACOBIAN_BYTES = 1 << 23  # bytes of a block of rows; the computation needs a few times as much
 _ROWS_PER_PARAMETER = 4  # to begin with
@@ -110,13 +110,14 @@ class LevenbergMarquardt(DampedLeastSquares):
         return matrix, processes.total(gradient)
 
     def _jacobians(
-        self, compiled: MachineCode | None
+        self, compiled: CompiledResidual | None
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield J and r, block by block of windows, see ``NormalMatrix``."""
         if compiled is not None:
-            for block in compiled.jacobians(self.parameters, self.inputs, self.targets):
+            tensors = (self.parameters, self.inputs, self.targets)
+            for jacobian, residual in compiled.jacobians(*(t.detach().numpy() for t in tensors)):
                 check_time()
-                yield block
+                yield torch.from_numpy(jacobian), torch.from_numpy(residual)
             return
         for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):
             if not len(x):
