@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,6 @@ class Activations(NodeArrays):
         half = self.number(0.5)
         return self.plus(half, self.times(half, self.apply("tanh", self.times(half, a))))
 
-    def _op_silu(self, a: np.ndarray) -> np.ndarray:
-        return self.times(a, self._op_sigmoid(a))
-
     def _op_softplus(self, a: np.ndarray, beta: float = 1, threshold: float = 20) -> np.ndarray:
         # max(x, 0) + log(1 + exp(-|x|)), equal to rounding also where torch takes x alone
         x = self.scaled(a, beta)
@@ -31,24 +27,6 @@ class Activations(NodeArrays):
         size = self.minus(self.times(self.number(2.0), positive), x)
         tail = self.apply("log1p", self.apply("exp", self.negative(size)))
         return self.scaled(self.plus(positive, tail), 1 / beta)
-
-    def _op_log_sigmoid_forward(self, a: np.ndarray) -> list[np.ndarray | None]:
-        return [self.negative(self._op_softplus(self.negative(a))), None]
-
-    def _op_mish(self, a: np.ndarray) -> np.ndarray:
-        return self.times(a, self.apply("tanh", self._op_softplus(a)))
-
-    def _op_gelu(self, a: np.ndarray, approximate: str = "none") -> np.ndarray:
-        if approximate == "tanh":
-            cubic = self.times(self.power(a, self.number(3.0)), self.number(0.044715))
-            inner = self.scaled(self.plus(a, cubic), math.sqrt(2 / math.pi))
-            bell = self.apply("tanh", inner)
-        else:
-            bell = self.apply("erf", self.scaled(a, 0.5**0.5))
-        return self.times(self.scaled(a, 0.5), self.plus(bell, self.number(1.0)))
-
-    def _op_leaky_relu(self, a: np.ndarray, negative_slope: float = 0.01) -> np.ndarray:
-        return self._op__prelu_kernel(a, self.number(negative_slope))
 
     def _op__prelu_kernel(self, a: np.ndarray, slope: np.ndarray) -> np.ndarray:
         return self.where(self.greater(a, self.number(0.0)), a, self.times(slope, a))
@@ -61,9 +39,6 @@ class Activations(NodeArrays):
         below = self.where(positive, self.number(0.0), a)
         below = self.scaled(self.apply("expm1", self.scaled(below, input_scale)), alpha * scale)
         return self.where(positive, self.scaled(a, scale), below)
-
-    def _op_celu(self, a: np.ndarray, alpha: float = 1) -> np.ndarray:
-        return self._op_elu(a, alpha, 1, 1 / alpha)
 
     def _op_hardtanh(self, a: np.ndarray, low: float = -1, high: float = 1) -> np.ndarray:
         # unlike that of clamp, its derivative is 0 at both ends

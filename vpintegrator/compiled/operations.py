@@ -86,23 +86,11 @@ class Operations(Activations, Reductions):
     def _op_rsub(self, a: Any, b: Any, alpha: float = 1) -> np.ndarray:
         return self.minus(self.lift(b), self.scaled(a, alpha))
 
-    def _op_addcmul(self, a: Any, b: Any, c: Any, value: float = 1) -> np.ndarray:
-        return self.plus(a, self.scaled(self.times(b, c), value))
-
-    def _op_addcdiv(self, a: Any, b: Any, c: Any, value: float = 1) -> np.ndarray:
-        return self.plus(a, self.over(self.scaled(b, value), c))
-
-    def _op_lerp(self, a: Any, b: Any, weight: Any) -> np.ndarray:
-        return self.plus(a, self.times(self.lift(weight), self.minus(b, a)))
-
     def _op_hypot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.apply("sqrt", self.plus(self.times(a, a), self.times(b, b)))
 
     def _op_minimum(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.negative(self.larger(self.negative(a), self.negative(b)))
-
-    def _op_masked_fill(self, a: np.ndarray, mask: np.ndarray, value: Any) -> np.ndarray:
-        return self.where(mask, self.lift(value), a)
 
     def _op_ne(self, a: Any, b: Any) -> np.ndarray:
         return self.opposite(self.equal(self.lift(a), self.lift(b)))
@@ -139,44 +127,19 @@ class Operations(Activations, Reductions):
     def _op_mv(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self._op_mm(a, b[:, None])[:, 0]
 
-    def _op_dot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self._op_mm(a[None], b[:, None])[0, 0, ...]
-
-    def _op_addmm(
-        self, c: np.ndarray, a: np.ndarray, b: np.ndarray, beta: float = 1, alpha: float = 1
-    ) -> np.ndarray:
-        return self.plus(self.scaled(c, beta), self.scaled(self._op_mm(a, b), alpha))
-
-    _op_baddbmm = _op_addmm
-
-    def _op_linalg_cross(self, a: np.ndarray, b: np.ndarray, dim: int = -1) -> np.ndarray:
-        one = self.times(np.roll(a, -1, dim), np.roll(b, 1, dim))
-        return self.minus(one, self.times(np.roll(a, 1, dim), np.roll(b, -1, dim)))
-
     def _op_zeros_like(self, a: np.ndarray, **_: Any) -> np.ndarray:
         return self.constants(np.zeros(a.shape))
 
     # whatever is in an empty one before it is filled
     _op_empty_like = _op_zero = _op_zeros_like
 
-    def _op_ones_like(self, a: np.ndarray, **_: Any) -> np.ndarray:
-        return self.constants(np.ones(a.shape))
-
     def _op_full_like(self, a: np.ndarray, value: Any, **_: Any) -> np.ndarray:
         return np.broadcast_to(self.lift(value), a.shape)
-
-    _op_fill = _op_full_like
 
     def _op_new_zeros(self, a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
         return self.constants(np.zeros(size))
 
     _op_new_empty = _op_new_zeros
-
-    def _op_new_ones(self, a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
-        return self.constants(np.ones(size))
-
-    def _op_new_full(self, a: np.ndarray, size: list[int], value: Any, **_: Any) -> np.ndarray:
-        return np.broadcast_to(self.lift(value), size)
 
     def _op_constant_pad_nd(self, a: np.ndarray, pad: list[int], value: Any = 0) -> np.ndarray:
         if min(pad, default=0) < 0:

@@ -85,14 +85,6 @@ class Reductions(NodeArrays):
     def _root(self, a: np.ndarray) -> np.ndarray:
         return self.guarded(a, lambda x: self.apply("sqrt", x))
 
-    def _op_logsumexp(self, a: np.ndarray, dim: Any, keepdim: bool = False) -> np.ndarray:
-        top = self.reduce(self.graph.bound, a, dim, True)
-        infinite = self.equal(self.absolute(top), self.number(math.inf))
-        top = self.where(infinite, self.number(0.0), top)
-        total = self._op_sum(self.apply("exp", self.minus(a, top)), dim, True)
-        result = self.plus(self.apply("log", total), top)
-        return result if keepdim else self.reduce(self.graph.add, result, dim, False)
-
     def _op__softmax(self, a: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
         weights = self.apply("exp", self._below_top(a, dim))
         return self.over(weights, self._op_sum(weights, dim, True))

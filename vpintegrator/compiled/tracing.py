@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch._decomp import decomposition_table
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -240,6 +241,12 @@ class _Follower(_PyTorchAlone):
             return result  # such as the check that matrices had inverses
         results = [result] if isinstance(result, torch.Tensor) else list(result)
         found = self._operations.find(name.removesuffix("_") if changed else name)
+        if found is None:
+            with self:
+                if (made := operation.decompose(*args, **kwargs)) is not NotImplemented:
+                    return made
+                if operation in decomposition_table:
+                    return decomposition_table[operation](*args, **kwargs)
         if found is None:
             raise NotCompilable(f"the operation {operation} is not known to the compiler")
         self._check_work(name, given, results)
