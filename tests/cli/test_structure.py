@@ -6,6 +6,7 @@ import pytest
 import vpintegrator as vp
 from vpintegrator.cli.gen import main as generate
 from vpintegrator.cli.structure import contradiction, structure_lines
+from vpintegrator.cli.train import main as train
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +35,21 @@ def test_models_that_the_data_reject(damped):
     model = vp.models.build(damped.system, "spff")
     assert contradiction(model, damped).startswith("the data contradict the symplectic form (p = ")
     assert contradiction(vp.models.build(damped.system, "resnet"), damped) == ""
+
+
+def test_a_constant_of_friction_is_taken_where_the_data_contract(run, damped):
+    options = ["-o", "m.safetensors", "--seconds", "5", "--orbits", "0"]
+    told = run(train, damped.path, *options)
+    assert told.exit_code == 0, told.output
+    assert "volumes shrink uniformly by 0.0" in told.output
+    assert "conformally symplectic" in told.output and "friction 0.0" in told.output
+    assert "Warning" not in told.output
+    assert vp.load("m.safetensors").arguments["damping"] is True
+    assert "friction" in run(generate, "--inspect", "m.safetensors").output
+
+
+def test_another_model_is_told_of_friction(damped):
+    plain = vp.models.build(damped.system, "sgf", degree=2)
+    assert "--option damping=true" in contradiction(plain, damped)
+    with_friction = vp.models.build(damped.system, "sgf", degree=2, damping=True)
+    assert contradiction(with_friction, damped) == ""

@@ -99,24 +99,41 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
     of_neurons = of_neurons or options.method.optimizer not in ("auto", "levenberg-marquardt")
     if not of_neurons and options.method.restarts == 1:
         given = {"functions": "polynomial"} | given  # the functions to search for
-    taken = suited(data.system, given, chart) if asked.model == "auto" else asked.model
+    free = asked.model == "auto" and not {*given} - {"functions"}
+    free = free and _is_plain(data, options, asked.dtype)
+    damping = _damping(data, asked, options) if free else ""
+    model = "sgf" if damping else asked.model
+    taken = suited(data.system, given, chart) if model == "auto" else model
     architecture = ARCHITECTURES.find(taken)
     fixed: dict[str, Any] = {"reversible": asked.reversible, "symmetries": asked.symmetries}
     fixed |= {"chart": chart, "seed": options.method.seed, "dtype": asked.dtype}
 
     def make(arguments: dict[str, Any]) -> Integrator:
-        return build(data.system, asked.model, **fixed, **arguments)
+        return build(data.system, model, **fixed, **arguments)
 
-    arguments = read_options(architecture, asked.flags, asked.extra)
+    arguments = read_options(architecture, {} if damping else asked.flags, asked.extra)
+    if damping:
+        arguments |= {"damping": True}
     candidate = Candidate(architecture, make, arguments, asked.dtype)
     candidate.fastest, candidate.reversible = asked.fastest, asked.reversible
-    free = asked.model == "auto" and not {*given} - {"functions"}
-    if free and _is_plain(data, options, asked.dtype):
+    candidate.told = damping
+    if free and not damping:
         if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
             candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
         if 2 <= _moving(data) <= _most(data.system, chart, candidate.composed):
             candidate.solved = _generating_function(data, fixed)
     return candidate
+
+
+def _damping(data: Dataset, asked: ModelOptions, options: SearchOptions) -> str:
+    """Return why a conformally symplectic map is taken; empty where it is not."""
+    from vpintegrator.cli.structure import found_damping
+
+    unasked = asked.flags.get("functions") in (None, "auto") and asked.fastest is None
+    unasked = unasked and asked.reversible is not True and options.budget.epochs is None
+    if not unasked or not data.system.is_measured or _moving(data) > MOST_COMPONENTS:
+        return ""
+    return found_damping(data)
 
 
 def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:

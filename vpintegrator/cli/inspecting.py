@@ -16,6 +16,7 @@ from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import told_of_bodies, told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.cli.structure import structure_lines
+from vpintegrator.cli.training_report import friction
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
 
@@ -282,6 +283,7 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     yield "dtype", str(model.scale.dtype).removeprefix("torch.")
     traits = {
         "symplectic": model.symplectic,
+        "conformally symplectic": getattr(model.core, "damped", False),
         "volume-preserving": model.volume_preserving,
         "preserves the volume of its chart": model.measure_preserving
         and not model.volume_preserving,
@@ -296,6 +298,8 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     for key, heading in _OF_TRAINING.items():
         if key in metadata:
             yield heading, _plain(str(metadata[key]))
+    if words := friction(model, float(metadata.get("step", "nan"))):
+        yield "friction", words
     for name, (low, high) in model.conditions.items():
         yield "family", f"{_plain(name)} from {low:.6g} to {high:.6g}"
     yield from _of_comparisons(metadata, path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vpintegrator.cli.common import progress_bar, tell
 from vpintegrator.cli.inferring import tell_inference
 from vpintegrator.cli.output import is_asked
+from vpintegrator.cli.training_report import friction
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -29,6 +30,8 @@ def judge(
     from vpintegrator.verdicts import KEY, Verdict
     from vpintegrator.verdicts import verdict as compared
 
+    if words := friction(network, data.step):
+        tell(f"  friction {words}")
     found: Verdict | None = None
     try:
         tell_inference(network, data)

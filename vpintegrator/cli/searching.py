@@ -66,6 +66,8 @@ class Candidate:
         Path of the written model, if it differs from :meth:`path`.
     reasons
         A sentence for each argument that was chosen by the budget.
+    told
+        A sentence about what the data say of the model, or empty.
     fastest
         Error below which the cheapest model is taken.
     cheapest
@@ -86,6 +88,7 @@ class Candidate:
     composed: Make | None = None
     written: Path | None = None
     reasons: list[str] = field(default_factory=list)
+    told: str = ""
     fastest: float | None = None
     cheapest: Cheapest | None = None
     found: SearchResult | None = None
@@ -165,6 +168,8 @@ class Candidate:
             f"{data.path}: {data.system.title}, {count} training trajectories of {states - 1} steps"
         )
         console().print(f"{line}, step {data.step_text}", soft_wrap=True, markup=False)
+        if self.told:
+            _say(self.told)
         if self.network is None and name in _SEARCHED:
             size = _SEARCHED[name]
             fixed = "--degree" if size == "degree" else f"--option {size}=N"

@@ -89,6 +89,9 @@ def contradiction(model: Integrator, dataset: Dataset) -> str:
         found.append(("the symplectic form", form))
     elif model.volume_preserving and first["volume"].answer == "no":
         found.append(("volume preservation", first["volume"]))
+    scaled = first.get("symplectic up to a factor")
+    if getattr(model.core, "damped", False) and scaled is not None and scaled.answer == "no":
+        found.append(("a form that shrinks at a constant rate", scaled))
     if first["autonomous"].answer == "no":
         found.append(("a map that does not depend on time", first["autonomous"]))
     for signs in map(_signs, model.reversing_symmetries):
@@ -106,6 +109,29 @@ def contradiction(model: Integrator, dataset: Dataset) -> str:
     return f"{text}; {_advice(first)}"
 
 
+def found_damping(dataset: Dataset) -> str:
+    """Return a sentence where measured data contract the symplectic form uniformly; else empty."""
+    from vpintegrator.data import inspect_structure
+
+    if dataset.is_family or dataset.dim % 2 or dataset.system.explicit_time is not None:
+        return ""
+    tests = inspect_structure(dataset)
+    found = uniform_contraction({test.name: test for test in reversed(tests)})
+    if found is None:
+        return ""
+    return (
+        f"volumes shrink uniformly by {_rate(found)} (p = {found.p:.1g}): sgf is taken with a "
+        "constant of friction; --model takes another"
+    )
+
+
+def uniform_contraction(first: dict[str, StructureTest]) -> StructureTest | None:
+    """Return the contraction of a form that is preserved up to a constant factor; else None."""
+    scaled, found = first.get("symplectic up to a factor"), first["contraction"]
+    uniform = scaled is not None and scaled.answer == "yes" and found.answer == "yes"
+    return found if uniform and first["volume"].answer == "no" else None
+
+
 def _signs(matrix: Any) -> tuple[int, ...]:
     """Return the signs of a diagonal matrix; empty for others."""
     diagonal = matrix.diagonal()
@@ -115,6 +141,8 @@ def _signs(matrix: Any) -> tuple[int, ...]:
 def _advice(first: dict[str, StructureTest]) -> str:
     if first["autonomous"].answer == "no":
         return "make the time, or the phase of the drive, a component"
+    if uniform_contraction(first) is not None:
+        return "--model sgf --option damping=true has a constant rate of contraction"
     if first["volume"].answer == "no":
         return "--model resnet preserves nothing"
     return "--no-reversible leaves symmetries out"

@@ -46,6 +46,8 @@ def announce(model: Integrator, data: Dataset) -> None:
         traits = ["preserves the volume of its coordinates"]
     if kept.symplectic:
         traits = ["symplectic"]
+    if getattr(kept.core, "damped", False):
+        traits = ["conformally symplectic"]
     if len(kept.reversing_symmetries):
         traits.append(f"reversible ({len(kept.reversing_symmetries)} symmetries)")
     tell(f"  {model.name}: {', '.join(traits)}; {count} parameters")
@@ -58,6 +60,17 @@ def announce(model: Integrator, data: Dataset) -> None:
         f"  window {model.window}, predicting {model.prediction_window}; step {data.step_text}; "
         f"{data.shapes['train'][0]} training trajectories of {data.system.title}"
     )
+
+
+def friction(model: Integrator, step: float) -> str:
+    """Return the constant of friction in words; empty for models without one."""
+    from vpintegrator.training.damping import friction_of
+
+    found = friction_of(model)
+    if found is None:
+        return ""
+    rate, error = found.contraction / step, found.standard_error / step
+    return f"{rate:.6g} ± {error:.1g} per unit of time"
 
 
 def report(history: History, path: Path, checkpoint: Path) -> None:

@@ -423,7 +423,7 @@ class Integrator(Normalised):
             scale_[component] = period / (2 * math.pi)
         if self.bodies:
             shift_, scale_ = torch.zeros_like(shift_), halves_alike(scale_)
-        if self._canonical:
+        if self._canonical or getattr(self.core, "damped", False):
             scale_ = canonical_scale(scale_, getattr(self.core, "conserved", 0))
         with torch.no_grad():
             self.shift.copy_(shift_)

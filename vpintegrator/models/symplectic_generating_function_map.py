@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,15 @@ class SymplecticGeneratingFunctionMap(Integrator):
     Symplectic for every S, and reversible by the choice of its terms. S is a polynomial whose
     coefficients follow from pairs of states by linear least squares: ``optimizer = "linear"``.
 
+    With ``damping`` the map is conformally symplectic, for weak friction with one constant c: a
+    step h multiplies the form :math:`dq \wedge dp` by :math:`e^{-c h}`. The data give c.
+
     Raises
     ------
     InputError
         For an odd number of moving components, or symmetries that do not keep the symplectic form
-        but for its sign.
+        but for its sign. With damping also for reversing symmetries, angles among the momenta,
+        exact terms, maps in a row and scaling parameters.
 
     References
     ----------
@@ -66,6 +71,11 @@ class SymplecticGeneratingFunctionMap(Integrator):
             omitted=True,
         )
         order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
+        damping: bool = argument(
+            False,
+            "Whether the symplectic form shrinks at a constant rate, which the data give.",
+            omitted=True,
+        )
 
         def stored(self) -> dict[str, Any]:
             """Return the arguments to store; the Hamiltonian only if there is one."""
@@ -83,6 +93,21 @@ class SymplecticGeneratingFunctionMap(Integrator):
                     f"states (q, p) have an even number of components, not {self.size}; take "
                     "vpgf, which preserves volume"
                 )
+            if self.damping:
+                self._check_damping()
+
+        def _check_damping(self) -> None:
+            """Refuse what contradicts a contraction of all momenta."""
+            half = self.size // 2
+            refused = {
+                "reversing symmetries": len(self.reversing_symmetries) > 0,
+                "exact terms of a Hamiltonian": bool(self.hamiltonian),
+                "several maps in a row": self.repeats > 1,
+                "scaling parameters": len(self.scaling) > 0,
+                "momenta that are angles": any(half <= k < self.size for k in self.periods),
+            }
+            if found := [what for what, present in refused.items() if present]:
+                raise InputError(f"damping = true admits no {', and no '.join(found)}")
 
     def network(self, a: Arguments) -> nn.Module:
         """Return the implicit map of S."""
@@ -96,7 +121,15 @@ class SymplecticGeneratingFunctionMap(Integrator):
                 a.hamiltonian, a.size, a.order, a.constants, a.explicit_time
             )
             self.description += f" and of elementary Hamiltonians up to order {a.order}"
-        return SymplecticGeneratingFunction(S, exact, a.repeats)
+        if a.damping:
+            self.description = f"conformally {self.description}"
+        return SymplecticGeneratingFunction(S, exact, a.repeats, a.damping)
+
+    @property
+    def form_factor(self) -> float:
+        """Factor by which a step multiplies the symplectic form: 1 without damping."""
+        core: Any = self.core
+        return math.exp(-core.contraction) if core.damped else 1.0
 
 
 def _polynomials(

@@ -109,11 +109,12 @@ class Inverse(nn.Module):
 
 
 def is_invertible(layer: nn.Module) -> bool:
-    """Whether a layer has an explicit inverse, here: the maps that are exactly volume-preserving.
+    """Whether a layer has an inverse, here: maps that preserve volume exactly, or shrink it.
 
-    Every layer of this package that preserves volume exactly is explicitly invertible.
+    Every layer of this package that preserves volume exactly, or is damped, is invertible.
     """
-    return hasattr(layer, "inverse") and bool(getattr(layer, "volume_preserving", False))
+    keeps = getattr(layer, "volume_preserving", False) or getattr(layer, "damped", False)
+    return hasattr(layer, "inverse") and bool(keeps)
 
 
 def having(layer: nn.Module, method: str) -> Iterator[nn.Module]:

@@ -114,8 +114,9 @@ def fit_linear(
     size = after.shape[1] - getattr(layer, "conserved", 0)
     count = sum(c.numel() for c in layer.coefficients())
     if far:
-        layer.set_linear(_linear_part(model, before[:, :size], after[:, :size]))
+        layer.set_linear(linear_part(model, before[:, :size], after[:, :size]))
         layer.adapt(torch.cat([before, after]))
+    if layer.has_linear:
         before, after = layer.outer(before), layer.outer(after, backward=True)
     weight = weights(after[:, :size])
     qr = SequentialQR(count)
@@ -185,7 +186,9 @@ def set_coefficients(layer: ImplicitMap, values: np.ndarray) -> None:
         each.copy_(part)
 
 
-def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+def linear_part(
+    model: Integrator, before: torch.Tensor, after: torch.Tensor, contraction: float = 0.0
+) -> torch.Tensor:
     r"""Return the square root K of the linear map that is nearest to pairs of states.
 
     With :math:`A = K^2` the least-squares map of centred states, :math:`X = \log A` is projected to
@@ -193,6 +196,7 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
     a reversing symmetry turns the sign of X. Then :math:`K = \exp(X/2)` is symplectic (has
     determinant one) and is reversed by them. It leaves translations along periodic and cyclic
     components as they are, which the map commutes with. The identity where A has no real logarithm.
+    Of a damped map the form shrinks by ``contraction``, the negative logarithm of the factor.
     """
     n, arguments = before.shape[1], model.arguments
     fixed = [k for k, _ in arguments.get("periodic", ())] + [*arguments.get("cyclic", ())]
@@ -201,7 +205,7 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
     A = torch.linalg.lstsq(z, image).solution.mT.numpy()
     X = linalg.logm(A)
     if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > _REAL:
-        return torch.eye(n, dtype=torch.float64)
+        X = np.zeros((n, n))
     X = np.real(X)
     elements, time = signs_of_time(model.reversing_symmetries, model.dim)
     if isinstance(model.core, Reversible):  # symmetries of space leave psi unchanged
@@ -209,9 +213,11 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
         time = time[time > 0]
     own = elements[:, :n, :n].numpy()
     X = np.mean([t * g @ X @ np.linalg.inv(g) for g, t in zip(own, time.numpy(), strict=True)], 0)
-    if model.symplectic:
+    if model.symplectic or contraction:
         J = canonical_form(n).numpy()
         X = -J @ (others[:, None] * (J @ X + (J @ X).T) * others) / 2
+        positions = others[: n // 2] / 2  # halves of the contraction, but for angles
+        X = X - contraction * np.diag(np.concatenate([positions, 1 - positions]))
     else:
         X = X * others
         X = X - np.trace(X) / max(others.sum(), 1) * np.diag(others)
