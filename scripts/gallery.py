@@ -1,6 +1,6 @@
 """A picture of every system in the catalogue, and a list of them with their equations.
 
-    python scripts/gallery.py                  # docs/gallery.png and docs/gallery.md
+    python scripts/gallery.py                  # systems.png and systems.md in docs/reference
     python scripts/gallery.py --only kepler    # draws some systems only, writes no list
 
 Each system is integrated as it suggests, and the change of its invariants measured; for Poincare
@@ -31,7 +31,7 @@ from vpintegrator.plotting.sphere import Sphere
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout.diagnostics.poincare import SectionObserver
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "reference"
 COUNT = 6  # trajectories of a system whose invariants are measured
 COLUMNS = 6
 TURN = 2 * np.pi
@@ -369,7 +369,7 @@ def write_list(systems: list[tuple[SystemSummary, System, np.ndarray]]) -> str:
         "changes of the invariants, relative to their largest values, over the suggested time at "
         "the default tolerance. `scripts/gallery.py` writes this page.",
         "",
-        "![A picture of every system](gallery.png)",
+        "![A picture of every system](systems.png)",
     ]
     for subject, group in itertools.groupby(systems, key=lambda entry: entry[0].subject):
         lines += ["", f"## {subject}"]
@@ -410,7 +410,7 @@ def _symmetries(system: System) -> str:
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=DOCS,
-    help="Folder to write to.  [default: docs]",
+    help="Folder to write to.  [default: docs/reference]",
 )
 def main(only: tuple[str, ...], output: Path) -> None:
     """Draw every system of the catalogue, and list them with their equations."""
@@ -428,9 +428,9 @@ def main(only: tuple[str, ...], output: Path) -> None:
         raise click.ClickException(f"--only: there is no system {', '.join(only)}")
     output.mkdir(parents=True, exist_ok=True)
     with PAPER.applied():
-        draw_sheet(systems, PAPER).savefig(output / "gallery.png", dpi=130)
+        draw_sheet(systems, PAPER).savefig(output / "systems.png", dpi=130)
     if not only:
-        (output / "gallery.md").write_text(write_list(systems), encoding="utf-8")
+        (output / "systems.md").write_text(write_list(systems), encoding="utf-8")
 
 
 if __name__ == "__main__":

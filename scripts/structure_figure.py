@@ -1,6 +1,6 @@
-"""The figure of docs/structure.md: what maps keep of the symplectic form, and of a momentum.
+"""Figure of docs/results/structure.md: symplecticity defect and momentum of maps.
 
-    python scripts/structure_figure.py                  # docs/structure.png, some four minutes
+    python scripts/structure_figure.py                  # to docs/results, some four minutes
     python scripts/structure_figure.py --seconds 5      # less training: a try-out
 
 Left, the defect |D^T J D - J| on the coupled oscillators, in phase space and on windows, of models
@@ -117,8 +117,8 @@ def draw_momentum(axes: Axes, seconds: float, folder: Path) -> None:
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    default=Path(__file__).parent.parent / "docs" / "structure.png",
-    help="Where the figure goes.  [default: docs/structure.png]",
+    default=Path(__file__).parent.parent / "docs" / "results" / "structure.png",
+    help="Where the figure goes.  [default: docs/results/structure.png]",
 )
 def main(seconds: float, output: Path) -> None:
     """Train the models, measure what they keep, and draw it."""

@@ -15,7 +15,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def test_imports_go_downwards_and_in_no_circles(capsys):
-    # the contracts are in pyproject.toml, the picture of them in docs/architecture.md
+    # the contracts are in pyproject.toml, the picture of them in docs/reference/architecture.md
     failed = lint_imports(str(ROOT / "pyproject.toml"), cache_dir=None, no_cache=True)
     assert not failed, capsys.readouterr().out
 
@@ -81,7 +81,7 @@ def test_every_folder_is_in_the_wheel():
 
 
 def test_the_picture_shows_every_folder_and_every_module_of_the_ground_floor():
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/architecture.md").read_text(encoding="utf-8")
     names = {path.stem for path in (ROOT / "vpintegrator").iterdir() if "_" not in path.stem[:2]}
     missing = [name for name in sorted(names - {"py"}) if f"{name}" not in page]
     assert not missing

@@ -14,7 +14,7 @@ README = ROOT / "README.md"
 SITE = sorted(path for path in ROOT.glob("docs/**/*.md") if "{include}" not in path.read_text())
 # relative clauses without a noun: "Those who see a wall", "What is kept"
 VAGUE = ("What", "Of", "Those")
-PAGES = ("docs/security.md", "docs/numbers.md")
+PAGES = ("docs/reference/security.md", "docs/reference/numbers.md")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
@@ -36,7 +36,7 @@ def test_every_test_that_a_page_names_exists(page):
 
 
 def test_every_line_of_the_threat_model_has_a_test():
-    text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/security.md").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
     lines = [line for line in lines if not line.endswith("| test |")]
     assert len(lines) > 12

@@ -32,13 +32,13 @@ def test_the_changelog_speaks_of_this_version():
 
 
 def test_every_extra_is_explained():
-    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/install.md").read_text(encoding="utf-8")
     explained = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert sorted(explained) == sorted(PROJECT["project"]["optional-dependencies"])
 
 
 def test_every_command_is_in_the_loop_of_completions():
-    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/install.md").read_text(encoding="utf-8")
     named = re.search(r"for command in (.*); do", page)[1].split()
     assert sorted(named) == sorted(PROJECT["project"]["scripts"])
 

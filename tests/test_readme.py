@@ -10,7 +10,9 @@ import vpintegrator as vp
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCUMENTS = sorted(ROOT.glob("docs/*.md"))
+DOCUMENTS = sorted(
+    path for name in ("guides", "reference", "results") for path in ROOT.glob(f"docs/{name}/*.md")
+)
 
 
 def block(language, text=README):
@@ -30,7 +32,7 @@ def test_the_python_tour(tmp_path, monkeypatch, capsys):
 
 def test_the_system_of_ones_own(tmp_path):
     path = tmp_path / "duffing.toml"
-    page = (ROOT / "docs" / "system-files.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "system-files.md").read_text(encoding="utf-8")
     path.write_text(block("toml", page))
     system = vp.load_system(path)
     assert system.is_hamiltonian
@@ -38,7 +40,7 @@ def test_the_system_of_ones_own(tmp_path):
 
 
 def test_the_number_of_classical_methods():
-    page = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "comparing.md").read_text(encoding="utf-8")
     for found in (
         re.search(r"There are (\d+): Runge", page),
         re.search(r"with (\d+) classical methods", README),
@@ -89,7 +91,7 @@ def test_the_python_of_a_document(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "path",
-    [ROOT / "README.md", *DOCUMENTS, *sorted(ROOT.glob("docs/theory/*.md"))],
+    [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))],
     ids=lambda path: path.name,
 )
 def test_every_folder_and_file_named_exists(path):

@@ -1,6 +1,6 @@
 """All benchmarks of speed, one after the other, that of symplectic networks, and their record.
 
-    python scripts/benchmarks/all.py --record docs/benchmarks.md
+    python scripts/benchmarks/all.py --record docs/results/benchmarks.md
 
 The record is a document with a place for the tables of each, between the lines ``<!-- NAME -->``
 and ``<!-- end -->``; what is there is replaced, the rest stays. The accuracy of networks after

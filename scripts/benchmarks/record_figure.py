@@ -1,6 +1,6 @@
 """The figure of a record of benchmarks: its tables at a glance, and nothing that they do not say.
 
-python scripts/benchmarks/record_figure.py docs/benchmarks.md -o docs/benchmarks.png
+python scripts/benchmarks/record_figure.py docs/results/benchmarks.md -o docs/results/benchmarks.png
 """
 
 from __future__ import annotations

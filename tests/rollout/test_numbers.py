@@ -1,6 +1,6 @@
 """Every number of a report once more, by plain NumPy from the stored states or in closed form.
 
-docs/numbers.md says of each printed or drawn quantity which test checks it.
+docs/reference/numbers.md says of each printed or drawn quantity which test checks it.
 """
 
 import math
@@ -308,7 +308,7 @@ def test_a_map_that_flattens_volume_is_infinitely_wrong():
 
 
 def test_docs_say_of_every_column_what_it_is(report):
-    text = (Path(__file__).parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/reference/numbers.md").read_text(encoding="utf-8")
     names = [name.replace("_", " ") for name in report.system.invariants]
     for column in report.table()[0]:
         for name in names:

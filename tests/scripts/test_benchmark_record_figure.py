@@ -7,7 +7,7 @@ import pytest
 from tests.scripts.conftest import BENCHMARKS
 from vpintegrator.errors import InputError
 
-RECORD = BENCHMARKS.parents[1] / "docs" / "benchmarks.md"
+RECORD = BENCHMARKS.parents[1] / "docs" / "results" / "benchmarks.md"
 
 
 def test_it_draws_what_the_record_says(script):

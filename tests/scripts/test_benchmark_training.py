@@ -11,7 +11,7 @@ import vpintegrator as vp
 from tests.scripts.conftest import BENCHMARKS
 from vpintegrator.training.residuals import ParameterVector
 
-RECORD = BENCHMARKS.parents[1] / "docs" / "benchmarks.md"
+RECORD = BENCHMARKS.parents[1] / "docs" / "results" / "benchmarks.md"
 # seconds whose shares and ratios have few digits
 TIMES = {"eager": 0.5, "jax": 0.25, "plain": 0.2, "compiled": 0.1}
 TIMES |= {"kernel": 0.06, "jacobian": 0.03, "normal": 0.07}

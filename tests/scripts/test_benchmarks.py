@@ -306,7 +306,7 @@ def test_mistakes_with_the_record(record):
 
 def test_the_document_has_a_place_for_every_table(script):
     module = script("all")
-    text = (BENCHMARKS.parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    text = (BENCHMARKS.parents[1] / "docs/results/benchmarks.md").read_text(encoding="utf-8")
     assert all(module.place(name).search(text) for name in module.NAMES)
 
 

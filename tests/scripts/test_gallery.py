@@ -17,13 +17,13 @@ def test_one_picture(tmp_path):
         [*command, "--only", "rigid-body", "-o", str(tmp_path)], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    height, width, _ = matplotlib.image.imread(tmp_path / "gallery.png").shape
+    height, width, _ = matplotlib.image.imread(tmp_path / "systems.png").shape
     assert width > 1.5 * height
-    assert [path.name for path in tmp_path.iterdir()] == ["gallery.png"]
+    assert [path.name for path in tmp_path.iterdir()] == ["systems.png"]
 
 
 def test_all_systems_are_in_the_list():
-    text = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/systems.md").read_text(encoding="utf-8")
     script = (ROOT / "scripts/gallery.py").read_text(encoding="utf-8")
     for name in list_systems():
         assert f"(`{name}`)" in text

@@ -14,7 +14,7 @@ import vpintegrator as vp
 from vpintegrator.training.history import History
 from vpintegrator.training.training_data import TrainingData
 
-NUMBERS = Path(__file__).parents[2] / "docs" / "numbers.md"
+NUMBERS = Path(__file__).parents[2] / "docs" / "reference" / "numbers.md"
 
 
 def relative_error(model, states, training, moving=(0, 1, 2)):
@@ -137,7 +137,7 @@ def test_docs_say_of_every_field_what_it_is():
 
 
 def test_every_check_that_the_docs_name_is_a_test():
-    root = NUMBERS.parents[1]
+    root = NUMBERS.parents[2]
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", NUMBERS.read_text(encoding="utf-8"))
     assert len(named) > 30
     for file, test in named:

@@ -123,7 +123,7 @@ def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="TITLE,...",
         callback=lambda _context, _option, text: text and [t.strip() for t in text.split(",")],
         help="Columns of the table beside the methods' names, such as 'median RMSE,energy error'; "
-        "docs/numbers.md lists them.  [default: the most telling; all in table.csv]",
+        "docs/reference/numbers.md lists them.  [default: the most telling; all in table.csv]",
     )(command)
 
 

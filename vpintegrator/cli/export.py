@@ -84,7 +84,7 @@ def main(
     """Write a trained model as a file that other programs run.
 
     C has the functions vp_step(window, next) and vp_rollout(window, states,
-    calls), for programs in C, C++, Fortran, Julia or Python: docs/export.md
+    calls), for programs in C, C++, Fortran, Julia or Python: docs/guides/export.md
     shows each. ONNX and programs of torch.export take many windows
     (trajectory, window, dim) at once, and give the states that follow.
 
