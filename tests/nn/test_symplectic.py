@@ -86,6 +86,8 @@ LAYERS = {
             " + ".join(f"z[{n + i}]**2/40 - cos(z[{i}])/20" for i in range(n)), 2 * n
         ),
     ),
+    "linear": lambda n, T: nn.AffineMap(2 * n, "symplectic"),
+    "linear, on a ring": lambda n, T: nn.AffineMap(6 * n, "symplectic", sites=3),
     "splitting": lambda n, T: nn.LearnedSplitting(
         hamiltonian_parts(" + ".join(f"z[{n + i}]**2/2 - cos(z[{i}])" for i in range(n)), 2 * n),
         2 * n,

@@ -118,6 +118,8 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
     candidate.fastest, candidate.reversible = asked.fastest, asked.reversible
     candidate.told = damping
     if free and not damping:
+        if data.system.is_measured and not (data.is_family or data.system.periods):
+            candidate.linear = lambda more: build(data.system, "linear", **fixed, **more)
         if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
             candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
         if 2 <= _moving(data) <= _most(data.system, chart, candidate.composed):

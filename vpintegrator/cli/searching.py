@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from vpintegrator.training.search.options import SearchOptions
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
-_KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
+_KNOWN_FIRST = "linear maps, generating functions and splittings are tried first; beside them "
 _SEARCHED = {
     "sgf": "degree",
     "vpgf": "degree",
     "split": "stages",
+    "linear": "sites",
     "ict": "degree",
 }  # names with a search of their own
 _OF_CONTEXT = ("window", "latent", "degree")
@@ -59,9 +60,10 @@ class Candidate:
         The untrained model; None until its arguments are chosen, or found by a search.
     normalise
         Whether training sets the normalisation of the model.
-    solved, composed
-        Functions that return an untrained generating function of a degree, and an untrained
-        splitting of a number of stages, where the search may take one of these instead.
+    solved, composed, linear
+        Functions that return an untrained generating function of a degree, an untrained splitting
+        of a number of stages, and an untrained linear map, where the search may take one of these
+        instead.
     written
         Path of the written model, if it differs from :meth:`path`.
     reasons
@@ -86,6 +88,7 @@ class Candidate:
     normalise: bool = True
     solved: Make | None = None
     composed: Make | None = None
+    linear: Make | None = None
     written: Path | None = None
     reasons: list[str] = field(default_factory=list)
     told: str = ""
@@ -100,8 +103,13 @@ class Candidate:
 
     def check_other_paths(self, data: Dataset, overwrite: bool) -> None:
         """Refuse to overwrite the file of a generating function, if one may be taken instead."""
-        for name in ("sgf", "vpgf", "split") if self.solved or self.composed else ():
+        for name in ("sgf", "vpgf", "split", "linear") if self.may_take_others else ():
             check_output(self._path_of(data, name), overwrite)
+
+    @property
+    def may_take_others(self) -> bool:
+        """Whether the search may take a model of another architecture."""
+        return bool(self.solved or self.composed or self.linear)
 
     def _path_of(self, data: Dataset, name: str) -> Path:
         return Path(f"{safe_name(data.system.name)}-{name}.safetensors")
@@ -131,7 +139,7 @@ class Candidate:
                 searching = size not in self.arguments and checkpoint is None
                 searching |= self.architecture.name == "ict"  # a search of one degree
             if options.budget.epochs is not None or checkpoint is not None or not searching:
-                self.solved = self.composed = None
+                self.solved = self.composed = self.linear = None
             if self.fastest is not None and not searching:
                 raise InputError(
                     "--fastest has no models to choose from: leave out what fixes the model, and "
@@ -175,7 +183,7 @@ class Candidate:
             fixed = "--degree" if size == "degree" else f"--option {size}=N"
             _tell(f"{name}: the best {size} is searched for; {fixed} fixes it")
         elif self.network is None:
-            first = _KNOWN_FIRST if self.solved or self.composed else ""
+            first = _KNOWN_FIRST if self.may_take_others else ""
             _tell(f"{first}{name}: {_SEARCHING}")
         else:
             training_report.announce(self.network, data)
@@ -201,6 +209,7 @@ class Candidate:
         from vpintegrator.training import find_in_context
         from vpintegrator.training.search.couplings import find_couplings
         from vpintegrator.training.search.degrees import find_degree
+        from vpintegrator.training.search.linear_maps import find_pattern
         from vpintegrator.training.search.models import search
         from vpintegrator.training.search.proposals import SearchTask
         from vpintegrator.training.search.stages import find_stages
@@ -226,13 +235,16 @@ class Candidate:
         known = TrainingData.of(data)
         if name == "split":
             return find_stages(made, known, options)
+        if name == "linear":
+            return find_pattern(made, known, options)
         if name in _SEARCHED:
             return find_degree(made, known, options)
         given = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
         options = replace(options, sizes=given)
-        if not self.solved and not self.composed and self.fastest is None:
+        if not self.may_take_others and self.fastest is None:
             return find_couplings(made, known, options)
-        return search(SearchTask(known, options, self.solved, self.composed, made, self.fastest))
+        task = SearchTask(known, options, self.solved, self.composed, made, self.fastest)
+        return search(replace(task, linear=self.linear))
 
     def train(self, data: Dataset, options: SearchOptions, files: Files) -> History:
         """Train the model, and write it; a search may have left nothing to train."""
@@ -266,7 +278,7 @@ class Candidate:
             return self._leave(found, data, files)
         if found is not None:
             return self._compared(found, history, data, files)
-        if history.stopped_by == "solved" and options.refine:
+        if history.stopped_by == "solved" and options.refine and network.linear_in_parameters:
             history = self._refined(data, history, options, files)
         return history
 
@@ -325,8 +337,7 @@ class Candidate:
         """Write the model that errs less than the couplings that were trained."""
         rival = found.rival
         assert rival is not None
-        what = "splitting" if rival.model.name == "split" else "generating function"
-        _say(f"the {what} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}")
+        _say(f"{rival.noun} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}")
         self.network = rival.model
         return self._write(rival, data, replace(files, overwrite=True))
 

@@ -63,6 +63,11 @@ BUILT_IN = {
         "VolumePreservingGeneratingFunctionMap",
         "volume-preserving map of generating functions: one step, trained by one linear solve",
     ),
+    "linear": BuiltIn(
+        "linear_map",
+        "LinearMap",
+        "linear map, symplectic or volume-preserving: one step, by least squares",
+    ),
     "split": BuiltIn(
         "splitting_map",
         "SplittingMap",

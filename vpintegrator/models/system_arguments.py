@@ -145,8 +145,18 @@ def hamiltonian_of(system: System, architecture: type[Integrator]) -> str:
     return formula
 
 
-def formula_arguments(system: System) -> dict[str, Any]:
-    """Return the Hamiltonian or the vector field, for a model that is made of them."""
+def structure_arguments(system: System, known: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments of models that are made of formulas, or that take any structure."""
+    if {"hamiltonian", "field"} <= {*known}:
+        return _formula_arguments(system)
+    if "structure" not in known:
+        return {}
+    if system.is_canonical and system.explicit_time is None:
+        return {"structure": "symplectic"}
+    return {"structure": "volume-preserving" if system.may_preserve_volume else "none"}
+
+
+def _formula_arguments(system: System) -> dict[str, Any]:
     if system.is_canonical and system.hamiltonian_formula:
         return {"hamiltonian": system.hamiltonian_formula}
     if not (formulas := system.field_formulas):

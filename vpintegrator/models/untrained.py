@@ -19,10 +19,10 @@ from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.models.system_arguments import (
     body_arguments,
     family_arguments,
-    formula_arguments,
     function_arguments,
     invariant_arguments,
     known_arguments,
+    structure_arguments,
 )
 from vpintegrator.nn.triangular import IdleComponents
 
@@ -208,8 +208,7 @@ def build(
         asked = arguments.get("functions", "polynomial")
         arguments = invariant_arguments(system, asked) | arguments | {"functions": asked}
     arguments |= function_arguments(system, architecture, arguments.get("functions"))
-    if {"hamiltonian", "field"} <= {*known}:
-        arguments = formula_arguments(system) | arguments
+    arguments = structure_arguments(system, known) | arguments
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map

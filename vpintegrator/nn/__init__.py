@@ -7,6 +7,7 @@ identity where all its parameters are zero says ``identity_at_zero = True``, and
 others where sizes are searched for.
 """
 
+from vpintegrator.nn.affine_map import AffineMap
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
 from vpintegrator.nn.attention_weights import attention_weights
@@ -48,6 +49,7 @@ from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 __all__ = [
     "AdditiveAttention",
     "AdditiveCoupling",
+    "AffineMap",
     "AttentionCoupling",
     "AttentionPotential",
     "BasisCoupling",

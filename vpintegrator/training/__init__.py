@@ -13,6 +13,7 @@ from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search.couplings import find_functions
 from vpintegrator.training.search.degrees import find_generating_function
 from vpintegrator.training.search.in_context import find_in_context
+from vpintegrator.training.search.linear_maps import find_linear_map
 from vpintegrator.training.search.models import find_model
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.stages import find_splitting
@@ -33,6 +34,7 @@ __all__ = [
     "find_functions",
     "find_generating_function",
     "find_in_context",
+    "find_linear_map",
     "find_model",
     "find_splitting",
     "fit_orbits",

@@ -33,7 +33,7 @@ _REAL = 1e-8
 # tolerances of dependent columns, tried in turn until other pairs determine each pair: Kepler's
 # degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty
 _TOLERANCES = [TOLERANCE, 1e-12, 1e-11, 1e-10, 1e-9]
-_FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
+FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
 PENALTIES = (10.0 ** np.arange(-14, 3)).tolist()  # ridge penalties, relative to the equations
 _HIGHEST = 3  # exact terms of the highest order
 _LEAST = 1e-3  # expected error, relative to that of other pairs, that is told from rounding
@@ -386,4 +386,4 @@ def enough_pairs(model: Integrator) -> int:
     layer = implicit_map(model)
     count = sum(c.numel() for c in layer.coefficients())
     moving = model.dim - getattr(layer, "conserved", 0)
-    return max(math.ceil(ROWS * count / moving), _FEWEST)
+    return max(math.ceil(ROWS * count / moving), FEWEST)

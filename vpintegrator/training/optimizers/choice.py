@@ -15,6 +15,7 @@ from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.runtime.devices import Choice, faster_device
 from vpintegrator.training import processes
 from vpintegrator.training.history import Budget
+from vpintegrator.training.linear_map import linear_layer
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.gauss_newton import ITERATIONS, GaussNewton
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -34,7 +35,7 @@ _PART = 8  # one window in eight is timed for Gauss-Newton
 
 def by_size(model: Integrator) -> str:
     """Return the optimizer by what the model is alone."""
-    if model.linear_in_parameters:
+    if model.linear_in_parameters or linear_layer(model) is not None:
         return "linear"
     if uses_batch_statistics(model):
         return "adam"

@@ -17,9 +17,11 @@ from vpintegrator.training.search.cheapest import compare_costs
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.options import SearchOptions, Tell
 from vpintegrator.training.search.proposals import (
+    EXACT,
     GOOD,
     PROPOSALS,
     CouplingProposal,
+    LinearProposal,
     Proposal,
     SearchTask,
 )
@@ -27,6 +29,7 @@ from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.training_data import TrainingData
 
 _ROUNDING = 1e-14  # error that is as good as any
+_IMPROVED = 0.9  # times the error of a linear map, below which another map is better
 _CHEAPER = 10.0  # times the error of an implicit map, at which explicit ones are preferred
 
 
@@ -212,7 +215,8 @@ class _Search:
         chosen = self._chosen() if self.task.fastest is None else self._cheapest()
         chosen.seconds = self.options.used
         tried = ", ".join(f"{kind.words} {found.error:.1e}" for kind, found in self.results)
-        chosen.summary = "; ".join([tried, *self.reasons])
+        own = [chosen.summary] if chosen.summary else []
+        chosen.summary = "; ".join([tried, *own, *self.reasons])
         return chosen
 
     def _try(self, proposal: Proposal) -> None:
@@ -232,7 +236,10 @@ class _Search:
         """Whether nothing more is tried; each kind has the error that is asked for as a target."""
         if self.is_interrupted or not self.results:
             return self.is_interrupted
-        return bool(self.found[-1].ended) and self.task.fastest is None
+        kind, last = self.results[-1]
+        if isinstance(kind, LinearProposal) and last.error <= EXACT:
+            return True
+        return bool(last.ended) and self.task.fastest is None
 
     def _is_wanted(self, proposal: Proposal) -> bool:
         """Whether a proposal can be made, and models so far leave something to gain."""
@@ -251,17 +258,21 @@ class _Search:
         return least > proposal.enough and not self.options.is_late(proposal.latest)
 
     def _known(self) -> SearchResult:
-        """Return the better of generating functions and splittings."""
+        """Return the best of linear maps, generating functions and splittings."""
         chosen: SearchResult | None = None
         for explicit in (False, True):
             kinds = [
                 found
                 for kind, found in self.results
-                if kind.explicit == explicit and not isinstance(kind, CouplingProposal)
+                if kind.explicit == explicit
+                and not isinstance(kind, CouplingProposal | LinearProposal)
             ]
             if kinds:
                 best = min(kinds, key=lambda each: each.error)
                 chosen = best if chosen is None or _is_preferred(best, chosen) else chosen
+        linear = [found for kind, found in self.results if isinstance(kind, LinearProposal)]
+        if linear and (chosen is None or not chosen.error < _IMPROVED * linear[0].error):
+            return linear[0]
         assert chosen is not None
         return chosen
 
@@ -310,6 +321,8 @@ class _Search:
 
 def _is_preferred(explicit: SearchResult, other: SearchResult) -> bool:
     """Whether an explicit map is taken instead of another, whose step may cost more."""
+    if other.noun == LinearProposal.noun:  # which costs less
+        return explicit.error < _IMPROVED * other.error
     return explicit.error <= max(_ROUNDING, _CHEAPER * other.error)
 
 
@@ -322,5 +335,6 @@ def _reason(couplings: SearchResult, known: SearchResult) -> tuple[str, str]:
     errors = f"couplings err by {couplings.error:.1e}, {known.noun} by {known.error:.1e}"
     if not _is_preferred(couplings, known):
         return f"{known.noun} is taken", errors
-    cost = "" if couplings.error <= _ROUNDING else " and costs less"
+    dear = couplings.error <= _ROUNDING or known.noun == LinearProposal.noun
+    cost = "" if dear else " and costs less"
     return f"couplings are taken, whose step is explicit{cost}", errors

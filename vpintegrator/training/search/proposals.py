@@ -13,6 +13,7 @@ from typing import ClassVar
 from vpintegrator.models.untrained import is_made
 from vpintegrator.training.search.couplings import find_couplings
 from vpintegrator.training.search.degrees import FIRST, find_degree
+from vpintegrator.training.search.linear_maps import find_pattern
 from vpintegrator.training.search.making import Arguments, Make, making
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
@@ -40,9 +41,9 @@ class SearchTask:
         Training data, and options of the search; sizes are those of couplings.
     fastest
         Error below which the model of the cheapest step is taken; None for the least error.
-    solved, composed, trained
-        Untrained generating function of a degree, splitting of some stages, and couplings; None
-        where there are to be none.
+    solved, composed, trained, linear
+        Untrained generating function of a degree, splitting of some stages, couplings, and linear
+        map; None where there are to be none.
     """
 
     data: TrainingData
@@ -51,9 +52,10 @@ class SearchTask:
     composed: Make | None = None
     trained: Make | None = None
     fastest: float | None = None
+    linear: Make | None = None
 
     def __post_init__(self) -> None:
-        for name in ("solved", "composed", "trained"):
+        for name in ("solved", "composed", "trained", "linear"):
             make = getattr(self, name)
             object.__setattr__(self, name, None if make is None else making(make))
 
@@ -98,6 +100,24 @@ class Proposal(ABC):
     def is_needless(self, met: Sequence[SearchResult]) -> bool:
         """Whether a cheaper model of this kind is among those below the error that is asked for."""
         return False
+
+
+@dataclass(frozen=True)
+class LinearProposal(Proposal):
+    """Linear maps, by least squares."""
+
+    words: str = "linear maps"
+    noun: ClassVar[str] = "the linear map"
+    explicit: ClassVar[bool] = True
+
+    def is_possible(self, task: SearchTask) -> bool:
+        """Whether a linear map is asked for."""
+        return task.linear is not None and is_made(task.linear, {"sites": 1})
+
+    def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
+        """Solve for the best pattern."""
+        assert task.linear is not None
+        return find_pattern(task.linear, task.data, replace(task.options, sizes={}))
 
 
 @dataclass(frozen=True)
@@ -182,6 +202,7 @@ class CouplingProposal(Proposal):
 
 
 PROPOSALS: tuple[Proposal, ...] = (
+    LinearProposal(),
     GeneratingFunctionProposal(latest=1.0),
     SplittingProposal(),
     GeneratingFunctionProposal("exact terms of the Hamiltonian", _HAMILTONIAN, EXACT),

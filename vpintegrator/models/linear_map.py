@@ -1,0 +1,80 @@
+"""The affine map of one step that is symplectic or preserves volume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import IntegratorArguments, argument
+from vpintegrator.models.base import Integrator
+from vpintegrator.models.normalisation import positive, vector
+from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.names import STRUCTURES
+from vpintegrator.nn.affine_map import AffineMap
+
+
+class LinearMap(Integrator):
+    r"""A one-step affine map :math:`z \mapsto A z + b` with exact structure.
+
+    A is symplectic, has determinant 1 or -1, or is any matrix. It follows from pairs of states by
+    least squares: ``optimizer = "linear"``. The search of vp-train also tries maps that are the
+    same at each site of a ring, whose few numbers follow from few pairs.
+
+    Raises
+    ------
+    InputError
+        If states are not of so many sites, or symplectic states have an odd number of fields.
+
+    Examples
+    --------
+    >>> model = vp.models.LinearMap(dim=4, structure="symplectic")
+    >>> model.symplectic, model.invertible
+    (True, True)
+    """
+
+    name = "linear"
+    description = BUILT_IN[name].description
+
+    @dataclass(frozen=True, kw_only=True)
+    class Arguments(IntegratorArguments):
+        """See the class."""
+
+        structure: str = argument(
+            "volume-preserving",
+            "What the map keeps: the symplectic form of states (q, p), volume, or nothing.",
+            choices=STRUCTURES,
+        )
+        sites: int = argument(
+            1,
+            "Sites of a ring at which the map is the same. A state holds a number for each site, "
+            "field by field; 1 for a map without this symmetry.",
+            least=1,
+            omitted=True,
+        )
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.window != 1:
+                raise InputError(
+                    f"a linear map gives one step: window must be 1, not {self.window}"
+                )
+
+    def network(self, a: Arguments) -> nn.Module:
+        """Return the layer, which is the identity at first."""
+        kind = "linear map" if a.structure == "none" else f"linear {a.structure} map"
+        where = f", the same at {a.sites} sites of a ring" if a.sites > 1 else ""
+        self.description = f"{kind}{where}"
+        return AffineMap(a.dim, a.structure, a.sites)
+
+    def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
+        """Set the normalisation, the same at all sites of a ring."""
+        sites = self.core.sites
+        moved = vector("shift", shift, self.dim).unflatten(0, (-1, sites))
+        size = positive("scale", scale, self.dim).unflatten(0, (-1, sites))
+        moved, size = moved.mean(1, True), size.log2().mean(1, True).round().exp2()
+        super().set_normalisation(
+            moved.expand(-1, sites).flatten(), size.expand(-1, sites).flatten(), spread
+        )
