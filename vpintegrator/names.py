@@ -49,4 +49,5 @@ ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 FUNCTIONS = ("auto", "neurons", "polynomial", "system", "hamiltonian")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
 STRUCTURES = ("symplectic", "volume-preserving", "none")
+ROWS = ("ring", "chain")  # of sites or bodies, without walls
 DEVICES = ("cpu", "cuda", "mps", "auto")

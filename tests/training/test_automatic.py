@@ -203,7 +203,7 @@ def search_with(further, dataset, **makers):
     lines = []
     options = SearchOptions(Budget(seconds=60), tell=lines.append)
     task = proposals.SearchTask(TrainingData(dataset), options, solved(dataset), **makers)
-    return models.search(task, (proposals.PROPOSALS[0], further, further)), lines
+    return models.search(task, (proposals.PROPOSALS[1], further, further)), lines
 
 
 def test_an_interrupt_among_further_functions_keeps_the_first_polynomials(pendulum):

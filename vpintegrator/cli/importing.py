@@ -12,7 +12,7 @@ import click
 from vpintegrator.cli.common import Options, read_fractions, read_numbers
 from vpintegrator.cli.completion import offer, systems
 from vpintegrator.errors import InputError
-from vpintegrator.names import STRUCTURES
+from vpintegrator.names import ROWS, STRUCTURES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -72,9 +72,15 @@ OPTIONS = Options(
         help="With --from or --pairs, without --system: structure of the map that is looked for.  "
         "[default: symplectic where components are named q1,p1 or x,px, else volume-preserving]",
     ),
+    click.option(
+        "--topology",
+        type=click.Choice(ROWS),
+        help="With --from or --pairs, without --system: the components are those of sites along a "
+        "ring, all alike, or a chain; models then use neighbours.",
+    ),
     click.option("--title", help="With --from: what the data are."),
 )
-_OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "variable", "columns")
+_OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "topology", "variable", "columns")
 _SHARED = ("step", "seed", "split", "fractions", "noise")  # options allowed with a recipe
 
 

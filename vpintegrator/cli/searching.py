@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vpintegrator.training.search.options import SearchOptions
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
-_KNOWN_FIRST = "linear maps, generating functions and splittings are tried first; beside them "
+_KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
 _SEARCHED = {
     "sgf": "degree",
     "vpgf": "degree",
@@ -184,6 +184,7 @@ class Candidate:
             _tell(f"{name}: the best {size} is searched for; {fixed} fixes it")
         elif self.network is None:
             first = _KNOWN_FIRST if self.may_take_others else ""
+            first = f"linear maps, {first}" if self.linear else first
             _tell(f"{first}{name}: {_SEARCHING}")
         else:
             training_report.announce(self.network, data)

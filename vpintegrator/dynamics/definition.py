@@ -19,6 +19,7 @@ from vpintegrator.dynamics.parameter_symbols import open_equations, open_section
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import plain_values, read_equations
 from vpintegrator.dynamics.section import ENERGY, constant, read_section, section_equations
+from vpintegrator.dynamics.sites import Sites, is_of_sites, read_sites
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys, read_toml
@@ -72,8 +73,8 @@ class Definition:
         Table ``[initial_conditions]``; None without one.
     divergence_free, is_canonical
         Structure that was found, or is claimed of measured states.
-    bodies, plot
-        Bodies of the state, None without them, and options of figures.
+    bodies, sites, plot
+        Bodies of the state and sites in a row, None without them, and options of figures.
     coordinates
         Formulas of the coordinates of pictures, by name.
     chart
@@ -91,6 +92,7 @@ class Definition:
     divergence_free: bool = False
     is_canonical: bool = False
     bodies: Bodies | None = None
+    sites: Sites | None = None
     plot: Plot = field(default_factory=Plot)
     coordinates: Mapping[str, Value] = field(default_factory=dict)
     chart: tuple[ChartEquations, Definition] | None = None
@@ -219,7 +221,8 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
     ``points`` are those at which claims are checked, by default random points.
     """
     source, equations = definition.words.source, definition.equations
-    bodies = read_bodies(equations, source)
+    bodies = None if is_of_sites(equations) else read_bodies(equations, source)
+    sites = read_sites(equations, bodies, source)
     trial = Trial(equations, images_of(bodies), points)
     if equations.stages:
         divergence_free, is_canonical = check_map(equations, source)
@@ -234,6 +237,7 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
         divergence_free=divergence_free,
         is_canonical=is_canonical,
         bodies=bodies,
+        sites=sites,
         plot=plot,
         coordinates=plot.coordinates,
         chart=None if chart is None else (chart, _in_chart(definition, chart)),

@@ -118,6 +118,10 @@ class Identification:
         ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
         taken for symplectic; other states are taken for those of a volume-preserving flow.
         Symplectic states are stored as positions, then momenta.
+    topology
+        ``"ring"`` or ``"chain"``: the components stand along a row of sites, the same at each site
+        of a ring. Symplectic states have a position and a momentum at each site. Names such as u1,
+        u2, ..., v1, v2, ... tell several fields; other states have one number at each site.
     """
 
     system: System | str | os.PathLike[str] | None = None
@@ -125,6 +129,21 @@ class Identification:
     fit: Sequence[str] | None = None
     noise: float | Sequence[float] | None = None
     structure: str | None = None
+    topology: str | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredClaims:
+    """MeasuredClaims about measured states without equations.
+
+    Attributes
+    ----------
+    structure, topology
+        As of :class:`Identification`.
+    """
+
+    structure: str | None = None
+    topology: str | None = None
 
 
 @dataclass(frozen=True)

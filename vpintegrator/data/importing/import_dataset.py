@@ -23,7 +23,7 @@ from vpintegrator.data.importing.columns import in_radians, plain_name
 from vpintegrator.data.importing.identification import judge
 from vpintegrator.data.importing.questions import questions
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
-from vpintegrator.data.importing.structure import find_structure
+from vpintegrator.data.importing.structure import find_structure, in_a_row
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
@@ -63,7 +63,8 @@ def import_dataset(
         :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
         ``times``, ``components``, ``variable``, ``decimal``, ``columns``, ``missing``,
         ``irregular``, ``longest_step``, ``parameter_columns``; ``system``,
-        ``parameters``, ``fit``, ``noise``, ``structure``; ``split``, ``fractions``, ``seed``.
+        ``parameters``, ``fit``, ``noise``, ``structure``, ``topology``; ``split``, ``fractions``,
+        ``seed``.
     title
         Title; by default the system's, or the file's name.
     overwrite
@@ -283,11 +284,14 @@ def _system(
         title = title or (Path(where).stem if names is not None or "." in where else "Measured")
         found = find_structure(given.structure, names, dim, where)
         ordered = names and tuple(names[k] for k in found.order)
-        text = f"title = {json.dumps(title)}\nmeasured = true\n{found.claim}state = "
-        text += json.dumps(_valid(ordered, dim)) + "\n"
+        state = f"state = {json.dumps(_valid(ordered, dim))}\n"
+        if given.topology is not None:
+            found, state = in_a_row(given.topology, found, names, dim, where)
+        text = f"title = {json.dumps(title)}\nmeasured = true\n{found.claim}{state}"
         return System(text, _short(title)), found.order, found.told
-    if given.structure is not None:
-        raise InputError("structure is claimed of states without a system; leave out one of both")
+    for name in ("structure", "topology"):
+        if getattr(given, name) is not None:
+            raise InputError(f"{name} is claimed of states without a system; leave out one of both")
     if not isinstance(system, System):
         system = load_system(system, **(given.parameters or {}))
     components = system.components[: min(dim, system.dim)]

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import positive
+from vpintegrator.arguments import grouped, positive
 from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.importing.arguments import MeasuredClaims
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, numbers
 from vpintegrator.data.importing.columns import plain_name
@@ -22,6 +23,7 @@ _TABLES = (".csv", ".tsv", ".txt", ".dat")
 _FEWEST = 5
 
 
+@grouped(claims=MeasuredClaims)
 def import_pairs(
     before: Any,
     after: Any,
@@ -31,7 +33,7 @@ def import_pairs(
     step: float | None = None,
     components: Sequence[str] | None = None,
     variable: str | None = None,
-    structure: str | None = None,
+    claims: MeasuredClaims,
     title: str | None = None,
     fractions: Sequence[float] | None = None,
     seed: int = 0,
@@ -58,9 +60,10 @@ def import_pairs(
         Names of the components, for arrays. Names such as x, px, y, py tell positions and momenta.
     variable
         Components to take of a table, with commas between; all by default.
-    structure
-        ``"symplectic"``, ``"volume-preserving"`` or ``"none"``, as for ``vp.import_dataset``.
-        Symplectic states are stored as positions, then momenta.
+    claims, structure, topology
+        Structure, ``"symplectic"``, ``"volume-preserving"`` or ``"none"``, and topology, ``"ring"``
+        or ``"chain"``, as for ``vp.import_dataset``. Symplectic states are stored as positions,
+        then momenta.
     title
         Title; by default the file's name.
     fractions, seed
@@ -97,6 +100,7 @@ def import_pairs(
                 f"{first.states.shape[1]}"
             )
         first = replace(first, names=components)
+    _check_shapes(first.states, second.states, where, claims.topology is not None)
     states, told = _without_lost(first.states, second.states, where)
     if step is None:
         step = first.step or 1.0
@@ -114,7 +118,8 @@ def import_pairs(
         arrays,
         path,
         split="trajectory",
-        structure=structure,
+        structure=claims.structure,
+        topology=claims.topology,
         title=title,
         fractions=fractions,
         seed=seed,
@@ -222,20 +227,25 @@ def _order(first: Sequence[str], second: Sequence[str], where: str) -> list[int]
     return list(range(len(first)))
 
 
-def _without_lost(
-    before: np.ndarray, after: np.ndarray, where: str
-) -> tuple[np.ndarray, list[str]]:
-    """Return pairs (pair, 2, component) without those of lost particles, and how many these are."""
+def _check_shapes(before: np.ndarray, after: np.ndarray, where: str, in_a_row: bool) -> None:
+    """Refuse states of different shapes; components in a row may be more than pairs."""
     if before.shape != after.shape:
         raise InputError(
             f"{where}: states before have shape {before.shape}, after {after.shape}; lost "
             "particles are rows of NaN"
         )
-    if before.shape[1] > before.shape[0]:
+    if before.shape[1] > before.shape[0] and not in_a_row:
         raise InputError(
             f"{where}: expected (pair, component), found {before.shape}, fewer pairs than "
-            "components; transpose the arrays"
+            "components; transpose the arrays, or say that the components are those of a ring or "
+            "chain by --topology (topology=... in Python)"
         )
+
+
+def _without_lost(
+    before: np.ndarray, after: np.ndarray, where: str
+) -> tuple[np.ndarray, list[str]]:
+    """Return pairs (pair, 2, component) without those of lost particles, and how many these are."""
     both = np.stack([before, after], axis=1)
     kept = np.isfinite(both).all(axis=(1, 2))
     lost, count = int((~kept).sum()), int(kept.sum())

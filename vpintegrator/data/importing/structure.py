@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vpintegrator.arguments import one_of
 from vpintegrator.data.importing.columns import plain_name
 from vpintegrator.errors import InputError
-from vpintegrator.names import STRUCTURES
+from vpintegrator.names import ROWS, STRUCTURES
 
 _CLAIMS = {
     "symplectic": "symplectic = true\n",
     "volume-preserving": "divergence_free = true\n",
     "none": "divergence_free = false\n",
 }
+
+
+_FEWEST_SITES = 3
+_NUMBERED = re.compile(r"(.*?)_?(\d+)")
 
 
 @dataclass(frozen=True)
@@ -117,3 +121,54 @@ def canonical_order(names: Sequence[str]) -> list[int] | None:
     if sorted([*positions, *momenta]) != list(range(len(plain))):
         return None
     return [*positions, *momenta]
+
+
+def in_a_row(
+    topology: str, found: Structure, names: Sequence[str] | None, dim: int, where: str
+) -> tuple[Structure, str]:
+    """Return the structure of states along a row of sites, and the lines of the system file.
+
+    Parameters
+    ----------
+    topology
+        ``"ring"`` or ``"chain"``.
+    found
+        Structure without the row.
+    names, dim, where
+        Names of the components if known, their number, and the name of the source.
+
+    Raises
+    ------
+    InputError
+        If the topology is unknown, or there are fewer than three sites.
+    """
+    one_of("topology", topology, ROWS)
+    if "symplectic" in found.claim:
+        fields, order = ["q", "p"], found.order
+    else:
+        fields, order = _fields(names, dim)
+    sites = dim // len(fields)
+    if sites < _FEWEST_SITES:
+        raise InputError(
+            f"{where}: a {topology} needs {_FEWEST_SITES} sites or more, but {dim} components are "
+            f"those of {sites}"
+        )
+    told = f"the components are those of {sites} sites of a {topology}: {', '.join(fields)}"
+    state = ", ".join(f"{name} = {sites}" for name in fields)
+    named = ", ".join(f'"{name}"' for name in fields)
+    text = f'state = {{ {state} }}\n\n[[symmetry]]\npermute = [{named}]\nalong = "{topology}"\n'
+    return replace(found, order=order, told=[*found.told, told]), text
+
+
+def _fields(names: Sequence[str] | None, dim: int) -> tuple[list[str], list[int]]:
+    """Return names of the fields, and the numbers of the components field by field."""
+    matches = [_NUMBERED.fullmatch(plain_name(name)) for name in names or ()]
+    order = list(range(dim))
+    if len(matches) != dim or not all(matches):
+        return ["z"], order
+    keys = [(match[1] or "z", int(match[2])) for match in matches if match is not None]
+    fields = list(dict.fromkeys(field for field, _ in keys))
+    lengths = {sum(own == field for own, _ in keys) for field in fields}
+    if len(lengths) > 1 or len(set(keys)) < dim:
+        return ["z"], order
+    return fields, sorted(order, key=lambda k: (fields.index(keys[k][0]), keys[k][1]))

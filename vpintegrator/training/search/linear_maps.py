@@ -149,6 +149,10 @@ class _PatternSearch(SizeSearch):
 
     def _shape(self) -> tuple[int, bool, bool]:
         """Return the number of sites, whether they are a ring, and whether all may be alike."""
+        declared = self.data.dataset.system.sites
+        if declared is not None:
+            is_ring = declared.topology == "ring"
+            return declared.count, is_ring, is_ring
         fields = 2 if self._model(_WHOLE).symplectic else 1
         return self._dim // fields, True, True
 
