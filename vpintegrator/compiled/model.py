@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +75,13 @@ class CompiledModel:
         self._repeats = 1  # maps that are one call
         loops = loops_of(model, derivatives=False, windows=True)
         self.source: Source | LoopsSource
+        self._trace = None
         if loops is not None:
             self.source, values = loops, loops.values
         else:
             with once(model.core) as self._repeats:
                 traced, values = simplest(model)
+            self._trace = traced
             size = operations(traced)
             if most is not None and size > most:
                 raise NotWorthIt(f"a step has {size} operations, more than {most}")
@@ -97,6 +100,19 @@ class CompiledModel:
         self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
         self._library.constants(pointer(values), pointer(self._constants), self._address)
         verify_model(self, model, windows)
+
+    def with_weights_of(self, model: Integrator) -> CompiledModel | None:
+        """Return the same code with the weights of an equal model; None where code holds weights.
+
+        The result is not compared with PyTorch again.
+        """
+        if self._trace is None:
+            return None
+        found = copy.copy(self)
+        found._constants = np.zeros_like(self._constants)
+        values = self._trace.values(model)
+        self._library.constants(pointer(values), pointer(found._constants), self._address)
+        return found
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Iterate the model, trajectories shared among as many threads as torch uses.

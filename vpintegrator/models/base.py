@@ -22,6 +22,7 @@ from vpintegrator.models.normalisation import (
     positive,
     vector,
 )
+from vpintegrator.models.posterior import WithPosterior
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.reversible import Reversible
@@ -31,7 +32,7 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(Normalised):
+class Integrator(WithPosterior, Normalised):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows

@@ -14,6 +14,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.body_arguments import SymmetriesOfBodies
 from vpintegrator.models.cluster_generating import cluster_generating_function
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
+from vpintegrator.models.posterior import WithNoise
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
@@ -21,7 +22,7 @@ from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 
 
-class SymplecticGeneratingFunctionMap(Integrator):
+class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
     r"""A one-step map of states (q, p) given by Poincare's generating function.
 
     .. math:: z' = z + J\, \nabla S\!\left(\frac{z + z'}{2}\right)

@@ -11,13 +11,14 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_pair
+from vpintegrator.models.posterior import WithNoise
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.basis_potential import NoTermsError
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.volume_generating import VolumePreservingGeneratingFunction
 
 
-class VolumePreservingGeneratingFunctionMap(Integrator):
+class VolumePreservingGeneratingFunctionMap(WithNoise, Integrator):
     r"""A one-step map of n components given by n - 1 generating functions.
 
     .. math:: x_j + \frac{\partial G_j}{\partial X_{j+1}} =

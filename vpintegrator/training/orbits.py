@@ -29,6 +29,7 @@ from vpintegrator.training.composed import state_derivatives
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.history import History
 from vpintegrator.training.judgement import doubt
+from vpintegrator.training.posterior import is_estimated, posterior_of_orbits
 from vpintegrator.training.residuals import ParameterVector, relative_error
 from vpintegrator.training.training_data import IN_MEMORY, TrainingData
 
@@ -156,8 +157,12 @@ def fit_orbits(
         if not training:
             break
         parameters.write(kept.to(model.scale))
+        fitted = own
         fit = OrbitFit(training, validation, chosen, (own.count, held_out.count), part)
     assert fit is not None
+    model.posterior = None
+    if is_estimated(model, data):
+        model.posterior = posterior_of_orbits(model, fitted, parameters.read())
     model.metadata["orbits"] = f"fitted to {fit.segments[0]} segments of {fit.length} steps"
     return _judged(model, data, fit)
 
@@ -225,7 +230,7 @@ class _Segments:
     def cost(self, theta: torch.Tensor) -> float:
         return float(self.residuals(theta, self.first, self.seen).square().sum())
 
-    def _parts(self) -> Iterator[slice]:
+    def parts(self) -> Iterator[slice]:
         """Segments whose derivatives are computed at once."""
         for begin in range(0, self.count, self.chunk):
             check_time()
@@ -234,7 +239,7 @@ class _Segments:
     def settled(self, theta: torch.Tensor, iterations: int = 3) -> float:
         """Return the cost with the best first states for these weights, which are not changed."""
         cost = 0.0
-        for part in self._parts():
+        for part in self.parts():
             first, seen = self.first[part], self.seen[part]
             r = self.residuals(theta, first, seen)
             if not bool(r.isfinite().all()):  # the map leaves its domain on the way
@@ -261,7 +266,7 @@ class _Segments:
         normal = theta.new_zeros(len(theta), len(theta))
         gradient = torch.zeros_like(theta)
         of_first = list[tuple[torch.Tensor, ...]]()
-        for part in self._parts():
+        for part in self.parts():
             first, seen = self.first[part], self.seen[part]
             r = self.residuals(theta, first, seen)
             by_weights, by_first = self.derivatives(theta, first, seen, r)

@@ -88,7 +88,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
             if length == LENGTHS[-1]:
                 raise
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    metadata = dict(model.metadata)
+    metadata, posterior = dict(model.metadata), model.posterior
     left = None if seconds is None else seconds - (time.perf_counter() - start)
     fit_orbits(model, data, length, seconds=left, states=_STATES)
     after, _ = orbit_distance(model, data, length)
@@ -97,7 +97,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
         implicit_map(model).settle(model.normalised(model.in_the_middle(states, states)))
     else:
         model.load_state_dict(weights)
-        model.metadata, after = metadata, before
+        model.metadata, model.posterior, after = metadata, posterior, before
     return Refinement(model, length, before, after, deviation)
 
 

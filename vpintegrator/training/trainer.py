@@ -38,6 +38,7 @@ from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
 from vpintegrator.training.optimizers.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.output import Files, save_somewhere, sentence
+from vpintegrator.training.posterior import set_posterior
 from vpintegrator.training.progress import Show, shown
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.stored_checkpoint import load_checkpoint, stored_identity
@@ -144,6 +145,7 @@ class Trainer:
                 history.warning = doubt(self.trained, self.held_out, self.data.error_scale, history)
                 if history.warning and self.first:
                     warnings.warn(history.warning, stacklevel=4)
+                set_posterior(self.model, self.data)
                 self.data.describe(self.model)
                 self.model.metadata["training"] = json.dumps(history.summary())
             if self.first and not self.stages.nothing:

@@ -20,6 +20,7 @@ from vpintegrator.training.linear import (
     layer_pairs,
 )
 from vpintegrator.training.method import Method
+from vpintegrator.training.posterior import set_posterior
 from vpintegrator.training.refinement import best_refined, is_noisy
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
@@ -145,6 +146,8 @@ class _DegreeSearch(SizeSearch):
         fit, model = self.fits[place]
         if self.options.refine and ended != "interrupt":
             fit, model, place = self._refined(place)
+        if model.posterior is None:  # of a refined one it is that over orbits
+            set_posterior(model, self.data)
         history = self.history
         history.parameters = fit.coefficients
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place

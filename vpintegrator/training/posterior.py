@@ -1,0 +1,289 @@
+r"""Gaussian posterior of the coefficients of a generating function, from noisy states.
+
+Near the fitted coefficients the images of states are linear in them. With noise of variance
+:math:`s_i^2` in component i, and a normal prior of precision :math:`\alpha\, \deg_k^4` for each
+coefficient, the posterior is normal:
+
+.. math:: C^{-1} = \sum_i A_i^T A_i / s_i^2 + \alpha W^2, \qquad W = \operatorname{diag}(\deg_k^2)
+
+The evidence (MacKay, Neural Computation 4 (1992) 415-447) gives :math:`\alpha`; squares of the
+residuals over their degrees of freedom, :math:`n_i - \operatorname{tr}(C A_i^T A_i) / s_i^2`, give
+:math:`s_i^2`. Over orbits, :math:`A_i` is the part of the derivatives that unknown first states
+cannot make up for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpintegrator.models import Integrator
+from vpintegrator.models.posterior import Posterior
+from vpintegrator.nn.implicit import ImplicitMap
+from vpintegrator.nn.linearised import linearised
+from vpintegrator.nn.reversible import psi_of
+from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.deadline import check_time
+from vpintegrator.training.linear import (
+    enough_pairs,
+    implicit_map,
+    normalised_pairs,
+    roughness,
+)
+from vpintegrator.training.residuals import ParameterVector
+from vpintegrator.training.training_data import TrainingData
+
+MOST = 1_500  # coefficients, of which the factor takes 18 MB
+_BYTES = 1 << 26  # bytes of derivatives that are computed at once
+_ROUNDING = 1e-12  # relative size of eigenvalues that rounding leaves of zero
+_PRECISIONS = 10.0 ** np.arange(-18, 2, 0.25)  # of the prior, relative to the largest eigenvalue
+_EXACT = 1e-9  # relative noise below which states have none
+_ITERATIONS, _SETTLED = 8, 1e-3  # of the noise
+_FEWEST = 0.2  # degrees of freedom that are left of a component, relative to the equations
+
+
+@dataclass
+class NormalEquations:
+    """Sums over the equations of each component, in units of a noise.
+
+    Attributes
+    ----------
+    products : (component, coefficient, coefficient)
+        Of the derivatives by the coefficients.
+    gradients : (component, coefficient)
+        Of these derivatives and the residuals, observations less images.
+    squares, rows, taken : (component,)
+        Squares of the residuals, numbers of equations, and degrees of freedom of first states.
+    """
+
+    products: np.ndarray
+    gradients: np.ndarray
+    squares: np.ndarray
+    rows: np.ndarray
+    taken: np.ndarray
+
+    @classmethod
+    def zero(cls, components: int, coefficients: int) -> NormalEquations:
+        """Return sums over nothing."""
+        return cls(
+            np.zeros((components, coefficients, coefficients)),
+            np.zeros((components, coefficients)),
+            *np.zeros((3, components)),
+        )
+
+    def add(self, matrix: torch.Tensor, residual: torch.Tensor) -> None:
+        """Take equations (state, component, coefficient), and residuals (state, component)."""
+        for k in range(matrix.shape[1]):
+            A, r = matrix[:, k], residual[:, k]
+            self.products[k] += (A.mT @ A).numpy()
+            self.gradients[k] += (A.mT @ r).numpy()
+        self.squares += residual.square().sum(0).numpy()
+        self.rows += len(residual)
+
+    def in_units(self, noise: np.ndarray) -> NormalEquations:
+        """Return the sums in units of a noise (component,)."""
+        weight = noise**-2.0
+        return NormalEquations(
+            self.products * weight[:, None, None],
+            self.gradients * weight[:, None],
+            self.squares * weight,
+            self.rows,
+            self.taken,
+        )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Normal distribution of coefficients, and the noise.
+
+    Attributes
+    ----------
+    mean : (coefficient,)
+    factor : (coefficient, coefficient)
+        Its product with its transpose is the covariance.
+    noise, freedom : (component,)
+        Standard deviation of the noise, and degrees of freedom that it is estimated with.
+    """
+
+    mean: np.ndarray
+    factor: np.ndarray
+    noise: np.ndarray
+    freedom: np.ndarray
+
+
+def estimate(sums: NormalEquations, values: np.ndarray, weights: np.ndarray) -> Estimate | None:
+    """Return the posterior near coefficients, None if the equations do not determine the noise.
+
+    Parameters
+    ----------
+    sums
+        The equations.
+    values : (coefficient,)
+        Fitted coefficients.
+    weights : (coefficient,)
+        Square roots of the precisions in the prior, up to a common factor.
+    """
+    noise = np.ones(len(sums.rows))
+    for _ in range(_ITERATIONS):
+        found = _normal(sums.in_units(noise), values, weights)
+        if found is None:
+            return None
+        mean, factor, ratio, freedom = found
+        noise = noise * ratio
+        if np.abs(ratio - 1).max() < _SETTLED:
+            return Estimate(mean, factor, noise, freedom)
+    return Estimate(mean, factor, noise, freedom)
+
+
+def _normal(
+    sums: NormalEquations, values: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return mean, factor, noise relative to that of the sums, and degrees of freedom."""
+    N = sums.products.sum(0) / np.outer(weights, weights)
+    if not np.isfinite(N).all():
+        return None
+    sizes, V = np.linalg.eigh(N)
+    known = sizes > _ROUNDING * sizes[-1]
+    if not known.any():
+        return None
+    sizes = np.where(known, sizes, 0.0)
+    linear = V.T @ (N @ (weights * values) + sums.gradients.sum(0) / weights)
+    linear = np.where(known, linear, 0.0)
+    damped = sizes + _prior_precision(sizes, linear)
+    factor = V / np.sqrt(damped) / weights[:, None]
+    mean = V @ (linear / damped) / weights
+    change = mean - values
+    squares = sums.squares - 2 * sums.gradients @ change + sums.products @ change @ change
+    used = (factor * (sums.products @ factor)).sum((1, 2))
+    freedom = sums.rows - sums.taken - used
+    if (freedom < _FEWEST * (sums.rows - sums.taken)).any() or not (squares > 0).all():
+        return None
+    return mean, factor, np.sqrt(squares / freedom), freedom
+
+
+def _prior_precision(sizes: np.ndarray, linear: np.ndarray) -> float:
+    """Return the precision of the prior that maximises the evidence."""
+    precisions = sizes[-1] * _PRECISIONS[:, None]
+    damped = sizes + precisions
+    evidence = (np.log(precisions) - np.log(damped) + linear**2 / damped).sum(1)
+    return float(precisions[evidence.argmax(), 0])
+
+
+def set_posterior(model: Integrator, data: TrainingData) -> None:
+    """Give a generating function that was fitted to noisy pairs its posterior, others none."""
+    model.posterior = None
+    if is_estimated(model, data):
+        pairs = data.pairs(model)
+        few = torch.Generator().manual_seed(0)
+        inputs, targets = pairs.sample(enough_pairs(model), few)
+        model.posterior = posterior_of_pairs(model, inputs[:, -1], targets[:, -1])
+
+
+def is_estimated(model: Integrator, data: TrainingData) -> bool:
+    """Whether a model is a generating function of few coefficients, and its states are observed."""
+    layer = psi_of(model.core)
+    if not isinstance(layer, ImplicitMap) or not data.dataset.is_observed:
+        return False
+    on_cpu = model.scale.device.type == "cpu"
+    few = sum(c.numel() for c in layer.coefficients()) <= MOST
+    return few and on_cpu and model.scale.dtype == torch.float64
+
+
+def posterior_of_pairs(
+    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor
+) -> Posterior | None:
+    """Return the posterior of a generating function fitted to pairs with noise on the images.
+
+    None where the pairs do not determine the noise, or the noise is one of rounding.
+
+    Parameters
+    ----------
+    model
+        Fitted to the pairs.
+    inputs, targets : (pair, dim)
+        States before and after the whole map.
+    """
+    layer = implicit_map(model)
+    count = sum(c.numel() for c in layer.coefficients())
+    before, after = normalised_pairs(model, inputs, targets)
+    size = after.shape[1] - int(getattr(layer, "conserved", 0))
+    sums = NormalEquations.zero(size, count)
+    states = np.zeros(model.dim)  # squares of residuals in units of the states
+    block = max(_BYTES // (8 * count * size), 1)
+    for z, image in zip(before.split(block), after.split(block), strict=True):
+        check_time()
+        found, D = linearised(model.core, z)
+        sums.add(D[:, :size, :count], (image - found)[:, :size])
+        difference = model.denormalised(image) - model.denormalised(found)
+        states += difference.square().sum(0).detach().numpy()
+    values = ParameterVector(model).read().double()
+    with one_blas_thread():
+        estimated = estimate(sums, values.numpy(), roughness(layer))
+    if estimated is None or estimated.noise.max() < _EXACT:
+        return None
+    units = np.sqrt(states[:size] / sums.squares)
+    return _posterior(model, values, estimated, units, "images")
+
+
+def posterior_of_orbits(model: Integrator, segments: Any, values: torch.Tensor) -> Posterior | None:
+    """Return the posterior of a generating function fitted to orbits with noise on all states.
+
+    None where the orbits do not determine the noise, or the noise is one of rounding.
+
+    Parameters
+    ----------
+    model
+        Fitted to the orbits.
+    segments
+        Segments of orbits, with derivatives of their residuals.
+    values : (coefficient,)
+        Coefficients.
+    """
+    unit, first, weights = segments.unit, segments.first, roughness(implicit_map(model))
+    noise, found = np.ones(segments.moving), None
+    try:
+        for _ in range(2):  # the part that first states make up for depends a little on the noise
+            segments.unit = unit * torch.from_numpy(noise)
+            segments.settled(values)
+            with one_blas_thread():
+                found = estimate(_sums_over_orbits(segments, values), values.numpy(), weights)
+            if found is None:
+                return None
+            noise = noise * found.noise
+    finally:
+        segments.unit, segments.first = unit, first
+    assert found is not None
+    found = replace(found, noise=noise)
+    if noise.max() < _EXACT:
+        return None
+    return _posterior(model, values, found, unit.numpy(), "states")
+
+
+def _sums_over_orbits(segments: Any, values: torch.Tensor) -> NormalEquations:
+    """Return sums of what the unknown first states cannot make up for."""
+    n = segments.moving
+    sums = NormalEquations.zero(n, len(values))
+    for part in segments.parts():
+        first, seen = segments.first[part], segments.seen[part]
+        r = segments.residuals(values, first, seen)
+        by_values, by_first = segments.derivatives(values, first, seen, r)
+        Q = torch.linalg.qr(by_first).Q
+        by_values = by_values - Q @ (Q.mT @ by_values)
+        r = r - (Q @ (Q.mT @ r.unsqueeze(-1))).squeeze(-1)
+        sums.add(
+            by_values.unflatten(1, (-1, n)).flatten(0, 1), -r.unflatten(1, (-1, n)).flatten(0, 1)
+        )
+        sums.taken += Q.square().sum(-1).unflatten(1, (-1, n)).sum((0, 1)).numpy()
+    return sums
+
+
+def _posterior(
+    model: Integrator, values: torch.Tensor, found: Estimate, units: np.ndarray, errors: str
+) -> Posterior:
+    noise, freedom = np.zeros((2, model.dim))
+    noise[: len(units)], freedom[: len(units)] = found.noise * units, found.freedom
+    factor = torch.from_numpy(found.factor)
+    return Posterior(values, factor, torch.from_numpy(noise), torch.from_numpy(freedom), errors)
