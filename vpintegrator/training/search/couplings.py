@@ -5,7 +5,7 @@ degree, which keeps the map, or in depth, which keeps the map or samples its lay
 takes what promises more, and goes on while that pays. So each stage begins where least
 squares converge in a few iterations; the same large model trained
 from the identity ends orders of magnitude above, in a flat valley (see
-docs/results/accuracy.md). Neurons run beside it where polynomials stay poor.
+docs/theory/initialisation.md). Neurons run beside it where polynomials stay poor.
 """
 
 from __future__ import annotations
