@@ -6,8 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
-from vpintegrator.compiled.powers import in_powers
-from vpintegrator.compiled.regrouping import operations, regrouped
+from vpintegrator.compiled.powers import in_powers, operations
 from vpintegrator.compiled.tracing import trace
 
 
@@ -31,7 +30,7 @@ def test_operations_are_fewer_and_the_map_is_the_same(options):
     made = model(**options)
     plain = trace(made, frozen=True)
     found = in_powers(plain, plain.values(made))
-    assert operations(found) < 0.6 * operations(regrouped(plain))
+    assert operations(found) < 0.6 * operations(plain)
     machine = compile_model(made)
     assert machine.source.operations <= operations(found)
     z = np.random.default_rng(0).normal(size=(50, 1, 2)) * [0.5, 2.0] + [0.5, -0.2]
@@ -49,7 +48,7 @@ def test_powers_that_would_cancel_are_left_out():
             p.fill_(0.01)
     plain = trace(made, frozen=True)
     assert in_powers(plain, plain.values(made)) is None
-    assert compile_model(made).source.operations >= operations(regrouped(plain))
+    assert compile_model(made).source.operations >= operations(plain)
 
 
 def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
@@ -65,7 +64,7 @@ def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
 def test_what_is_made_of_neurons_is_not_made_dearer(name, options):
     made = vp.models.ARCHITECTURES[name](**options)
     plain = trace(made, frozen=True)
-    assert compile_model(made).source.operations <= operations(regrouped(plain))
+    assert compile_model(made).source.operations <= operations(plain)
 
 
 def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
@@ -78,7 +77,7 @@ def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
             p.copy_(0.02 * torch.randn(p.shape))
     plain = trace(made, frozen=True)
     found = in_powers(plain, plain.values(made))
-    assert operations(found) < 0.5 * operations(regrouped(plain))
+    assert operations(found) < 0.5 * operations(plain)
     z = np.random.default_rng(0).normal(size=(50, 1, 2)) * 2
     states, expected = compile_model(made).advance(z, 3)[0][:, -1], torch.from_numpy(z)
     for _ in range(3):
@@ -94,7 +93,7 @@ def test_couplings_of_several_variables_are_nested():
         for p in made.parameters():
             p.copy_(0.01 * torch.randn(p.shape, generator=generator))
     plain = trace(made, frozen=True)
-    assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(regrouped(plain))
+    assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(plain)
     z = body.sample_initial(20, np.random.default_rng(0))[:, None]
     states = compile_model(made).advance(z, 1)[0]
     np.testing.assert_allclose(states, made(torch.from_numpy(z)).detach(), rtol=1e-13, atol=1e-14)

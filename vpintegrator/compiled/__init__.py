@@ -9,8 +9,8 @@ PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is 
 Every library is compared with PyTorch before it is used; one that gives other numbers is refused
 (``verification``).
 
-Models of many bodies, sums over clusters of few of them, and large models of windows become loops
-over clusters instead, whose code does not know how many there are (``bodies``).
+Models of many bodies, sums over clusters of few of them, become loops over clusters instead, whose
+code does not know how many there are (``bodies``).
 
 Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
 library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``); what is made of

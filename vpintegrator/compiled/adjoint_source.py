@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from vpintegrator.compiled.differentiation import adjoints, leads_to
 from vpintegrator.compiled.program import Program, scalar_function
 from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph
-from vpintegrator.compiled.source import header, kernel, step_function, translation_units
+from vpintegrator.compiled.source import (
+    enumeration,
+    header,
+    kernel,
+    step_function,
+    translation_units,
+)
 from vpintegrator.compiled.tracing import Trace
 
 
@@ -93,10 +99,13 @@ def write_adjoint_source(
         "static void back(value *v, const real *c, real *g, value *x) {",
         *(f"    {call}" for call in backward.calls),
         "}",
-        "enum : long {"
-        f"INPUTS = {len(states)}, OUTPUTS = {len(seeds)}, SLOTS = {backward.slots}, "
-        f"SEEDS = {forward.slots}, TRAINED = {count}"
-        "};",
+        enumeration(
+            INPUTS=len(states),
+            OUTPUTS=len(seeds),
+            SLOTS=backward.slots,
+            SEEDS=forward.slots,
+            TRAINED=count,
+        ),
         header("residuals.h"),
         header("adjoint.h"),
     ]

@@ -11,8 +11,7 @@ import torch
 
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, pointer, shared
-from vpintegrator.compiled.powers import simplest
-from vpintegrator.compiled.regrouping import operations
+from vpintegrator.compiled.powers import operations, simplest
 from vpintegrator.compiled.source import Source, write_source
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.native import Compilation, NotWorthIt
@@ -73,7 +72,7 @@ class CompiledModel:
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         self._repeats = 1  # maps that are one call
-        loops = loops_of(model, derivatives=False, windows=True)
+        loops = loops_of(model, derivatives=False)
         self.source: Source | LoopsSource
         self._trace = None
         if loops is not None:

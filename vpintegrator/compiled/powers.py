@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vpintegrator.compiled.regrouping import operations, regrouped
+from vpintegrator.compiled.folding import folded
 from vpintegrator.compiled.scalar_graph import LEAVES, ScalarGraph
 from vpintegrator.compiled.tracing import Trace, trace
 
@@ -64,7 +64,9 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
         return None
     found = replace(trace, graph=rewriter.new, outputs=outputs)
     ends = [n for each in rewriter.sums for n in each.terms.values()]
-    numbers = _evaluated(rewriter.new, ends, values)
+    weights = folded(replace(found, outputs=ends), values)
+    constants = zip(ends, weights.outputs, strict=True)
+    numbers = {n: weights.graph.value(constant) or 0.0 for n, constant in constants}
     for variables, terms in rewriter.sums:
         ranges = [1.0 if trace.graph.nodes[v][0] in _CIRCULAR else _RANGE for v in variables]
         size = sum(
@@ -95,9 +97,15 @@ def simplest(
     """
     plain = trace(model, frozen=True)
     values = plain.values(model)
-    ways = (regrouped(plain), in_powers(plain, values))
+    ways = (plain, in_powers(plain, values))
     forms = [finished(way, values) for way in ways if way is not None]
     return min(forms, key=operations), values
+
+
+def operations(trace: Trace) -> int:
+    """Return the number of operations that depend on the window."""
+    graph, ends = trace.graph, trace.outputs
+    return sum(graph.varies[n] and graph.arguments(n) != () for n in graph.needed(ends))
 
 
 class _Powers:
@@ -279,30 +287,3 @@ def _aligned(part: _Polynomial, variables: Sequence[int]) -> Iterable[tuple[Expo
     places = {v: i for i, v in enumerate(part.variables)}
     for e, c in part.terms.items():
         yield tuple(e[places[v]] if v in places else 0 for v in variables), c
-
-
-def _evaluated(graph: ScalarGraph, ends: Sequence[int], values: np.ndarray) -> dict[int, float]:
-    """Return numbers of nodes that depend on parameters alone."""
-    found: dict[int, float] = {}
-    for n in graph.needed(ends):
-        operation, *arguments = graph.nodes[n]
-        if operation == "constant":
-            found[n] = arguments[0]
-        elif operation == "parameter":
-            found[n] = float(values[arguments[0]])
-        else:
-            found[n] = _OPERATIONS.get(operation, _unknown)(*(found[a] for a in arguments))
-    return found
-
-
-def _unknown(*_: float) -> float:
-    return math.nan  # other nodes are not examined
-
-
-_OPERATIONS: dict[str, Callable[..., float]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b if b else math.nan,
-    "neg": lambda a: -a,
-}

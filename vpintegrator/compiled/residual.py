@@ -70,7 +70,7 @@ class CompiledResidual:
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
         self.chained, self.threads = chained, threads
-        loops = loops_of(model, derivatives=True, windows=not chained)
+        loops = loops_of(model, derivatives=True)
         self.source: AdjointSource | LoopsSource
         if loops is not None:
             self.source = loops

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,6 +19,30 @@ BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _SQUARED = 32  # the largest exponent for which a power is a product
 # take as long as functions of one number do, or nearly
 COSTLY = {"div", "pow", "atan2", *FUNCTIONS}
+# methods of the graph whose nodes have another name
+_METHODS = {
+    "abs": "absolute",
+    "atan2": "arc_tangent",
+    "max": "maximum",
+    "neg": "negative",
+    "pow": "power",
+}
+# operations on constants
+_VALUES: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "add": operator.add,
+    "atan2": np.arctan2,
+    "div": np.divide,
+    "equal": operator.eq,
+    "fixed": operator.pos,
+    "greater": operator.gt,
+    "mul": operator.mul,
+    "neg": operator.neg,
+    "pow": np.power,
+    "sub": operator.sub,
+    **dict.fromkeys(("bound", "larger", "max"), np.maximum),
+    **{name: function.value for name, function in FUNCTIONS.items()},
+}
 
 
 class ScalarGraph:
@@ -50,6 +75,9 @@ class ScalarGraph:
     def _number(self, *node: Any) -> int:
         number = self._numbers.get(node)
         if number is None:
+            values = [] if node[0] in LEAVES else [self._values[a] for a in node[1:]]
+            if values and None not in values:
+                return self.constant(_folded(_VALUES[node[0]], *values))
             number = len(self.nodes)
             if number == self.limit:
                 raise too_large(self.limit)
@@ -96,15 +124,13 @@ class ScalarGraph:
 
     def again(self, operation: str, arguments: Sequence[int]) -> int:
         """Return the operation of another graph's node on nodes of this one."""
-        if operation in BINARY:
-            return int(getattr(self, operation)(*arguments))
-        return self._number(operation, *arguments)
+        if operation in FUNCTIONS:
+            return self.apply(operation, *arguments)
+        return int(getattr(self, _METHODS.get(operation, operation))(*arguments))
 
     def negative(self, a: int) -> int:
         """Return -a."""
-        node, value = self.nodes[a], self.value(a)
-        if value is not None:
-            return self.constant(-value)
+        node = self.nodes[a]
         if node[0] == "neg":
             return node[1]
         if node[0] == "sub":
@@ -114,8 +140,6 @@ class ScalarGraph:
     def add(self, a: int, b: int) -> int:
         """a + b."""
         x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(x + y)
         if x == 0:
             return b
         if y == 0:
@@ -129,8 +153,6 @@ class ScalarGraph:
     def sub(self, a: int, b: int) -> int:
         """a - b."""
         x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(x - y)
         if y == 0:
             return a
         if x == 0:
@@ -144,8 +166,6 @@ class ScalarGraph:
     def mul(self, a: int, b: int) -> int:
         """a b, where 0 b = 0 whatever b is."""
         x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(x * y)
         for value, other in ((x, b), (y, a)):
             if value == 0:
                 return self.constant(0.0)
@@ -161,8 +181,6 @@ class ScalarGraph:
     def div(self, a: int, b: int) -> int:
         """a / b, where 0 / b = 0 whatever b is."""
         x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(_folded(np.divide, x, y))
         if y is not None and y != 0 and math.frexp(y)[0] in (0.5, -0.5):
             return self.mul(a, self.constant(1 / y))  # exact for powers of two
         if self.varies[a] and not self.varies[b]:
@@ -182,34 +200,23 @@ class ScalarGraph:
         return self._largest("bound", a, b)
 
     def _largest(self, operation: str, a: int, b: int) -> int:
-        x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(_folded(np.maximum, x, y))
         return a if a == b else self._number(operation, min(a, b), max(a, b))
 
     def fixed(self, a: int) -> int:
         """a as a number that derivatives do not see."""
-        return a if self.value(a) is not None else self._number("fixed", a)
+        return self._number("fixed", a)
 
     def absolute(self, a: int) -> int:
         """Return |a|."""
-        value, node = self.value(a), self.nodes[a]
-        if value is not None:
-            return self.constant(abs(value))
+        node = self.nodes[a]
         return self.absolute(node[1]) if node[0] == "neg" else self._number("abs", a)
 
     def greater(self, a: int, b: int) -> int:
         """Return 1 where a > b, else 0."""
-        x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(float(x > y))
         return self.constant(0.0) if a == b else self._number("greater", a, b)
 
     def equal(self, a: int, b: int) -> int:
         """Return 1 where a = b, else 0: also for a and a, which may be NaN."""
-        x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(float(x == y))
         return self._number("equal", min(a, b), max(a, b))
 
     def where(self, condition: int, a: int, b: int) -> int:
@@ -221,9 +228,7 @@ class ScalarGraph:
 
     def power(self, a: int, b: int) -> int:
         """Return a^b."""
-        x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(_folded(np.power, x, y))
+        y = self.value(b)
         if y is None:
             return self._number("pow", a, b)
         if y in (0, 1):
@@ -242,16 +247,10 @@ class ScalarGraph:
 
     def arc_tangent(self, a: int, b: int) -> int:
         """Return the angle of the point with abscissa b and ordinate a."""
-        x, y = self.value(a), self.value(b)
-        if x is not None and y is not None:
-            return self.constant(_folded(np.arctan2, x, y))
         return self._number("atan2", a, b)
 
     def apply(self, function: str, a: int) -> int:
         """Apply one of ``FUNCTIONS``."""
-        value = self.value(a)
-        if value is not None:
-            return self.constant(_folded(FUNCTIONS[function].value, value))
         if FUNCTIONS[function].is_odd and self.nodes[a][0] == "neg":
             return self.negative(self.apply(function, self.nodes[a][1]))
         return self._number(function, a)

@@ -13,7 +13,6 @@ from vpintegrator.dynamics.expressions.bessel import ORDERS
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace
 
-_GATHERED = 1024  # bytes of each trajectory
 _UNIT = 150_000  # characters; to begin with another takes the compiler half a second
 _MOST_UNITS = 8
 
@@ -68,17 +67,16 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
         narrow=narrow,
         abreast=abreast,
     )
-    step = step_function(program, outputs)
     frame = [
         scalar_function(trace.graph, "compute_constants", list(constants)),
-        step,
-        _FRAME.format(
-            inputs=window * dim,
-            outputs=new * dim,
-            kept=(window - new) * dim,
-            slots=program.slots,
-            gathered=_GATHERED,
+        step_function(program, outputs),
+        enumeration(
+            INPUTS=window * dim,
+            OUTPUTS=new * dim,
+            KEPT=(window - new) * dim,
+            SLOTS=program.slots,
         ),
+        header("rollout.h"),
     ]
     prelude = kernel(real, narrow, abreast)
     units = translation_units(prelude, program.parts, frame)
@@ -122,53 +120,14 @@ def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[
     return ["\n".join([prelude, *lines]) for lines in whole]
 
 
+def enumeration(**numbers: int) -> str:
+    """Return numbers that the code knows when it is compiled."""
+    return f"enum : long {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};"
+
+
 def step_function(program: Program, outputs: list[int]) -> str:
     """Return the function that calls the parts of a program, and gives the new states."""
     lines = ["static void step(value *__restrict v, const real *__restrict c, value *y) {"]
     lines += [f"    {call}" for call in program.calls]
     lines += [f"    y[{i}] = {program.reference(n)};" for i, n in enumerate(outputs)]
     return "\n".join([*lines, "}"])
-
-
-# windows and states as (trajectory, time, component), the layout of the package; a block is as many
-# trajectories as a value has numbers. Their states lie far apart: they are gathered in the fastest
-# cache for some windows, and then go to memory in whole lines, without waiting for it
-_FRAME = """
-extern "C" int lanes() {{ return sizeof(value) / sizeof(real); }}
-
-extern "C" void constants(const real *parameters, real *c, const void *) {{
-    compute_constants(parameters, c);
-}}
-
-extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls,
-                    const void *) {{
-    constexpr long width = sizeof(value) / sizeof(real);
-    constexpr long room = 1 + {gathered} / ({outputs} * sizeof(real));
-    real gathered[width][room * {outputs}];
-    for (long first = 0; first < trajectories; first += width) {{
-        const long count = trajectories - first < width ? trajectories - first : width;
-        value v[{slots}] = {{}};
-        value y[{outputs}];
-        for (int i = 0; i < {inputs}; i++)
-            for (long k = 0; k < count; k++)
-                ((real *)(v + i))[k] = windows[(first + k) * {inputs} + i];
-        for (long done = 0; done < calls; done += room) {{
-            const long part = calls - done < room ? calls - done : room;
-            for (long call = 0; call < part; call++) {{
-                step(v, c, y);
-                memmove(v, v + {outputs}, {kept} * sizeof(value));
-                memcpy(v + {kept}, y, sizeof y);
-                for (long k = 0; k < width; k++)
-                    for (int i = 0; i < {outputs}; i++)
-                        gathered[k][call * {outputs} + i] = ((real *)(y + i))[k];
-            }}
-            for (long k = 0; k < count; k++)
-                memcpy(states + ((first + k) * calls + done) * {outputs}, gathered[k],
-                       part * {outputs} * sizeof(real));
-        }}
-        for (int i = 0; i < {inputs}; i++)
-            for (long k = 0; k < count; k++)
-                windows[(first + k) * {inputs} + i] = ((real *)(v + i))[k];
-    }}
-}}
-"""

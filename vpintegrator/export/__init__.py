@@ -2,7 +2,7 @@
 
 The module itself can be called: ``vpintegrator.export(model, path)`` is the function :func:`export`
 of this module. C comes from the same graph of scalar operations as the machine code that rollouts
-run (``compiled``), with the weights as numbers in it (``folding``, ``c_program``, ``c_functions``,
+run (``compiled``), with the weights as numbers in it (``c_program``, ``c_functions``,
 ``c_interface``, ``c_source``), and is compared with PyTorch before it is written (``c_library``).
 ONNX and programs of torch.export come from PyTorch's own exporters (``onnx_file``,
 ``torch_program``).

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.differentiation import adjoints
+from vpintegrator.compiled.folding import folded
 from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.tracing import LARGEST
@@ -15,7 +16,6 @@ from vpintegrator.export.c_functions import write_functions
 from vpintegrator.export.c_interface import Interface
 from vpintegrator.export.c_program import CProgram, LanesProgram
 from vpintegrator.export.description import described
-from vpintegrator.export.folding import folded
 from vpintegrator.native import NotCompilable
 
 if TYPE_CHECKING:

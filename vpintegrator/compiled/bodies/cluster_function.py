@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.compiled.bodies.windows import WindowFunction
 from vpintegrator.compiled.tracing import Trace, named_tensor, trace
 from vpintegrator.nn.cluster_potential import ClusterPotential
 
@@ -21,8 +20,7 @@ class ClusterFunction:
     Attributes
     ----------
     trace
-        Trace from the components of a cluster to as many increments, or from a window to its
-        increment.
+        Trace from the components of a cluster to as many increments.
     size
         Components that it reads.
     values
@@ -81,8 +79,7 @@ def cluster_function(potential: nn.Module, frozen: bool) -> ClusterFunction:
     Parameters
     ----------
     potential
-        A ``ClusterPotential``; of any other potential the one cluster is all that it sees. Or a
-        ``WindowFunction``, which is followed itself.
+        A ``ClusterPotential``; of any other potential the one cluster is all that it sees.
     frozen
         See ``tracing.trace``.
 
@@ -91,7 +88,7 @@ def cluster_function(potential: nn.Module, frozen: bool) -> ClusterFunction:
     NotCompilable
         If it uses an operation that is not known, or is too large.
     """
-    cluster: Any = potential if isinstance(potential, WindowFunction) else _OneCluster(potential)
+    cluster: Any = _OneCluster(potential)
     saved = cluster.state_dict().keys()
     held = [n for n, b in cluster.named_buffers() if n in saved and b.is_floating_point()]
     traced = trace(cluster, frozen, held)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vpintegrator.compiled.bodies.cluster_function import ClusterFunction
 from vpintegrator.compiled.differentiation import adjoints
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
-from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.compiled.source import enumeration
 
 _INLINE = 400  # operations up to which a function is part of the loop
 
@@ -52,7 +52,7 @@ def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kin
     derivatives
         Whether they are wanted.
     """
-    traced = regrouped(function.trace)
+    traced = function.trace
     graph, outputs, size = traced.graph, traced.outputs, function.size
     given = {graph.input(i): i for i in range(size)}
     writer = _Writer(graph, number, given)
@@ -81,7 +81,7 @@ def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kin
         scalar_function(graph, f"constants_{number}", list(writer.constants)),
         *writer.inline,
         f"struct Kind{number} {{",
-        f"    enum : long {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};",
+        enumeration(**numbers),
         f"    static void constants(const real *p, real *c) {{ constants_{number}(p, c); }}",
         *writer.calls,
         "};",

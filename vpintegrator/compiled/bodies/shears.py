@@ -26,10 +26,10 @@ class Shear:
     Attributes
     ----------
     potential
-        Owner of g: a ``ClusterPotential``; another potential, as one cluster of all components that
-        it reads; or a ``WindowFunction``, which replaces the gradient.
+        Owner of g: a ``ClusterPotential``, or another potential, as one cluster of all components
+        that it reads.
     read, moved
-        Components of a state, (cluster, component of a cluster), or of a window.
+        Components of a state, (cluster, component of a cluster).
     sign, factor
         Signs and factors, of the shapes of these.
     """

@@ -17,7 +17,6 @@ from vpintegrator.compiled.bodies.cluster_function import ClusterFunction, clust
 from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
-from vpintegrator.compiled.bodies.windows import WindowFunction, shears_of_windows
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.source import header, kernel, translation_units
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 _FEW = 6  # clusters of a shear up to which straight code is faster
 _SHORT = 20_000  # operations that compile within seconds
-# the same limit for windows: straight code then takes half a minute to compile, and its Jacobians,
-# a tenth of an iteration, are three to seven times as fast; steps alone are as fast in loops
-_LONG = 60_000
 
 
 @dataclass(frozen=True)
@@ -86,13 +82,11 @@ class LoopsSource:
 
 
 def _dimension(potential: nn.Module) -> int:
-    """Return components of a body, 0 for functions of windows."""
-    if isinstance(potential, WindowFunction):
-        return 0
+    """Return components of a body."""
     return getattr(getattr(potential, "features", None), "dimension", 1)
 
 
-def loops_of(model: Integrator, derivatives: bool, *, windows: bool = False) -> LoopsSource | None:
+def loops_of(model: Integrator, derivatives: bool) -> LoopsSource | None:
     """Return the loops of a model, or None without clusters, or if straight code is faster.
 
     Parameters
@@ -101,8 +95,6 @@ def loops_of(model: Integrator, derivatives: bool, *, windows: bool = False) -> 
         The model.
     derivatives
         Whether the source is for residuals and their derivatives; else it iterates the model.
-    windows
-        Whether models of windows are taken apart, too.
 
     Raises
     ------
@@ -110,16 +102,11 @@ def loops_of(model: Integrator, derivatives: bool, *, windows: bool = False) -> 
         If the function of a cluster uses operations that are not known, or is too large.
     """
     shears = shears_of(model)
-    if shears is None and windows:
-        shears = shears_of_windows(model)
     if shears is None:
         return None
     source = _loops(model, shears, derivatives)
     few = sum(len(shear.read) for shear in shears) < _FEW * len(shears)
-    work = source.operations + source.backward
-    if model.window > 1:
-        return None if work < (_LONG if derivatives else _SHORT) else source
-    return None if few and work < _SHORT else source
+    return None if few and source.operations + source.backward < _SHORT else source
 
 
 def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> LoopsSource:
@@ -131,24 +118,19 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
     functions = [cluster_function(owner, not derivatives) for owner in owners.values()]
     kinds: dict[Any, tuple[int, Kind]] = {}
     placed: list[PlacedPotential] = []
-    places: dict[int, tuple[int, int]] = {}  # weights, which a layer and its inverse share
     values: list[np.ndarray] = []
     weights = constants = first = 0
-    for owner, function in zip(owners.values(), functions, strict=True):
+    for function in functions:
         key = function.kind
         if key not in kinds:
             kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives)
         number, kind = kinds[key]
         trained = len(function.trained)
-        shared = id(getattr(owner, "owner", owner))
-        if shared not in places:
-            places[shared] = weights, first
-            values.append(function.values)
-            weights += len(function.values)
-            first += trained
         sizes = (function.size, function.outputs, trained)
-        at, row = places[shared]
-        placed.append(PlacedPotential(number, at, constants, row, *sizes))
+        placed.append(PlacedPotential(number, weights, constants, first, *sizes))
+        values.append(function.values)
+        weights += len(function.values)
+        first += trained
         constants += kind.constants
     numbers = [potentials[id(shear.potential)] for shear in shears]
     written = [kind for _, kind in kinds.values()]
