@@ -66,11 +66,11 @@ def _check_translations(trial: Trial, bodies: Bodies, where: str) -> None:
     vector = [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(bodies.dimension)]
     half = bodies.count * bodies.dimension
 
-    def image(point: Point) -> Point:
+    def image(point: Point, _: Point) -> Point:
         return [z + vector[i % bodies.dimension] if i < half else z for i, z in enumerate(point)]
 
-    what = "translate: f(q + shift, p) = f(q, p)"
-    trial.check_image(image, lambda rates: rates, where, what)
+    what = "translate: f(q + shift, p) = f(q, p) fails by {}"
+    trial.check_image(image, lambda _, rates: rates, where, what)
 
 
 def _check_rotations(trial: Trial, bodies: Bodies, where: str) -> None:
@@ -80,7 +80,8 @@ def _check_rotations(trial: Trial, bodies: Bodies, where: str) -> None:
         vectors = (point[i : i + bodies.dimension] for i in range(0, len(point), bodies.dimension))
         return [HIGH.fdot(row, vector) for vector in vectors for row in turn]
 
-    trial.check_image(turned, turned, where, "rotate: f(R z) = R f(z) for a rotation R")
+    what = "rotate: f(R z) = R f(z) for a rotation R fails by {}"
+    trial.check_image(lambda z, _: turned(z), lambda _, rates: turned(rates), where, what)
 
 
 def _rotation(dimension: int) -> list[Point]:
@@ -117,11 +118,12 @@ def _check_permutation(
 ) -> None:
     """Whether the field is the same where each body has the state of the one in ``places``."""
 
-    def image(point: Point) -> Point:
+    def moved(point: Point) -> Point:
         vectors = _vectors(point, bodies)
         return [z for half in vectors for place in places for z in half[place]]
 
-    trial.check_image(image, image, where, what)
+    what = f"{what} fails by {{}}"
+    trial.check_image(lambda z, _: moved(z), lambda _, rates: moved(rates), where, what)
 
 
 def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
@@ -192,14 +194,14 @@ def _check_shift(trial: Trial, bodies: Bodies, far: int, where: str) -> None:
     """Check that inner bodies move alike if a pattern of states is shifted by a place."""
     count = bodies.count
 
-    def image(point: Point) -> Point:
+    def image(point: Point, _: Point) -> Point:
         # the last body enters at the first place; any other body would do
         return [z for half in _vectors(point, bodies) for v in (half[-1:] + half[:-1]) for z in v]
 
-    def expected(rates: Point) -> list[Any]:
+    def expected(_: Point, rates: Point) -> list[Any]:
         return _compared(rates, bodies, lambda body: body - 1 if far < body < count - far else None)
 
-    what = f"along = {bodies.topology}: f, where a pattern is moved on by a place,"
+    what = f"along = {bodies.topology}: f, where a pattern is moved on by a place, fails by {{}}"
     trial.check_image(image, expected, where, what)
 
 
@@ -209,7 +211,7 @@ def _check_wall(trial: Trial, bodies: Bodies, far: int, right: bool, where: str)
     # seen from the wall: the k-th body of the pattern stands at 1 + k beyond the centre
     order = list(range(count))[::-1] if right else list(range(count))
 
-    def image(point: Point) -> Point:
+    def image(point: Point, _: Point) -> Point:
         found = []
         for half in _vectors(point, bodies):
             moved = [[HIGH.mpf(0)] * bodies.dimension for _ in range(count)]
@@ -220,12 +222,12 @@ def _check_wall(trial: Trial, bodies: Bodies, far: int, right: bool, where: str)
             found += [z for vector in moved for z in vector]
         return found
 
-    def expected(rates: Point) -> list[Any]:
+    def expected(_: Point, rates: Point) -> list[Any]:
         seen = {order[centre + 1 + k]: order[k] for k in range(far)}
         return _compared(rates, bodies, seen.get)
 
     side = "right" if right else "left"
-    what = f"along = walls: f at the {side} end, compared with an odd pattern inside,"
+    what = f"along = walls: f at the {side} end, compared with an odd pattern inside, fails by {{}}"
     trial.check_image(image, expected, where, what)
 
 

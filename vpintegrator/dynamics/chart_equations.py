@@ -32,10 +32,10 @@ from vpintegrator.dynamics.expressions import (
     can_be_written,
     written,
 )
-from vpintegrator.dynamics.expressions.constants import HIGH, high
+from vpintegrator.dynamics.expressions.constants import high
 from vpintegrator.dynamics.formula_tables import read_components
 from vpintegrator.dynamics.reading import read_state_and_formulas
-from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, place, shown
+from vpintegrator.dynamics.trial import Formula, Point, Trial, difference
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 
@@ -173,33 +173,22 @@ def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
     back = Formula(chart.inverse, chart.equations.symbols)
     own = {i: high(period) for i, period in base.periods.items()}
     turns = [(i, high(period)) for i, period in chart.equations.periods.items()]
-    judged = 0
-    for point, _ in trial.points:
-        image = there.at(point)
-        if image is None:
-            continue
-        for turned in ([], *([turn] for turn in turns)):
-            moved = list(image)
-            for i, period in turned:
-                moved[i] += 3 * period
-            found = back.at(moved)
-            if found is None:
-                continue
-            judged += not turned
-            pairs = enumerate(zip(found, point, strict=True))
-            defects = [_modulo(a - b, own.get(i)) for i, (a, b) in pairs]
-            if (defect := max(map(abs, defects))) > TOLERANCE * (1 + max(map(abs, point))):
-                what = "after a turn of an angle " if turned else ""
-                raise InputError(
-                    f"{where}, [chart.inverse]: {what}this gives another state than [chart.map] "
-                    f"was given, by {shown(defect)}, at {place(base, point)}"
-                )
-    trial.require(judged, f"{where}, [chart.inverse]")
+    here = f"{where}, [chart.inverse]"
+    for i, period in ((None, 0), *turns):
 
+        def defect(
+            point: Point, _: Point, i: int | None = i, period: Any = period
+        ) -> tuple[Any, Any] | None:
+            if (image := there.at(point)) is None:
+                return None
+            turned = [z + 3 * period if k == i else z for k, z in enumerate(image)]
+            found = back.at(turned)
+            size = 1 + max(map(abs, point))
+            return None if found is None else (difference(found, point, own), size)
 
-def _modulo(value: Any, period: Any) -> Any:
-    """Reduce a difference of angles to half a period or less."""
-    return value if period is None else value - period * HIGH.nint(HIGH.re(value) / period)
+        what = "" if i is None else "after a turn of an angle "
+        text = "this gives another state than [chart.map] was given, by {},"
+        trial.check(here, what + text, defect)
 
 
 def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
@@ -220,18 +209,14 @@ def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) 
         return replace(chart, equations=equations)
     there, rate = Formula(chart.map, base.symbols), Formula(rates, base.symbols)
     given = Formula(chart.equations.vector_field, chart.equations.symbols)
-    judged, named = 0, chart.equations.components
-    for point, _ in trial.points:
+
+    def off(point: Point, _: Point) -> tuple[Any, Any] | None:
         image, expected = there.at(point), rate.at(point)
         found = None if image is None else given.at(image)
         if found is None or expected is None:
-            continue
-        judged += 1
-        defects: Point = [abs(a - b) for a, b in zip(found, expected, strict=True)]
-        if (defect := max(defects)) > TOLERANCE * (1 + max(map(abs, expected))):
-            raise InputError(
-                f"{where}: this is not the system in these coordinates: "
-                f"{named[defects.index(defect)]}' is off by {shown(defect)} at {place(base, point)}"
-            )
-    trial.require(judged, where)
+            return None
+        return difference(found, expected, {}), 1 + max(map(abs, expected))
+
+    what = "this is not the system in these coordinates: the vector field is off by {}"
+    trial.check(where, what, off)
     return chart

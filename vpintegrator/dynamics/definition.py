@@ -14,7 +14,6 @@ from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import TooLong, Value, readable
 from vpintegrator.dynamics.identities import check_identities
-from vpintegrator.dynamics.map_identities import check_map
 from vpintegrator.dynamics.parameter_symbols import open_equations, open_section
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import plain_values, read_equations
@@ -224,11 +223,7 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
     bodies = None if is_of_sites(equations) else read_bodies(equations, source)
     sites = read_sites(equations, bodies, source)
     trial = Trial(equations, images_of(bodies), points)
-    if equations.stages:
-        divergence_free, is_canonical = check_map(equations, source)
-    else:
-        divergence_free = check_identities(trial, source)
-        is_canonical = equations.hamiltonian is not None or bool(equations.symplectic)
+    divergence_free, is_canonical = check_identities(trial, source)
     if bodies is not None:
         check_bodies(trial, bodies, source)
     plot, chart = read_plot(equations, source), read_chart(trial, source)

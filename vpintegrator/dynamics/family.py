@@ -306,5 +306,5 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
     )
     if equations.is_map or base.is_measured:
         return found
-    free, canonical = check_identities(Trial(equations), source), equations.hamiltonian is not None
-    return replace(found, divergence_free=free, is_canonical=canonical)
+    free, _ = check_identities(Trial(equations), source)
+    return replace(found, divergence_free=free, is_canonical=equations.hamiltonian is not None)

@@ -1,15 +1,16 @@
-"""Checks of the invariants, time reversal, angles and volume that a system file declares."""
+"""Checks of the invariants, symmetries, angles, volume and form that a system file declares."""
 
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value
 from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import (
+    OF_ROUNDED,
     TOLERANCE,
     Formula,
     Point,
@@ -21,49 +22,54 @@ from vpintegrator.dynamics.trial import (
 from vpintegrator.errors import InputError
 
 _STEP = HIGH.mpf(10) ** -30  # step of a central difference, whose error is the square of the step
+_LARGEST = 64  # components of a map whose determinant is computed with a hundred digits
+_KEPT = {
+    "symplectic": ("the form dq dp is kept", "the symplectic form"),
+    "divergence_free": ("the determinant is 1", "volume"),
+}
 
 
-def check_identities(trial: Trial, source: str) -> bool:
-    """Check invariants, symmetries, periods and divergence; return whether the latter is zero.
+def check_identities(trial: Trial, source: str) -> tuple[bool, bool]:
+    """Check the declared properties; return whether volume and the symplectic form are preserved.
 
     Raises
     ------
     InputError
-        Naming the first claim that does not hold, and a point where it fails.
+        Naming the first property that does not hold, and a point where it fails.
     """
-    equations = trial.equations
-    if not equations.vector_field:  # measured: what is said of it is believed
-        _check_claimed_structure(equations, source)
-        return bool(equations.divergence_free or equations.symplectic)
-    _check_invariants(trial, source)
-    for number, rho in enumerate(equations.reversing_symmetries, start=1):
-        _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
-    explicit_time = equations.explicit_time
-    if angles := {i: high(p) for i, p in equations.periods.items() if i != explicit_time}:
-        what = "where angles turn by their periods"
-        _check_periods(trial, angles, f"{source}, [periodic]", what)
-    if explicit_time in equations.periods:
-        periods = {explicit_time: high(equations.periods[explicit_time])}
-        _check_periods(trial, periods, f"{source}, period", "after whole periods")
-    free = equations.hamiltonian is not None or _divergence_vanishes(trial, source)
-    if equations.divergence_free is False and free:
-        raise InputError(f"{source}, divergence_free: the file says false, but the divergence is 0")
-    return free
-
-
-def _check_claimed_structure(equations: Equations, source: str) -> None:
-    """Check that the claims about measured states go together."""
-    if not equations.symplectic:
-        return
-    if len(equations.symbols) % 2:
+    e = trial.equations
+    if (e.stages or not e.vector_field) and e.symplectic and len(e.symbols) % 2:
         raise InputError(
             f"{source}, symplectic: the state lists positions and then as many momenta, but it has "
-            f"{len(equations.symbols)} components"
+            f"{len(e.symbols)} components"
         )
-    if equations.divergence_free is False:
-        raise InputError(
-            f"{source}, divergence_free: the file says false, but symplectic maps preserve volume"
-        )
+    if not e.stages and not e.vector_field:  # measured: the declaration is believed
+        if e.symplectic and e.divergence_free is False:
+            raise InputError(
+                f"{source}, divergence_free: the file says false, but symplectic maps preserve "
+                "volume"
+            )
+        return bool(e.divergence_free or e.symplectic), bool(e.symplectic)
+    for name, invariant in e.invariants.items():
+        # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
+        if e.stages or invariant is not e.hamiltonian or e.explicit_time is not None:
+            _check_invariant(trial, invariant, f"{source}, [invariants] {name}")
+    for number, rho in enumerate(e.reversing_symmetries, start=1):
+        _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
+    time = e.explicit_time
+    angles = {i: high(period) for i, period in e.periods.items() if i != time}
+    if angles:
+        what = "where angles turn by their periods,"
+        _check_periods(trial, angles, f"{source}, [periodic]", what)
+    if time in e.periods:
+        periods = {time: high(e.periods[time])}
+        _check_periods(trial, periods, f"{source}, period", "after whole periods,")
+    if e.stages:
+        return _map_structure(trial, source)
+    free = e.hamiltonian is not None or _divergence_vanishes(trial, source)
+    if e.divergence_free is False and free:
+        raise InputError(f"{source}, divergence_free: the file says false, but the divergence is 0")
+    return free, e.hamiltonian is not None or bool(e.symplectic)
 
 
 def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
@@ -77,78 +83,60 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     return bool(known) and all(abs(entry) <= TOLERANCE**2 for entry in known)
 
 
-def _check_invariants(trial: Trial, source: str) -> None:
-    """Whether they are constant along solutions."""
-    # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
-    equations = trial.equations
-    for name, invariant in equations.invariants.items():
-        if invariant is not equations.hamiltonian or equations.explicit_time is not None:
-            _check_invariant(trial, invariant, f"{source}, [invariants] {name}")
-
-
 def _check_invariant(trial: Trial, invariant: Value, where: str) -> None:
-    formula = Formula([invariant], trial.equations.symbols)
-    judged = 0
-    for point, rates in trial.points:
+    formula, is_map = Formula([invariant], trial.equations.symbols), bool(trial.equations.stages)
+
+    def change(point: Point, value: Point) -> tuple[Any, Any] | None:
+        before, after = formula.at(point), formula.at(value)
+        if before is None or after is None:
+            return None
+        return after[0] - before[0], 1 + abs(before[0])
+
+    def rate(point: Point, rates: Point) -> tuple[Any, Any] | None:
         speed = 1 + max(map(abs, rates))
-        values = [
+        middle, ahead, behind = (
             formula.at([z + side * dz for z, dz in zip(point, rates, strict=True)])
             for side in (0, _STEP / speed, -_STEP / speed)
-        ]
-        if any(value is None for value in values):
-            continue
-        judged += 1
-        value, ahead, behind = (entry[0] for entry in values if entry is not None)
-        slope = (ahead - behind) / (2 * _STEP)
-        if abs(slope) > trial.tolerance * (1 + abs(value)):
-            raise InputError(
-                f"{where}: this is not constant along solutions: its time derivative "
-                f"{shown(slope * speed)} at {place(trial.equations, point)}"
-            )
-    trial.require(judged, where)
+        )
+        if middle is None or ahead is None or behind is None:
+            return None
+        return (ahead[0] - behind[0]) / (2 * _STEP) * speed, (1 + abs(middle[0])) * speed
+
+    what = "the map changes it by {}" if is_map else "its time derivative is {}"
+    along = "" if is_map else " along solutions"
+    trial.check(where, f"this is not constant{along}: {what}", change if is_map else rate)
 
 
 def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: str) -> None:
-    """Whether f(rho z) = -rho f(z)."""
+    """Check f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
     entries = [[(j, high(c)) for j, c in row.items()] for row in rho]
 
     def moved(vector: Point) -> Point:
         return [HIGH.fsum(c * vector[j] for j, c in row) for row in entries]
 
-    judged = 0
-    for point, rates in trial.points:
-        images = trial.field.at(moved(point))
-        if images is None:
-            continue
-        judged += 1
-        defects = [a + b for a, b in zip(images, moved(rates), strict=True)]
-        if (defect := max(map(abs, defects))) > trial.tolerance * (1 + max(map(abs, rates))):
-            raise InputError(
-                f"{where}: this does not reverse the system, f(rho z) = -rho f(z) fails by "
-                f"{shown(defect)} at {place(trial.equations, point)}"
-            )
-    trial.require(judged, where)
+    if trial.equations.stages:
+        what = "this does not reverse the map M, rho M rho M = identity fails by {}"
+        trial.check_image(lambda _, image: moved(image), lambda z, _: moved(z), where, what)
+        return
+    what = "this does not reverse the system, f(rho z) = -rho f(z) fails by {}"
+    trial.check_image(
+        lambda z, _: moved(z), lambda _, rates: [-rate for rate in moved(rates)], where, what
+    )
 
 
 def _check_periods(trial: Trial, periods: Mapping[int, Any], where: str, what: str) -> None:
-    """Whether f is the same after random numbers of turns of all angles."""
-    generator = random.Random(20231219)
-    judged = 0
-    for point, rates in trial.points:
-        turned = list(point)
-        for i, period in periods.items():
-            turned[i] += generator.randint(1, 1000) * period
-        again = trial.field.at(turned)
-        if again is None:
-            continue
-        judged += 1
-        defect = max(abs(a - b) for a, b in zip(again, rates, strict=True))
-        if defect > trial.tolerance * (1 + max(map(abs, rates))):
-            raise InputError(
-                f"{where}: the vector field changes by {shown(defect)} {what}, at "
-                f"{place(trial.equations, point)}"
-            )
-    trial.require(judged, where)
+    """Check values after random numbers of turns of all angles."""
+    generator, is_map = random.Random(20231219), bool(trial.equations.stages)
+
+    def turned(point: Point, _: Point) -> Point:
+        return [
+            z + generator.randint(1, 1000) * periods[i] if i in periods else z
+            for i, z in enumerate(point)
+        ]
+
+    text = f"the {'image' if is_map else 'vector field'} changes by {{}} {what}"
+    defect = trial.image_defect(turned, lambda _, value: value, periods if is_map else None)
+    trial.check(where, text, defect)
 
 
 def _divergence_vanishes(trial: Trial, source: str) -> bool:
@@ -156,21 +144,88 @@ def _divergence_vanishes(trial: Trial, source: str) -> bool:
     slopes = [slope for slope in trial.equations.own_slopes if slope != 0]
     if not slopes:
         return True
-    where = f"{source}, divergence_free"
     formula = Formula(slopes, trial.equations.symbols)
-    judged = 0
-    for point, _ in trial.points:
-        if (values := formula.at(point)) is None:
-            continue
-        judged += 1
+
+    def divergence(point: Point, _: Point) -> tuple[Any, Any] | None:
+        values = formula.at(point)
         # rounding is judged against the size of the terms that ought to cancel
-        total, size = HIGH.fsum(values), HIGH.fsum(map(abs, values))
-        if abs(total) > trial.tolerance * (1 + size):
-            if trial.equations.divergence_free:
-                raise InputError(
-                    f"{where}: the divergence of the vector field is {shown(total)}, not "
-                    f"zero, at {place(trial.equations, point)}"
-                )
-            return False
-    trial.require(judged, where)
-    return True
+        return None if values is None else (HIGH.fsum(values), 1 + HIGH.fsum(map(abs, values)))
+
+    where = f"{source}, divergence_free"
+    if trial.equations.divergence_free:
+        what = "the divergence of the vector field is {}, not zero,"
+        trial.check(where, what, divergence)
+    return trial.worst(where, divergence) is None
+
+
+def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
+    """Whether det DM = 1 and DM^T J DM = J; raises InputError where the file says otherwise."""
+    e, dim = trial.equations, len(trial.equations.symbols)
+    claims: dict[str, bool | None] = {key: getattr(e, key) for key in _KEPT}
+    if dim > _LARGEST:
+        if any(claims.values()):
+            raise InputError(
+                f"{source}: volume and form are checked for maps of up to {_LARGEST} components, "
+                f"not {dim}"
+            )
+        return False, False
+    slopes = _slopes(trial)
+    if not slopes:
+        raise InputError(f"{source}, [map]: cannot be checked, the map has no finite derivatives")
+    found, proposals = {}, []
+    for key, (what, name) in _KEPT.items():
+        defects = [_structure_defect(matrix, key) for matrix, _ in slopes]
+        worst, point = max(zip(defects, (at for _, at in slopes), strict=True), key=lambda d: d[0])
+        if worst > OF_ROUNDED and claims[key]:
+            raise InputError(
+                f"{source}, {key}: that {what} fails by {shown(worst)}, relative to the "
+                f"derivatives, at {place(e, point)}"
+            )
+        # declared identities may fail by the rounding of the file's decimals
+        found[key] = bool(worst <= (OF_ROUNDED if claims[key] else trial.tolerance))
+        if claims[key] is False and found[key]:
+            raise InputError(f"{source}, {key}: the file says false, but the map keeps it")
+        if worst <= OF_ROUNDED:
+            proposals.append(f"the map preserves {name} to {shown(worst)}; say {key} = true")
+    if proposals and not any(found.values()) and set(claims.values()) == {None}:
+        warnings.warn(f"{source}: {proposals[0]}", stacklevel=2)
+    # symplectic maps keep the volume, too
+    return any(found.values()), found["symplectic"]
+
+
+def _slopes(trial: Trial) -> list[tuple[Any, Point]]:
+    """Return the matrices of derivatives of a map with their points."""
+    e = trial.equations
+    slopes = [(list(each), Formula(list(each.values()), e.symbols)) for each in e.stage_slopes]
+    found = []
+    for start, _ in trial.points:
+        dim, point = len(start), list(start)
+        rows = [[HIGH.mpf(i == j) for j in range(dim)] for i in range(dim)]
+        for (changed, formula), (places, factors) in zip(trial.stages, slopes, strict=True):
+            values, numbers = formula.at(point), factors.at(point)
+            if values is None or numbers is None:
+                break
+            new = {i: [HIGH.mpf(0)] * dim for i in changed}
+            for (i, j), factor in zip(places, numbers, strict=True):
+                new[i] = [a + factor * b for a, b in zip(new[i], rows[j], strict=True)]
+            for i, value in zip(changed, values, strict=True):
+                rows[i], point[i] = new[i], value
+        else:
+            found.append((HIGH.matrix(rows), start))
+    return found
+
+
+def _structure_defect(slopes: Any, key: str) -> Any:
+    """Return det D - 1, or the largest entry of D^T J D - J, relative to the derivatives."""
+    half, odd = divmod(slopes.rows, 2)
+    scale = 1 + max(abs(entry) for entry in slopes)
+    if key == "divergence_free":
+        return abs(HIGH.det(slopes) - 1) / scale**slopes.rows
+    if odd:
+        return HIGH.inf
+    lower, upper = slopes[half:, :], slopes[:half, :]
+    form = upper.T * lower - lower.T * upper
+    for i in range(half):
+        form[i, half + i] -= 1
+        form[half + i, i] += 1
+    return max(abs(entry) for entry in form) / scale**2

@@ -22,7 +22,7 @@ from typing import Any
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
-from vpintegrator.dynamics.trial import TOLERANCE, Formula, random_points
+from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, random_points
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 
@@ -196,13 +196,19 @@ def _is_periodic(section: ReturnSection, value: Value) -> bool:
     """Whether a function has the period of the equations in time."""
     e = section.flow
     formula, period = Formula([value], e.symbols), high(e.periods[section.component])
-    for point in random_points(len(e.symbols), _SAMPLED):
-        values = formula.at(point), formula.at([*point[:-1], point[-1] + period])
-        if values[0] is None or values[1] is None:
-            continue
-        if abs(values[0][0] - values[1][0]) > TOLERANCE * (1 + abs(values[0][0])):
-            return False
-    return True
+
+    def defect(point: Point, _: Point) -> tuple[Any, Any] | None:
+        before, after = formula.at(point), formula.at([*point[:-1], point[-1] + period])
+        if before is None or after is None:
+            return None
+        return after[0] - before[0], 1 + abs(before[0])
+
+    return _trial(section).worst(section.where, defect) is None
+
+
+def _trial(section: ReturnSection) -> Trial:
+    points = random_points(len(section.flow.symbols), _SAMPLED)
+    return Trial(section.flow, candidates=points)
 
 
 def section_symmetry(
@@ -235,23 +241,18 @@ def section_symmetry(
 
 def _mirrored(section: ReturnSection) -> bool:
     """Whether the mirror image in the section is a symmetry of the flow."""
-    e, i = section.flow, section.component
     if isinstance(section.value, Expression):
         return False
-    twice, partner = 2 * high(section.value), section.conjugate
-    formula = Formula(e.vector_field, e.symbols)
-    for point in random_points(len(e.symbols), _SAMPLED):
-        image = list(point)
-        image[i] = twice - image[i]
-        if partner is not None:
-            image[partner] = -image[partner]
-        rates, expected = formula.at(image), formula.at(point)
-        if rates is None or expected is None:
-            continue
-        for j in (i, partner):
-            if j is not None:
-                expected[j] = -expected[j]
-        size = 1 + max(map(abs, expected))
-        if any(abs(a - b) > TOLERANCE * size for a, b in zip(rates, expected, strict=True)):
-            return False
-    return True
+    i, partner, twice = section.component, section.conjugate, 2 * high(section.value)
+
+    def image(point: Point, _: Point) -> Point:
+        turned = reflected(point)
+        turned[i] += twice
+        return turned
+
+    def reflected(vector: Point) -> Point:
+        return [-z if k in (i, partner) else z for k, z in enumerate(vector)]
+
+    trial = _trial(section)
+    defect = trial.image_defect(image, lambda _, rates: reflected(rates))
+    return trial.worst(section.where, defect) is None

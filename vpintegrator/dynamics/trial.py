@@ -1,4 +1,4 @@
-"""Random points at which what a system file claims is tried.
+"""Random points at which the declared properties of a system file are tried.
 
 An identity is tried at random points with a hundred digits: an analytic function that vanishes at
 all of them to 30 digits vanishes everywhere, but for a coincidence nobody will live to see. No
@@ -9,8 +9,9 @@ logarithm or a root leaves the real numbers it is continued into the complex.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
@@ -37,11 +38,6 @@ OF_ROUNDED = HIGH.mpf(10) ** -12  # tolerance if constants are rounded to double
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
 Point = list[Any]
-
-
-def tolerance_of(equations: Equations) -> Any:
-    """Return the tolerance of a check, larger if constants of the equations are rounded."""
-    return OF_ROUNDED if equations.rounded or "tables" in equations.table else TOLERANCE
 
 
 def random_points(dim: int, count: int = POINTS) -> Iterator[Point]:
@@ -91,95 +87,163 @@ def cost_of(expressions: Sequence[Value]) -> int:
     return sum(len(node.parts) for node in nodes) + _FUNCTION * slow
 
 
+Defect = Callable[[Point, Point], tuple[Any, Any] | None]
+
+
 class Trial:
-    """The points at which the claims about a system are tried, with the vector field there.
+    """Points at which the declared properties of a system are tried, with its values there.
+
+    The value at a point is the vector field, or the image after one pass through the stages of a
+    map. An identity of one pass holds for any number of iterations.
 
     Parameters
     ----------
     equations
         Equations of the system.
     images
-        Number of further vector field evaluations at each point, for symmetries of bodies.
+        Number of further values at each point, for symmetries of bodies.
     candidates
         Points of the trial, instead of random points.
+
+    Attributes
+    ----------
+    tolerance
+        Tolerance of a check, larger if constants of the equations are rounded.
     """
 
     def __init__(
         self, equations: Equations, images: int = 0, candidates: Iterable[Point] | None = None
     ) -> None:
-        self.equations = equations
-        self._images = images
+        self.equations, self._images = equations, images
         self._candidates = random_points(len(equations.symbols))
         if candidates is not None:
             self._candidates = iter(candidates)
-        self.field = Formula(equations.vector_field, equations.symbols)
-        self.tolerance = tolerance_of(equations)
+        rounded = equations.rounded or "tables" in equations.table
+        self.tolerance = OF_ROUNDED if rounded else TOLERANCE
+        parts = equations.stages or (dict(enumerate(equations.vector_field)),)
+        self.stages = [
+            (list(part), Formula(list(part.values()), equations.symbols)) for part in parts
+        ]
+
+    def at(self, point: Point) -> Point | None:
+        """Return the value at a point, or None where there is none."""
+        point = list(point)
+        for changed, formula in self.stages:
+            values = formula.at(point)
+            if values is None:
+                return None
+            for i, value in zip(changed, values, strict=True):
+                point[i] = value
+        return point
 
     @cached_property
     def points(self) -> list[tuple[Point, Point]]:
-        """Points where the vector field has a value, and that."""
+        """Points where the system has a value, and that."""
         e = self.equations
-        cost = cost_of(e.vector_field) * (
-            1 + len(e.reversing_symmetries) + bool(e.periods) + self._images
-        )
+        cost = sum(cost_of(list(part.values())) for part in e.stages) or cost_of(e.vector_field)
+        cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods) + self._images
         cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
         if cost > LARGEST_COST:
             raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
         wanted = min(max(OPERATIONS // (cost + 1), 1), POINTS)
-        found: list[tuple[Point, Point]] = []
-        for point in self._candidates:
-            rates = self.field.at(point)
-            if rates is not None:
-                found.append((point, rates))
-            if len(found) == wanted:
-                break
-        return found
+        found = ((point, self.at(point)) for point in self._candidates)
+        known = ((point, value) for point, value in found if value is not None)
+        return list(islice(known, wanted))
 
-    def require(self, judged: int, where: str) -> None:
-        """Raise InputError where hardly any point could be judged."""
-        if judged < min(max(len(self.points), 1), FEWEST):
-            raise InputError(
-                f"{where}: cannot be checked, the formula has no finite value at random points"
-            )
-
-    def check_image(
-        self,
-        image: Callable[[Point], Point],
-        expected: Callable[[Point], Sequence[Any]],
-        where: str,
-        what: str,
-    ) -> None:
-        """Whether the field at images of points is what is expected from that at the points.
+    def worst(self, where: str, defect: Defect) -> tuple[Any, Point] | None:
+        """Return the largest defect beyond rounding and its point, or None if there is none.
 
         Parameters
         ----------
-        image
-            Image of a point.
-        expected
-            Value that f(image(z)) must have, given f(z); None for components that are not compared.
-        where, what
-            Place of the declaration, and the declared property, for messages.
+        where
+            Place of the declaration, for messages.
+        defect
+            Function of a point and the value there: a defect and the size that it is relative to;
+            None where it cannot be judged.
 
         Raises
         ------
         InputError
-            With the largest deviation, and the point.
+            If hardly any point can be judged.
         """
-        judged, worst, at = 0, HIGH.mpf(0), Point()
-        for point, rates in self.points:
-            images = self.field.at(image(point))
-            if images is None:
+        judged, worst, at = 0, HIGH.mpf(0), None
+        for point, value in self.points:
+            if (found := defect(point, value)) is None:
                 continue
             judged += 1
-            pairs = zip(images, expected(rates), strict=True)
-            defect = max((abs(a - b) for a, b in pairs if b is not None), default=HIGH.mpf(0))
-            if defect > max(worst, self.tolerance * (1 + max(map(abs, rates)))):
-                worst, at = defect, point
-        if worst:
+            if abs(found[0]) > max(abs(worst), self.tolerance * found[1]):
+                worst, at = found[0], point
+        if at is not None:
+            return worst, at
+        if judged < min(max(len(self.points), 1), FEWEST):
+            what = "map" if self.equations.stages else "formula"
             raise InputError(
-                f"{where}: {what} fails by {shown(worst)} at {place(self.equations, at)}"
+                f"{where}: cannot be checked, the {what} has no finite value at random points"
             )
-        self.require(judged, where)
+        return None
+
+    def check(self, where: str, what: str, defect: Defect) -> None:
+        """Raise InputError where a property does not hold, with the largest deviation.
+
+        Parameters
+        ----------
+        where, defect
+            Arguments of :meth:`worst`.
+        what
+            Message, with ``{}`` for the deviation.
+        """
+        if (found := self.worst(where, defect)) is not None:
+            at = place(self.equations, found[1])
+            raise InputError(f"{where}: {what.format(shown(found[0]))} at {at}")
+
+    def image_defect(
+        self,
+        image: Callable[[Point, Point], Point],
+        expected: Callable[[Point, Point], Sequence[Any]],
+        periods: Mapping[int, Any] | None = None,
+    ) -> Defect:
+        """Return how far values at images of points are from what is expected.
+
+        Parameters
+        ----------
+        image, expected
+            Image of a point, and the value there, from a point and the value at the point; None
+            for components that are not compared.
+        periods
+            Periods up to which components agree.
+        """
+
+        def defect(point: Point, value: Point) -> tuple[Any, Any] | None:
+            moved = image(point, value)
+            found = self.at(moved)
+            if found is None:
+                return None
+            size = 1 + max(map(abs, [*value, *found, *(moved if self.equations.stages else ())]))
+            return difference(found, expected(point, value), periods or {}), size
+
+        return defect
+
+    def check_image(
+        self,
+        image: Callable[[Point, Point], Point],
+        expected: Callable[[Point, Point], Sequence[Any]],
+        where: str,
+        what: str,
+    ) -> None:
+        """Check that values at images are what is expected: ``check`` and ``image_defect``."""
+        self.check(where, what, self.image_defect(image, expected))
+
+
+def difference(found: Point, expected: Sequence[Any], periods: Mapping[int, Any]) -> Any:
+    """Return the largest difference of components, those of angles up to their periods."""
+    largest = HIGH.mpf(0)
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if b is not None:
+            change = a - b
+            if i in periods:
+                change -= HIGH.nint(HIGH.re(change) / periods[i]) * periods[i]
+            largest = max(largest, abs(change))
+    return largest
 
 
 def shown(value: Any) -> str:
