@@ -39,12 +39,6 @@ def kicked(z):
     return np.stack([x + p, p], axis=-1)
 
 
-def unkicked(z):
-    x, p = z[..., 0], z[..., 1]
-    x = x - p
-    return np.stack([x, p + (0.5 + 0.5 * (x > 0)) * x], axis=-1)
-
-
 def test_the_same_map_as_a_function_and_as_a_file():
     map = vp.Map.from_function(
         standard, 2, ["x", "px"], parameters={"K": 0.6}, periodic=["x"], name="standard"
@@ -96,14 +90,11 @@ def test_a_ring_becomes_formulas_of_its_cells(tmp_path):
 
 
 def test_a_map_with_decisions_is_called(tmp_path):
-    map = vp.Map.from_function(
-        kicked, 2, ["q", "p"], inverse=unkicked, structure="symplectic", sample=(-0.5, 0.5)
-    )
+    map = vp.Map.from_function(kicked, 2, ["q", "p"], structure="symplectic", sample=(-0.5, 0.5))
     assert not map.has_formulas
     assert (map.structure, map.derivatives) == ("symplectic map", "finite differences")
     states = map.sample_initial(5, np.random.default_rng(0))
     np.testing.assert_array_equal(map.map(states), kicked(states))
-    np.testing.assert_allclose(map.inverse(map.map(states)), states, atol=1e-15)
     tensor = map.map(torch.from_numpy(states))
     np.testing.assert_array_equal(tensor.numpy(), kicked(states))
     data = vp.generate(map, tmp_path / "kicked.h5", count=20, steps=6)
@@ -144,7 +135,6 @@ def test_arguments_are_components_or_the_state():
         ({"structure": "symplectic"}, "form dq dp is kept fails by 1.5 at x1 = "),
         ({"structure": "volume-preserving"}, "determinant of the derivative is 1 fails by"),
         ({"invariants": {"r": lambda z: z[0]}}, "r: this is not constant, the map changes it by"),
-        ({"inverse": lambda z: z}, "inverse of the image differs from the state by"),
         ({"reversing_symmetries": [[1, 1]]}, "rho M rho M = identity fails by"),
         ({"periodic": {"x1": 1.0}}, "image changes"),
         ({"structure": "sympletic"}, "did you mean 'symplectic'"),
@@ -175,14 +165,6 @@ def test_wrong_claims_are_refused_with_a_state(claim, message, crooked):
 def test_what_is_no_map_is_refused_in_a_sentence(turn, options, message):
     with pytest.raises(vp.InputError, match=message):
         vp.Map.from_function(turn, **options)
-
-
-def test_maps_without_an_inverse_say_so():
-    map = vp.Map.from_function(standard, 2)
-    with pytest.raises(vp.InputError, match="made without its inverse"):
-        map.inverse([0.0, 1.0])
-    with pytest.raises(vp.InputError, match="needs a vector field, but standard is a map"):
-        vp.compare(None, "rk4", system=map, steps=3)
 
 
 def test_parameters_change_one_after_the_other():

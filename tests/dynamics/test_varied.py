@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.catalogue import system_summaries
 from vpintegrator.dynamics.expressions import vectorised
+from vpintegrator.dynamics.varied import ScaledFlow
 
 POWER = """
 state = ["q", "p"]
@@ -43,7 +44,8 @@ def test_is_the_system_with_these_parameters(case, data):
     np.testing.assert_allclose(varied.vector_field(states, parameters), expected, rtol=1e-13)
     columns = np.broadcast_to(parameters[:, None], (len(names), len(states)))
     steps = np.linspace(0.1, 0.7, 7)
-    scaled = varied.scaled_field(steps, columns.T)(np.ascontiguousarray(states.T))
+    flow = ScaledFlow(varied, steps, columns.T)
+    scaled = flow.vector_field_by_component(np.ascontiguousarray(states.T))
     np.testing.assert_allclose(scaled.T, steps[:, None] * expected, rtol=1e-13)
     assert varied.invariants.keys() == system.invariants.keys()
     for name, invariant in system.invariants.items():
@@ -86,7 +88,8 @@ def test_every_system_of_the_catalogue_can_vary(name):
     found = varied.vector_field(states, parameters)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     steps, several = np.full(3, 0.5), np.tile(parameters, (3, 1))
-    scaled = varied.scaled_field(steps, several)(np.ascontiguousarray(states.T))
+    flow = ScaledFlow(varied, steps, several)
+    scaled = flow.vector_field_by_component(np.ascontiguousarray(states.T))
     np.testing.assert_allclose(scaled.T, expected / 2, rtol=1e-12, atol=1e-12)
     for length in lengths:
         with pytest.raises(vp.InputError, match=f"parameter {length} of {name} cannot vary"):

@@ -34,6 +34,16 @@ def as_array(state: Any) -> np.ndarray:
         ) from None
 
 
+def float_array(state: Any) -> np.ndarray:
+    """Return doubles of an array or a tensor."""
+    return np.asarray(state.detach().cpu() if is_tensor(state) else state).astype(np.float64)
+
+
+def as_given(values: np.ndarray, state: Any) -> Any:
+    """Return values as a tensor where the state is one, else as they are."""
+    return state.new_tensor(values) if is_tensor(state) else values
+
+
 def stack_numpy(values: Sequence[Any], like: np.ndarray) -> np.ndarray:
     """Put components of shape (...) together into (..., component)."""
     result = np.empty((*like.shape, len(values)), dtype=like.dtype)

@@ -111,29 +111,22 @@ class Equations:
     @cached_property
     def jacobian(self) -> dict[tuple[int, int], Value]:
         """The entries df_i/dz_j that are not identically zero."""
-        index = {symbol: j for j, symbol in enumerate(self.symbols)}
-        self.algebra.allow_derivatives()
-        return {
-            (i, index[symbol]): slope
-            for i, component in enumerate(self.vector_field)
-            for symbol, slope in self.algebra.gradient(component).items()
-            if symbol in index  # and no parameter that is left open
-        }
+        return self._slopes(dict(enumerate(self.vector_field)))
 
     @cached_property
     def stage_slopes(self) -> tuple[dict[tuple[int, int], Value], ...]:
         """Nonzero derivatives of each stage of a map, by (row, column)."""
+        return tuple(map(self._slopes, self.stages))
+
+    def _slopes(self, values: Stage) -> dict[tuple[int, int], Value]:
         index = {symbol: j for j, symbol in enumerate(self.symbols)}
         self.algebra.allow_derivatives()
-        return tuple(
-            {
-                (i, index[symbol]): slope
-                for i, value in stage.items()
-                for symbol, slope in self.algebra.gradient(value).items()
-                if symbol in index
-            }
-            for stage in self.stages
-        )
+        return {
+            (i, index[symbol]): slope
+            for i, value in values.items()
+            for symbol, slope in self.algebra.gradient(value).items()
+            if symbol in index  # and no parameter that is left open
+        }
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from vpintegrator.dynamics.arrays import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Value, vectorised
-from vpintegrator.dynamics.expressions.coefficients import Coefficients
 from vpintegrator.errors import InputError
 
 
@@ -52,11 +51,14 @@ class StateFunction:
         columns = [*np.moveaxis(state, -1, 0), *np.moveaxis(parameters, -1, 0)]
         return stack_numpy(self.made("numpy")(*columns), np.empty(shape))
 
-    def by_component(self, components: np.ndarray) -> list[Any]:
-        """Return the values of the expressions one by one, of components (dim, ...)."""
-        if self._open:
+    def by_component(self, components: np.ndarray, parameters: Any = ()) -> list[Any]:
+        """Return the values of the expressions one by one, of components (dim, ...).
+
+        ``parameters`` are the values of open parameters, one by one.
+        """
+        if len(parameters) != self._open:
             raise InputError("parameters of this system are left open; their values are needed")
-        return self.made("numpy")(*components)
+        return self.made("numpy")(*components, *parameters)
 
 
 class ScalarFunction(StateFunction):
@@ -95,44 +97,3 @@ class MatrixFunction(StateFunction):
         for place, value in zip(self._positions, self.by_component(components), strict=True):
             result[place] = value
         return result
-
-
-class ScaledField:
-    """The vector field times a step, h f(z; parameters), with its own h for each trajectory.
-
-    Subexpressions that do not depend on the state are computed once, so that the function is as
-    fast as that of a system with numbers.
-    """
-
-    def __init__(self, equations: Equations) -> None:
-        e = equations
-        e.algebra.allow_derivatives()
-        step = e.algebra.symbol("step", varies=False)
-        found = Coefficients(e.vector_field, e.symbols, step, e.algebra)
-        self._values = vectorised(found.values, [*e.symbols, *found.symbols], "numpy")
-        self._constants = vectorised(found.definitions, [step, *e.open], "numpy")
-        self._factors = vectorised(found.factors, found.symbols, "numpy")
-
-    def __call__(
-        self, steps: np.ndarray, parameters: np.ndarray
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """Return h f as a function of states (dim, trajectory).
-
-        Parameters
-        ----------
-        steps
-            Steps h, (trajectory,).
-        parameters
-            Values of the open parameters, (trajectory, name).
-        """
-        constants = self._constants(steps, *parameters.T)
-        factors = self._factors(*constants)
-
-        def field(components: np.ndarray) -> np.ndarray:
-            result = np.empty_like(components)
-            values = self._values(*components, *constants)
-            for i, (factor, value) in enumerate(zip(factors, values, strict=True)):
-                np.multiply(factor, value, out=result[i])
-            return result
-
-        return field

@@ -25,7 +25,6 @@ from vpintegrator.dynamics.section import ENERGY
 from vpintegrator.dynamics.state_function import (
     MatrixFunction,
     ScalarFunction,
-    ScaledField,
     StateFunction,
 )
 from vpintegrator.errors import InputError
@@ -459,12 +458,6 @@ class System(SystemProperties, RichDisplay, by="system"):
         if self._parent is not None and self._derive is not None:
             return self._derive, (self._parent,)
         return _again, (self.text, self.name, json.dumps(self.definitions), self._source)
-
-    @cached_property
-    def scaled_field(self) -> ScaledField:
-        """The vector field times a step, each trajectory with its own step and parameters."""
-        self.require_vector_field("this")
-        return ScaledField(self.equations)
 
     @cached_property
     def _formula_map(self) -> FormulaMap:

@@ -34,7 +34,6 @@ class ScaledFlow(System):
     def __init__(self, system: System, steps: np.ndarray, parameters: np.ndarray) -> None:
         super().__init__(system.definition)
         self._given = system, steps, parameters
-        self._of_stack = system.scaled_field(steps, parameters)
 
     @property
     def explicit_time(self) -> int | None:
@@ -43,7 +42,11 @@ class ScaledFlow(System):
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
         """Return components (dim, trajectory): h f(z; parameters) of each, with its own h."""
-        return self._of_stack(components)
+        _, steps, parameters = self._given
+        result = np.empty_like(components)
+        for i, value in enumerate(self._field.by_component(components, parameters.T)):
+            np.multiply(steps, value, out=result[i])
+        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ScaledFlow, self._given

@@ -34,6 +34,13 @@ _CALLED = (*FUNCTIONS, "where")  # what a message lists
 
 _PARSING = threading.Lock()
 _WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
+# whether a > b is asked for with sides exchanged, and whether the opposite is meant
+_COMPARISONS: dict[type, tuple[bool, bool]] = {
+    ast.Gt: (False, False),
+    ast.Lt: (True, False),
+    ast.GtE: (True, True),
+    ast.LtE: (False, True),
+}
 _FORBIDDEN = {
     ast.Attribute: "attribute access (a dot)",
     ast.Lambda: "lambda",
@@ -319,19 +326,12 @@ class _Parser:
         sides = [self.value(part) for part in (compared.left, *compared.comparators)]
         algebra, holds = self.algebra, list[Value]()
         for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False):
-            match sign:
-                case ast.Gt():
-                    holds.append(self.step(algebra.subtract(left, right)))
-                case ast.Lt():
-                    holds.append(self.step(algebra.subtract(right, left)))
-                case ast.GtE():
-                    late = self.step(algebra.subtract(right, left))
-                    holds.append(algebra.subtract(1, late))
-                case ast.LtE():
-                    late = self.step(algebra.subtract(left, right))
-                    holds.append(algebra.subtract(1, late))
-                case _:
-                    self.fail(compared, "a comparison is one of < <= > >=")
+            if type(sign) not in _COMPARISONS:
+                self.fail(compared, "a comparison is one of < <= > >=")
+            turned, opposite = _COMPARISONS[type(sign)]
+            above = algebra.subtract(right, left) if turned else algebra.subtract(left, right)
+            step = self.step(above)
+            holds.append(algebra.subtract(1, step) if opposite else step)
         chosen = algebra.product([(each, 1) for each in holds])
         first, other = self.value(node.args[1]), self.value(node.args[2])
         return algebra.add(

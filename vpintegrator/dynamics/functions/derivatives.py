@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vpintegrator.dynamics.arrays import as_given, float_array
+
 AUTOGRAD, DIFFERENCES = "autograd", "finite differences"
 _STEP = 2e-3  # relative; a central difference of order 6 then errs by some 1e-13
 _WEIGHTS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
@@ -115,9 +117,8 @@ class ScalarOfStates:
 
     def __call__(self, state: Any) -> Any:
         """Return values (...), an array of an array and a tensor of a tensor."""
-        tensor = hasattr(state, "detach")
-        array = np.asarray(state.detach().cpu() if tensor else state, dtype=np.float64)
+        array = float_array(state)
         rows = array.reshape(-1, array.shape[-1])
         times = rows[:, -1] if self._timed else np.zeros(len(rows))
-        found = self.values(rows[:, : self._dim], times).reshape(array.shape[:-1])
-        return state.new_tensor(found) if tensor else found
+        found = self.values(rows[:, : self._dim], times)
+        return as_given(found.reshape(array.shape[:-1]), state)

@@ -12,7 +12,6 @@ from vpintegrator.errors import InputError
 _EXACT = 1e-12  # relative, of values and of derivatives by autograd
 _DIFFERENCES = 1e-8  # relative, of derivatives by finite differences
 _SMALLER = 2e-4  # finite differences, which agree with usual ones where a function is smooth
-_INVERSE = 1e-9  # relative: inverses may be found by iterations
 
 
 class _Claims:
@@ -212,12 +211,6 @@ class MapClaims(_Claims):
         size = np.abs(turned).max(axis=1)
         words = "periodic: the image changes after a period by"
         self.holds(changes, size, 10 * _EXACT, words)
-
-    def inverse(self, back: np.ndarray) -> None:
-        """Check that the inverse of the images gives the states back."""
-        size = np.abs(self.states).max(axis=1)
-        words = "inverse: the inverse of the image differs from the state by"
-        self.holds(back - self.states, size, _INVERSE, words)
 
     def _form(self, order: np.ndarray) -> np.ndarray:
         slopes = self.slopes[:, order][:, :, order]

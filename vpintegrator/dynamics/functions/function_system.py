@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.arrays import is_tensor
+from vpintegrator.dynamics.arrays import as_given, float_array
 from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.functions.calls import FunctionCall, Values
@@ -38,24 +38,6 @@ _AGREEMENT_OF_BESSEL = 1e-5  # with PyTorch's j0 and j1, whose errors are 5e-7
 CLAIMS = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
 _STATES = 64  # at which claims are checked
 _TIME_SPAN = 10.0  # range of times for checks of systems without a period
-
-
-def reduced(name: str, remade: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return how pickle makes a system of a Python function again in another process.
-
-    Raises
-    ------
-    InputError
-        If the function cannot be pickled, as it is no function of a module.
-    """
-    try:
-        pickle.dumps(remade)
-    except Exception:
-        raise InputError(
-            f"{name} cannot be sent to other processes, as its function is no function of a "
-            "module; define it at the top of a file, or take one worker"
-        ) from None
-    return remade, ({},)
 
 
 class CalledFunction(SystemProperties):
@@ -86,7 +68,14 @@ class CalledFunction(SystemProperties):
         return self.remade(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self.name, self.remade)
+        try:
+            pickle.dumps(self.remade)
+        except Exception:
+            raise InputError(
+                f"{self.name} cannot be sent to other processes, as its function is no function of "
+                "a module; define it at the top of a file, or take one worker"
+            ) from None
+        return self.remade, ({},)
 
 
 class FunctionSystem(CalledFunction, System):
@@ -131,19 +120,17 @@ class FunctionSystem(CalledFunction, System):
         return "divergence-free" if self.divergence_free else "not divergence-free"
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
-        array = self._array(state)
-        found = self._rates(array.reshape(-1, self.dim)).reshape(array.shape)
-        return state.new_tensor(found) if is_tensor(state) else found
+        array = float_array(self.checked_state(state))
+        return as_given(self._rates(array.reshape(-1, self.dim)).reshape(array.shape), state)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
         rows = components.reshape(self.dim, -1).T
         return np.ascontiguousarray(self._rates(rows).T).reshape(components.shape)
 
     def jacobian(self, state: Any) -> Any:
-        array = self._array(state)
+        array = float_array(self.checked_state(state))
         found = self._slopes(array.reshape(-1, self.dim))
-        found = found.reshape(*array.shape, self.dim)
-        return state.new_tensor(found) if is_tensor(state) else found
+        return as_given(found.reshape(*array.shape, self.dim), state)
 
     def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
         found = self._slopes(components.reshape(self.dim, -1).T)
@@ -157,11 +144,6 @@ class FunctionSystem(CalledFunction, System):
     def divergence(self, state: Any) -> Any:
         slopes = self.jacobian(state)
         return slopes.diagonal(0, -2, -1).sum(-1)
-
-    def _array(self, state: Any) -> np.ndarray:
-        state = self.checked_state(state)
-        array = np.asarray(state.detach().cpu() if is_tensor(state) else state)
-        return array.astype(np.float64)
 
     def _timed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         times = np.zeros(len(rows)) if self.explicit_time is None else rows[:, -1]
@@ -321,22 +303,11 @@ def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
     for name, scalar in scalars.items():
         claims.invariant(name, scalar)
     free = claims.divergence_free(given.claims.divergence_free)
-    formulas: dict[str, Any] = {
-        "measured": True,
-        "derivatives": AUTOGRAD if field.library == "torch" else DIFFERENCES,
-        "divergence_free": free or energy is not None,
-    }
-    if energy is not None:
-        formulas["symplectic"] = True
-        if not timed:
-            scalars = {"energy": energy, **scalars}
-    if (reference := reference_of(given)) is not None:
-        formulas["function"] = reference
-    known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
-    formulas["invariants"] = {name: text for name, text in known.items() if text is not None}
+    if energy is not None and not timed:
+        scalars = {"energy": energy, **scalars}
+    kept = {"divergence_free": free or energy is not None, "symplectic": energy is not None}
+    text, rest = called_text(given, field, scalars, kept, timed)
     remade = partial(_changed, given)
-    rest = {name: scalar for name, scalar in scalars.items() if known[name] is None}
-    text = given.text(formulas, timed)
     system = FunctionSystem(text, given.name, given.source, field, rest, remade, reason)
     dim = len(given.components)
     for number, rho in enumerate(system.reversing_symmetries, start=1):
@@ -345,6 +316,41 @@ def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
     if system.periods:
         claims.periods(periods, system.period or 0.0)
     return system
+
+
+def called_text(
+    given: GivenFunction,
+    values: Values,
+    scalars: Mapping[str, Values],
+    kept: Mapping[str, bool],
+    timed: bool = False,
+) -> tuple[str, dict[str, Values]]:
+    """Return the text of a system whose function is called, and the scalars without formulas.
+
+    Parameters
+    ----------
+    given, values
+        The function as it was given, and as it is called.
+    scalars
+        Invariants by name.
+    kept
+        Whether ``divergence_free`` and ``symplectic`` hold.
+    timed
+        Whether the function depends on time.
+    """
+    found: dict[str, Any] = {
+        "measured": True,
+        "derivatives": AUTOGRAD if values.library == "torch" else DIFFERENCES,
+        "divergence_free": kept["divergence_free"],
+    }
+    if kept["symplectic"]:
+        found["symplectic"] = True
+    if (reference := reference_of(given)) is not None:
+        found["function"] = reference
+    known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
+    found["invariants"] = {name: text for name, text in known.items() if text is not None}
+    rest = {name: scalar for name, scalar in scalars.items() if known[name] is None}
+    return given.text(found, timed), rest
 
 
 def sampled(given: GivenFunction) -> tuple[np.ndarray, np.ndarray]:

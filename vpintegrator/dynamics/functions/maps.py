@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from vpintegrator.dynamics.arrays import is_tensor
+from vpintegrator.dynamics.arrays import as_given, float_array
 from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.functions.calls import FunctionCall, Values, read_call
 from vpintegrator.dynamics.functions.derivatives import (
-    AUTOGRAD,
-    DIFFERENCES,
     ScalarOfStates,
     derivatives,
 )
@@ -23,8 +21,7 @@ from vpintegrator.dynamics.functions.function_claims import MapClaims, sound_der
 from vpintegrator.dynamics.functions.function_system import (
     CLAIMS,
     CalledFunction,
-    reduced,
-    reference_of,
+    called_text,
     require_readable,
     sampled,
 )
@@ -44,15 +41,6 @@ class Map(System):
 
     Made by :meth:`from_function`; a system like any other, whose step is 1.
 
-    Parameters
-    ----------
-    text, name, parameters, source
-        Arguments of :class:`vpintegrator.System`; ``from_function`` writes the text.
-    inverse
-        The inverse map as a function of states, where it is known.
-    remade
-        Makes the map again with other parameters.
-
     Examples
     --------
     >>> def turn(x, px, K=0.6):
@@ -63,19 +51,6 @@ class Map(System):
     ('symplectic map', array([1., 1.]))
     """
 
-    def __init__(
-        self,
-        text: str,
-        name: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        source: str | None = None,
-        *,
-        inverse: Values | None = None,
-        remade: Callable[[Mapping[str, Any]], Map] | None = None,
-    ) -> None:
-        super().__init__(text, name, parameters, source)
-        self._inverse, self._remade = inverse, remade
-
     @classmethod
     def from_function(
         cls,
@@ -83,7 +58,6 @@ class Map(System):
         dim: int | None = None,
         components: Sequence[str] | None = None,
         *,
-        inverse: Callable[..., Any] | None = None,
         structure: str | None = None,
         reversing_symmetries: Sequence[Any] = (),
         invariants: Mapping[str, Callable[..., Any]] | None = None,
@@ -103,8 +77,6 @@ class Map(System):
         dim, components, sample, parameters, name
             Arguments of :meth:`vpintegrator.System.from_function`. The state of a symplectic map
             has all positions first, then all momenta. Default names are x1, x2, ...
-        inverse
-            The inverse map, as a function alike; None where it is not known.
         structure
             ``symplectic``, ``volume-preserving`` or ``none``; by default what is found.
         reversing_symmetries
@@ -137,29 +109,7 @@ class Map(System):
             reversing_symmetries=reversing_symmetries, invariants=invariants, periodic=periodic
         )
         given = turn, names, claims, sample, None, parameters, name
-        return _made(GivenMap(*given, inverse=inverse, structure=structure))
-
-    def inverse(self, state: Any) -> Any:
-        """Return the state whose image is given, shape (..., dim).
-
-        Raises
-        ------
-        InputError
-            If the map was made without an inverse.
-        """
-        if self._inverse is None:
-            raise InputError(f"{self.name} was made without its inverse; give inverse=")
-        return _mapped(self, self._inverse, state)
-
-    def with_parameters(self, values: Mapping[str, Any]) -> System:
-        if self._remade is None:
-            return super().with_parameters(values)
-        return self._remade(values)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._remade is None or (self.has_formulas and self._inverse is None):
-            return super().__reduce__()
-        return reduced(self.name, self._remade)
+        return _made(GivenMap(*given, structure=structure))
 
 
 class FunctionMap(CalledFunction, Map):
@@ -175,8 +125,8 @@ class FunctionMap(CalledFunction, Map):
         Invariants that no formulas say, by name.
     reason
         Why the function is no formula.
-    inverse, remade
-        Arguments of :class:`Map`.
+    remade
+        Makes the map again with other parameters.
     """
 
     def __init__(
@@ -187,10 +137,9 @@ class FunctionMap(CalledFunction, Map):
         values: Values,
         scalars: Mapping[str, Values],
         reason: str,
-        inverse: Values | None,
         remade: Callable[[Mapping[str, Any]], Map],
     ) -> None:
-        super().__init__(text, name, source=source, inverse=inverse, remade=remade)
+        super().__init__(text, name, source=source)
         self._values, self.reason, self.remade = values, reason, remade
         for key, scalar in scalars.items():
             self.invariants[key] = ScalarOfStates(scalar, self.dim, False, key)
@@ -208,7 +157,10 @@ class FunctionMap(CalledFunction, Map):
         return []
 
     def map(self, state: Any) -> Any:
-        return _mapped(self, self._values, state)
+        array = float_array(self.checked_state(state))
+        rows = array.reshape(-1, self.dim)
+        found = self._values(rows, np.zeros(len(rows))) if len(rows) else rows
+        return as_given(found.reshape(array.shape), state)
 
     def map_jacobian(self, state: Any) -> np.ndarray:
         array = np.asarray(self.checked_state(state), dtype=np.float64)
@@ -220,21 +172,11 @@ class FunctionMap(CalledFunction, Map):
         return None
 
 
-def _mapped(system: System, values: Values, state: Any) -> Any:
-    state = system.checked_state(state)
-    array = np.asarray(state.detach().cpu() if is_tensor(state) else state)
-    rows = array.reshape(-1, system.dim).astype(np.float64)
-    found = values(rows, np.zeros(len(rows))) if len(rows) else rows
-    found = found.reshape(array.shape)
-    return state.new_tensor(found) if is_tensor(state) else found
-
-
 @dataclass
 class GivenMap(GivenFunction):
-    """A map with all that was said of it, its inverse and the structure that it keeps."""
+    """A map with all that was said of it, and the structure that it keeps."""
 
     key: ClassVar[str] = "map"
-    inverse: Callable[..., Any] | None = None
     structure: str | None = None
 
     def read(self, function: Callable[..., Any]) -> FunctionCall:
@@ -262,7 +204,6 @@ def _made(given: GivenMap) -> Map:
         "symplectic": claims.symplectic(given.structure == "symplectic"),
         "divergence_free": claims.volume_preserving(given.structure == "volume-preserving"),
     }
-    inverse = _check_inverse(given, claims)
     scalars = {
         name: Values(call, 0, given.parameters, states, times)
         for name, call in given.invariants.items()
@@ -271,8 +212,8 @@ def _made(given: GivenMap) -> Map:
         times = np.zeros(len(claims.states))
         claims.invariant(name, scalar(claims.states, times), scalar(claims.images, times))
     if text is not None:
-        return _of_formulas(given, text, kept, inverse)
-    found = _called(given, values, scalars, kept, reason, inverse)
+        return _of_formulas(given, text, kept)
+    found = _called(given, values, scalars, kept, reason)
     _check_symmetries(found, claims)
     return found
 
@@ -304,17 +245,13 @@ def _without_claims(given: GivenMap, text: str) -> System:
     return System(toml_text(values, tables), given.name, source=given.source)
 
 
-def _of_formulas(
-    given: GivenMap, text: str, kept: Mapping[str, bool], inverse: Values | None
-) -> Map:
+def _of_formulas(given: GivenMap, text: str, kept: Mapping[str, bool]) -> Map:
     """The map of recorded formulas with the structure that was found, to rounding if need be."""
     claimed = next((f"{key} = true\n" for key, holds in kept.items() if holds), "")
-    more: dict[str, Any] = {"inverse": inverse, "remade": partial(_changed, given)}
     try:
-        return Map(f"{claimed}{text}", given.name, source=given.source, **more)
+        return Map(f"{claimed}{text}", given.name, source=given.source)
     except InputError:
-        rounded = f"rounded = true\n{claimed}{text}"
-        return Map(rounded, given.name, source=given.source, **more)
+        return Map(f"rounded = true\n{claimed}{text}", given.name, source=given.source)
 
 
 def _called(
@@ -323,33 +260,12 @@ def _called(
     scalars: Mapping[str, Values],
     kept: Mapping[str, bool],
     reason: str,
-    inverse: Values | None,
 ) -> FunctionMap:
-    formulas: dict[str, Any] = {
-        "measured": True,
-        "derivatives": AUTOGRAD if values.library == "torch" else DIFFERENCES,
-        "divergence_free": kept["divergence_free"],
-    }
-    if kept["symplectic"]:
-        formulas["symplectic"] = True
-    if (reference := reference_of(given)) is not None:
-        formulas["function"] = reference
-    known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
-    formulas["invariants"] = {name: text for name, text in known.items() if text is not None}
     given.tables["defaults"] = {"step": 1.0}
-    text, remade = given.text(formulas, timed=False), partial(_changed, given)
-    rest = {name: scalar for name, scalar in scalars.items() if known[name] is None}
-    return FunctionMap(text, given.name, given.source, values, rest, reason, inverse, remade)
-
-
-def _check_inverse(given: GivenMap, claims: MapClaims) -> Values | None:
-    if given.inverse is None:
-        return None
-    dim, times = claims.states.shape[1], np.zeros(len(claims.states))
-    call = read_call(given.inverse, "inverse", given.parameters, components=dim)
-    inverse = Values(call, dim, given.parameters, claims.images, times)
-    claims.inverse(inverse(claims.images, times))
-    return inverse
+    text, rest = called_text(given, values, scalars, kept)
+    return FunctionMap(
+        text, given.name, given.source, values, rest, reason, partial(_changed, given)
+    )
 
 
 def _check_symmetries(map: FunctionMap, claims: MapClaims) -> None:

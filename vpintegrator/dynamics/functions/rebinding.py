@@ -66,13 +66,6 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "float64": lambda value=0.0: value if _holds_traced(value) else np.float64(value),
 }
 _BUILTINS = ("float", "min", "max")
-_OF_MATH = {
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "pow": "power",
-}
 
 
 def _of_math(name: str) -> Callable[..., Any]:
@@ -82,7 +75,7 @@ def _of_math(name: str) -> Callable[..., Any]:
     def either(*args: Any) -> Any:
         if not any(map(_holds_traced, args)):
             return function(*args)
-        return elementwise(_OF_MATH.get(name, name), *args)
+        return elementwise(name, *args)
 
     return either
 

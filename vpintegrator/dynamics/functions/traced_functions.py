@@ -21,6 +21,27 @@ from vpintegrator.dynamics.functions.tracing import (
     selection,
 )
 
+# operations of expressions by NumPy's and SciPy's names
+_OWN = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "negative": "neg",
+    "power": "**",
+    "float_power": "**",
+    "absolute": "abs",
+    "fabs": "abs",
+    "minimum": "min",
+    "fmin": "min",
+    "maximum": "max",
+    "fmax": "max",
+    "arctan2": "atan2",
+    "expit": "sigmoid",
+    "bessel_j0": "j0",
+    "bessel_j1": "j1",
+}
+
 
 def _bessel(order: Any, x: Any) -> Any:
     known = not isinstance(order, Recorded) and order == int(order)
@@ -56,17 +77,8 @@ def _composed() -> dict[str, Callable[..., Any]]:
         return op("sqrt", op("-", 1, op("**", x, 2)))
 
     return {
-        "add": lambda x, y: op("+", x, y),
-        "subtract": lambda x, y: op("-", x, y),
-        "multiply": lambda x, y: op("*", x, y),
-        "divide": lambda x, y: op("/", x, y),
-        "power": lambda x, y: op("**", x, y),
-        "float_power": lambda x, y: op("**", x, y),
-        "negative": lambda x: op("neg", x),
         "positive": lambda x: x,
         "conjugate": lambda x: x,
-        "absolute": lambda x: op("abs", x),
-        "fabs": lambda x: op("abs", x),
         "square": lambda x: op("**", x, 2),
         "reciprocal": lambda x: op("/", 1, x),
         "sinh": exponential(-1),
@@ -74,8 +86,6 @@ def _composed() -> dict[str, Callable[..., Any]]:
         "arctan": lambda x: op("atan2", x, 1),
         "arcsin": lambda x: op("atan2", x, root(x)),
         "arccos": lambda x: op("atan2", root(x), x),
-        "arctan2": lambda y, x: op("atan2", y, x),
-        "expit": lambda x: op("sigmoid", x),
         "hypot": lambda x, y: op("sqrt", op("+", op("**", x, 2), op("**", y, 2))),
         "log1p": lambda x: op("log", op("+", 1, x)),
         "expm1": lambda x: op("-", op("exp", x), 1),
@@ -84,6 +94,7 @@ def _composed() -> dict[str, Callable[..., Any]]:
         "exp2": lambda x: op("**", 2, x),
         "deg2rad": lambda x: op("*", x, math.pi / 180),
         "radians": lambda x: op("*", x, math.pi / 180),
+        **{name: partial(op, own) for name, own in _OWN.items()},
         **{name: partial(op, name) for name, f in FUNCTIONS.items() if len(f.arguments) == 1},
         **_piecewise(),
     }
@@ -93,13 +104,11 @@ def _piecewise() -> dict[str, Callable[..., Any]]:
     """Return comparisons and functions with corners, by NumPy's names."""
     op = operation
     signs = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
-    extremes = {"minimum": "min", "fmin": "min", "maximum": "max", "fmax": "max"}
     return {
         "erfc": lambda x: op("-", 1, op("erf", x)),
         "relu": lambda x: op("max", x, 0),
         "clip": _bounded,
         "where": selection,
-        **{f"bessel_{name}": partial(op, name) for name in ("j0", "j1")},
         "jv": _bessel,
         "heaviside": lambda x, c: selection(
             comparison(">", x, 0), 1, selection(comparison("<", x, 0), 0, c)
@@ -112,7 +121,6 @@ def _piecewise() -> dict[str, Callable[..., Any]]:
             for name in ("and", "or")
         },
         **{name: (lambda x, y, sign=sign: comparison(sign, x, y)) for name, sign in signs.items()},
-        **{name: (lambda x, y, own=own: op(own, x, y)) for name, own in extremes.items()},
     }
 
 

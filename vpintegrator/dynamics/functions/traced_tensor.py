@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.functions.tracing import (
+    ALIASES,
     ELEMENTWISE,
     NotTraceable,
     TracedArray,
@@ -20,28 +21,6 @@ from vpintegrator.dynamics.functions.tracing import (
     wrapped,
 )
 
-# PyTorch's names where they differ from NumPy's
-_NAMES = {
-    "abs": "absolute",
-    "neg": "negative",
-    "pow": "power",
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "true_divide": "divide",
-    "truediv": "divide",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "bitwise_not": "invert",
-}
 _REVERSED = {"radd": "add", "rsub": "subtract", "rmul": "multiply", "rdiv": "divide"}
 _REVERSED |= {"rtruediv": "divide", "rpow": "power"}
 
@@ -56,7 +35,7 @@ def apply_torch(function: Any, args: Any, options: dict[str, Any]) -> Any:
         return _ARRAYS[name](*args, **options)
     if name in _METHODS:
         return _METHODS[name](as_traced_array(args[0]), *args[1:], **options)
-    name = _NAMES.get(name, name)
+    name = ALIASES.get(name, name)
     if name not in ELEMENTWISE or options:
         raise NotTraceable(f"the function torch.{name}")
     return elementwise(name, *args)
@@ -67,7 +46,7 @@ def tensor_method(array: TracedArray, name: str) -> Callable[..., Any]:
     if name in _METHODS:
         method = _METHODS[name]
         return lambda *args, **options: method(array, *args, **options)
-    numpy_name = _NAMES.get(name, name)
+    numpy_name = ALIASES.get(name, name)
     if numpy_name in ELEMENTWISE:
         return lambda *args: elementwise(numpy_name, array, *args)
     raise AttributeError(name)

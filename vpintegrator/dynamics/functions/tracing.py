@@ -284,12 +284,31 @@ def selection(condition: Any, first: Any, other: Any) -> Any:
 
 # functions of scalars by NumPy's names, which traced_functions fills in
 ELEMENTWISE: dict[str, Callable[..., Any]] = {}
-_ALIASES = {"true_divide": "divide", "abs": "absolute", "pow": "power", "neg": "negative"}
+# other names of them, of NumPy, the module math and PyTorch
+ALIASES = {
+    "abs": "absolute",
+    "neg": "negative",
+    "pow": "power",
+    "bitwise_not": "invert",
+    "sub": "subtract",
+    "mul": "multiply",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    **dict.fromkeys(("div", "truediv", "true_divide"), "divide"),
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
 
 
 def elementwise(name: str, *operands: Any) -> Any:
     """Return a function by NumPy's name, of numbers or arrays."""
-    function = ELEMENTWISE.get(_ALIASES.get(name, name))
+    function = ELEMENTWISE.get(ALIASES.get(name, name))
     if function is None:
         raise NotTraceable(f"the function {name}")
     rows = [_base(operand) for operand in operands]
