@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.common import Options, read_fractions, read_numbers
+from vpintegrator.cli.common import Options, read_fractions, read_numbers, say
 from vpintegrator.cli.completion import offer, systems
 from vpintegrator.errors import InputError
 from vpintegrator.names import ROWS, STRUCTURES
@@ -30,6 +30,28 @@ OPTIONS = Options(
         metavar="NAME,...",
         help="With --from and --system: parameters to estimate from the data, with standard "
         "errors.",
+    ),
+    click.option(
+        "--observed",
+        metavar="EXPRESSION,...",
+        help="With --from and --system: what each column is, a component or a linear combination, "
+        "as in q or 'q[0]+q[1]'; the other components are reconstructed.",
+    ),
+    click.option(
+        "--positions-only",
+        is_flag=True,
+        help="With --from: the columns are positions q; learn V of H = p.p/2m + V(q) from them.",
+    ),
+    click.option(
+        "--angles",
+        metavar="NAME,...",
+        help="With --positions-only: angles of the period 2 pi.  [default: columns in rad or deg]",
+    ),
+    click.option("--masses", metavar="M,...", help="With --positions-only: masses.  [default: 1]"),
+    click.option(
+        "--potential-degree",
+        type=click.IntRange(min=1),
+        help="With --positions-only: degree of V.  [default: by leaving out trajectories]",
     ),
     click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps)."),
     click.option(
@@ -105,6 +127,7 @@ def import_file(
     from vpintegrator.cli.own_code import is_reference, system_of
     from vpintegrator.cli.reporting import report_imported
     from vpintegrator.data import import_dataset
+    from vpintegrator.storage.files import check_output, replacing
 
     if "fractions" in options:
         options = {**options, "fractions": read_fractions(options["fractions"])}
@@ -112,10 +135,12 @@ def import_file(
         options = {**options, "system": system_of(options["system"], parameters)}
         parameters = {}
     if "noise" in options:
-        if "system" not in options:
+        if "system" not in options and not options.get("positions_only"):
             raise InputError("--noise is not for --from without --system: states stay as they are")
         options = {**options, "noise": read_numbers(options["noise"], "noise")}
-    for key in ("fit", "parameter_columns"):
+    if "masses" in options:
+        options = {**options, "masses": read_numbers(options["masses"], "masses")}
+    for key in ("fit", "parameter_columns", "observed", "angles"):
         if key in options:
             options = {**options, key: [name.strip() for name in options[key].split(",")]}
     if "columns" in options:
@@ -128,8 +153,15 @@ def import_file(
             assert source is not None
             path = _path(source, output)
             options = {"parameters": parameters, "overwrite": overwrite, **options}
+            learned = path.with_name(f"{path.stem}-system.toml")
+            if options.get("positions_only"):
+                check_output(learned, overwrite)
             dataset = import_dataset(source, path, **options)
     report_imported(dataset)
+    if options.get("positions_only"):
+        with replacing(learned, overwrite) as part:
+            part.write_text(dataset.system.text, encoding="utf-8")
+        say("system file", f"{learned}, with the potential and its standard errors")
 
 
 def _import_pairs(

@@ -147,6 +147,56 @@ class MeasuredClaims:
 
 
 @dataclass(frozen=True)
+class Partial:
+    """Observations of some components only, or of sums of them.
+
+    Orbits are fitted to the observations of all times, regular or not, by maximum likelihood. The
+    states of the dataset are those of the fitted orbits at equal steps. Where a system is given and
+    the data have fewer components, nothing of this needs to be said.
+
+    Attributes
+    ----------
+    observed
+        What each column is: a component of the system, or a linear combination, as in
+        ``["q[0]", "q[0] + 0.5*q[1]"]``. By default the columns have the components' names, or are
+        the positions of a Hamiltonian system.
+    positions_only
+        Whether the columns are positions q of an unknown system with H = p.p/2m + V(q). V is
+        learned: a Fourier sum of angles, a polynomial of other positions.
+    angles
+        Names of the positions that are angles of the period 2 pi; by default those whose unit is
+        rad or deg.
+    masses
+        Mass of each position; 1 by default.
+    potential_degree
+        Total degree of V; chosen by leaving out trajectories by default.
+
+    Raises
+    ------
+    InputError
+        If options contradict one another.
+    """
+
+    observed: Sequence[str] | None = None
+    positions_only: bool = False
+    angles: Sequence[str] | None = None
+    masses: Sequence[float] | None = None
+    potential_degree: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.observed is not None and self.positions_only:
+            raise InputError(
+                "observed names components of a known system; leave positions_only out"
+            )
+        for name in ("angles", "masses", "potential_degree"):
+            if getattr(self, name) is not None and not self.positions_only:
+                raise InputError(f"{name} is for a potential learned from positions_only")
+        for name in ("observed", "angles"):
+            if isinstance(getattr(self, name), str):
+                raise InputError(f"{name} is a list of texts")
+
+
+@dataclass(frozen=True)
 class Sharing:
     """Assignment of trajectories to training, validation and test.
 

@@ -16,11 +16,12 @@ import numpy as np
 from vpintegrator.arguments import grouped
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import fingerprint, write_dataset
-from vpintegrator.data.importing.arguments import Identification, Reading, Sharing
+from vpintegrator.data.importing.arguments import Identification, Partial, Reading, Sharing
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbers
 from vpintegrator.data.importing.columns import in_radians, plain_name
 from vpintegrator.data.importing.identification import judge
+from vpintegrator.data.importing.partial import complete
 from vpintegrator.data.importing.questions import questions
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
 from vpintegrator.data.importing.structure import find_structure, in_a_row
@@ -34,13 +35,14 @@ from vpintegrator.storage.files import check_output
 from vpintegrator.storage.toml import toml_text
 
 
-@grouped(reading=Reading, identification=Identification, sharing=Sharing)
+@grouped(reading=Reading, identification=Identification, partial=Partial, sharing=Sharing)
 def import_dataset(
     source: Any,
     path: str | os.PathLike[str],
     *,
     reading: Reading,
     identification: Identification,
+    partial: Partial,
     sharing: Sharing,
     title: str | None = None,
     overwrite: bool = False,
@@ -56,14 +58,17 @@ def import_dataset(
         guessed about it stands in the recipe of the dataset, ``guessed`` in ``[imported]``.
     path
         The HDF5 file to write.
-    reading, identification, sharing
-        Options for reading the states, for their equations, and for sharing out trajectories. The
+    reading, identification, partial, sharing
+        Options for reading the states, for their equations, for observations of some components
+        only, and for sharing out trajectories. The
         attributes of :class:`~vpintegrator.data.importing.arguments.Reading`,
-        :class:`~vpintegrator.data.importing.arguments.Identification` and
+        :class:`~vpintegrator.data.importing.arguments.Identification`,
+        :class:`~vpintegrator.data.importing.arguments.Partial` and
         :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
         ``times``, ``components``, ``variable``, ``decimal``, ``columns``, ``missing``,
         ``irregular``, ``longest_step``, ``parameter_columns``; ``system``,
-        ``parameters``, ``fit``, ``noise``, ``structure``, ``topology``; ``split``, ``fractions``,
+        ``parameters``, ``fit``, ``noise``, ``structure``, ``topology``; ``observed``,
+        ``positions_only``, ``angles``, ``masses``, ``potential_degree``; ``split``, ``fractions``,
         ``seed``.
     title
         Title; by default the system's, or the file's name.
@@ -89,6 +94,9 @@ def import_dataset(
     """
     where = _file_of(source) or "the array given"
     arrays = _shaped(_arrays(source, reading), reading.missing, where)
+    made = complete(arrays, reading, identification, partial, sharing, title, where)
+    if made is not None:
+        arrays, identification = made.arrays, Identification(made.system)
     known, order, assumed = _system(identification, arrays, title, where)
     names = _parameter_names(reading.parameter_columns, where)
     arrays = _ordered(arrays, known, order, reading, where)
@@ -98,13 +106,14 @@ def import_dataset(
     samples = arrange(replace(arrays, states=states), names, reading, sharing, where, equations)
     check_output(path, overwrite)
     states, step = samples.states, samples.step
-    told = [*samples.told, *turned, *questions(arrays)]
+    told = [*(made.told if made else ()), *samples.told, *turned, *questions(arrays)]
     if continued:
         angles = ", ".join(known.components[k] for k in continued)
         told.append(f"angles that jumped by their period are continued over it: {angles}")
     known = _with_constants(known, samples, told)
     parts = {name: states[which][:, span] for name, (which, span) in samples.groups.items()}
-    known, judged = judge(known, identification, samples, parts["train"])
+    known, found = judge(known, identification, samples, parts["train"])
+    found = made.table if made else found
     axis = 0 if samples.split.by == "trajectory" or samples.origins is not None else 1
     record = _record(source, arrays, names)
     tables: dict[str, Mapping[str, Any]] = {
@@ -117,7 +126,7 @@ def import_dataset(
             "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
         },
         "split": {"by": samples.split.by, **{n: parts[n].shape[axis] for n in GROUPS}},
-        "equations": judged,
+        "equations": found,
     }
     title, conditions = title or known.title, samples.as_stored
     write_dataset(
@@ -138,8 +147,8 @@ def import_dataset(
         time_unit=arrays.time_unit or "1",
         conditions=conditions,
     )
-    if judged.get("fits") == "no":
-        warnings.warn(f"the equations of {known.name}: {judged['said']}", stacklevel=3)
+    if found.get("fits") == "no":
+        warnings.warn(f"the equations of {known.name}: {found['said']}", stacklevel=3)
     for question in questions(arrays):
         warnings.warn(question, stacklevel=3)
     return Dataset(path)
