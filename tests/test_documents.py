@@ -82,9 +82,28 @@ def test_the_documents_are_short():
     for name in ("Guides", "Theory", "Results"):
         for page in trees[name].split():
             text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-            text = re.sub(r"<!-- \w+ -->.*?<!-- end -->", "", text, flags=re.DOTALL)  # records
             count += sum(bool(re.search(r"[A-Za-z]{2}|`", word)) for word in words(text))
     assert 10_000 < count <= 25_000
+
+
+def anchors(page):
+    """Names that headings of a page have in links."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title.lower().strip()).replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("*.md"), *SITE], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_links_lead_to_pages_and_headings(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
+        if "://" not in target:
+            goal = path.parent / target if target else path
+            assert goal.exists(), target
+            assert not anchor or anchor in anchors(goal), f"{target}#{anchor}"
 
 
 def test_sentences_are_found():

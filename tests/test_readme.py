@@ -87,13 +87,3 @@ def test_the_python_of_a_document(path, tmp_path, monkeypatch):
     names = {}
     for code in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(code, path.name, "exec"), names)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))],
-    ids=lambda path: path.name,
-)
-def test_every_folder_and_file_named_exists(path):
-    for target in re.findall(r"\]\(([\w/.-]+)\)", path.read_text(encoding="utf-8")):
-        assert (path.parent / target).exists(), target
