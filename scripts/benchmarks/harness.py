@@ -37,7 +37,7 @@ import torch
 
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.compiled import NotCompilable
-from vpintegrator.compiled.source import kernel
+from vpintegrator.compiled.source import prelude
 from vpintegrator.errors import InputError
 from vpintegrator.native import load_library
 from vpintegrator.storage.files import replacing
@@ -201,7 +201,7 @@ def peak(dtype: torch.dtype) -> float:
     found = [2 * size**3 / spent]
     with contextlib.suppress(NotCompilable):
         real = {torch.float32: "float", torch.float64: "double"}[dtype]
-        library = load_library(kernel(real, narrow=False) + _MULTIPLY_ADD)
+        library = load_library(prelude(real, narrow=False) + _MULTIPLY_ADD)
         library.multiply_add.restype = ctypes.c_long
         rounds, values = 100_000, np.ones(1000, arrays.dtype)
         arguments = ctypes.c_void_p(values.ctypes.data), ctypes.c_long(rounds)

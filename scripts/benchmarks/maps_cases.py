@@ -100,8 +100,8 @@ class Turn:
         self.initial = self.begin = self.learned.sample_initial(count, np.random.default_rng(2026))
         self.by_section = case.energy is not None
         if self.by_section:
-            back, nothing = self.learned.flow_back, np.empty((count, 0))
-            self.begin = back.lifted(self.initial, nothing).T.copy()
+            back, nothing = self.learned.section_map, np.empty((count, 0))
+            self.begin = back.flow_states(self.initial, nothing).T.copy()
             self.exact, times = back.images(self.initial, nothing, EXACT, EXACT)
             self.time = float(np.mean(times))
         else:

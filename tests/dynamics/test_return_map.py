@@ -96,8 +96,8 @@ def test_what_a_return_map_is():
 
 def test_crossings_are_those_that_scipy_finds(henon_heiles):
     z = henon_heiles.sample_initial(4, np.random.default_rng(1))
-    images, durations = henon_heiles.flow_back.images(z, np.empty((4, 0)), 1e-13, 1e-13)
-    begins = henon_heiles.flow_back.lifted(z, np.empty((4, 0))).T
+    images, durations = henon_heiles.section_map.images(z, np.empty((4, 0)), 1e-13, 1e-13)
+    begins = henon_heiles.section_map.flow_states(z, np.empty((4, 0))).T
     flow = henon_heiles.flow
     assert flow.invariants["energy"](begins) == pytest.approx(0.1, abs=1e-15)
     assert (begins[:, 2] > 0).all()
@@ -176,7 +176,7 @@ def test_crossings_directions_and_times():
     assert twice.map(z) == pytest.approx(plain.map(plain.map(z)), abs=1e-11)
     down = vp.load_system(OSCILLATORS + 'direction = "down"')
     assert down.map(z) == pytest.approx(plain.map(z), abs=1e-11)  # by symmetry
-    assert (down.flow_back.lifted(z, np.empty((5, 0)))[2] < 0).all()
+    assert (down.section_map.flow_states(z, np.empty((5, 0)))[2] < 0).all()
     timed = vp.load_system(OSCILLATORS + "return_times = true")
     assert timed.components == ("q[1]", "p[1]", "T")
     assert not timed.is_canonical and timed.divergence_free
@@ -201,7 +201,7 @@ def test_angles_come_back_a_turn_later():
     system = vp.load_system(text)
     assert system.periods == {0: pytest.approx(2 * np.pi)}
     z = np.array([[0.3, 0.5], [0.3 + 2 * np.pi, 0.5]])
-    images, durations = system.flow_back.images(z, np.empty((2, 0)), 1e-13, 1e-13)
+    images, durations = system.section_map.images(z, np.empty((2, 0)), 1e-13, 1e-13)
     assert durations == pytest.approx(2 * np.pi / np.sqrt(6), rel=0.1)
     assert images[1] - images[0] == pytest.approx([2 * np.pi, 0], abs=1e-11)
 
@@ -233,7 +233,7 @@ def test_parameters_and_the_energy_may_be_left_open(henon_heiles):
 
 def test_initial_states_are_on_the_section(henon_heiles):
     z = henon_heiles.sample_initial(200, np.random.default_rng(0))
-    assert np.isfinite(henon_heiles.flow_back.lifted(z, np.empty((200, 0)))).all()
+    assert np.isfinite(henon_heiles.section_map.flow_states(z, np.empty((200, 0)))).all()
     own = OSCILLATORS + '[return_map.initial_conditions]\ndistribution = "points"\npoints = '
     system = vp.load_system(own + "[[0.1, 0.2], [0.3, 0.4]]")
     assert system.initial_conditions.available == 2

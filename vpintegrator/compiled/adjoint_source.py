@@ -10,7 +10,7 @@ from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph
 from vpintegrator.compiled.source import (
     enumeration,
     header,
-    kernel,
+    prelude,
     step_function,
     translation_units,
 )
@@ -110,7 +110,7 @@ def write_adjoint_source(
         header("adjoint.h"),
     ]
     return AdjointSource(
-        translation_units(kernel(real, narrow=False), [*forward.parts, *backward.parts], frame),
+        translation_units(prelude(real, narrow=False), [*forward.parts, *backward.parts], frame),
         constants=len(constants),
         forward=forward.operations,
         backward=backward.operations,

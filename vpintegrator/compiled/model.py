@@ -86,9 +86,9 @@ class CompiledModel:
                 raise NotWorthIt(f"a step has {size} operations, more than {most}")
             # small maps wait for one operation after another; values of large ones go to memory
             two = few or size > _SMALL
-            abreast = 0 if narrow else 2 if two else 4
+            unroll = 0 if narrow else 2 if two else 4
             sizes = (self.window, self.prediction_window, self.dim)
-            self.source = write_source(traced, sizes, REALS[values.dtype], abreast)
+            self.source = write_source(traced, sizes, REALS[values.dtype], unroll)
         self.dtype = values.dtype.type
         self._library = Compilation(self.source.units).library()
         self.lanes, self._tables = int(self._library.lanes()), None

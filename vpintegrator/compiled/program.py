@@ -11,7 +11,7 @@ from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.compiled.scalar_graph import BINARY, ScalarGraph
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
-_ABREAST = (".first", ".second", ".third", ".fourth")  # vectors of a value
+_VECTORS = (".first", ".second", ".third", ".fourth")  # vectors of a value
 _WIDEST = 16  # lanes of the widest vectors: groups of functions begin and end at multiples of it
 # called from one source and defined in another, both of one library
 _FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
@@ -60,7 +60,7 @@ class Program:
         declared and as passed on.
     narrow
         Whether the program is for one trajectory: groups of functions are vectors.
-    abreast
+    unroll
         Unroll factor: number of vectors in a value, or 0 for one number or vector.
 
     Attributes
@@ -90,7 +90,7 @@ class Program:
         name: str = "part",
         extra: tuple[str, str] = ("", ""),
         narrow: bool = False,
-        abreast: int = 0,
+        unroll: int = 0,
     ) -> None:
         self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
         self._given, self._constants, self._sinks = given, constants, sinks or {}
@@ -100,8 +100,8 @@ class Program:
         self._name, self._extra, self._narrow = name, extra, narrow
         # what a node is called in a part, and where it is in a slot: each vector by its own name,
         # which compilers are done with in half the time that they need for pairs
-        self._halves = [*zip("tuwx", _ABREAST, strict=True)][:abreast] if abreast else [("t", "")]
-        self._type = "vector" if abreast else self._value
+        self._halves = [*zip("tuwx", _VECTORS, strict=True)][:unroll] if unroll else [("t", "")]
+        self._type = "vector" if unroll else self._value
         self.slot = dict(given)
         self.slots = self._round(slots)
         self.parts: list[str] = []

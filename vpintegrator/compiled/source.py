@@ -38,7 +38,7 @@ class Source:
     functions: int
 
 
-def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: int) -> Source:
+def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, unroll: int) -> Source:
     """Write the C++ that iterates a model.
 
     Parameters
@@ -49,11 +49,11 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
         Sizes ``window``, ``prediction_window`` and ``dim`` of the model.
     real
         ``double`` or ``float``.
-    abreast
+    unroll
         Unroll factor: number of vectors of trajectories in a value. 0 for one trajectory, with
         vectors of independent functions instead of lanes.
     """
-    narrow = not abreast
+    narrow = not unroll
     window, new, dim = sizes
     outputs = trace.outputs[(window - new) * dim :]
     given = {trace.graph.input(i): i for i in range(window * dim)}
@@ -65,7 +65,7 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
         constants,
         slots=len(given),
         narrow=narrow,
-        abreast=abreast,
+        unroll=unroll,
     )
     frame = [
         scalar_function(trace.graph, "compute_constants", list(constants)),
@@ -78,15 +78,14 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
         ),
         header("rollout.h"),
     ]
-    prelude = kernel(real, narrow, abreast)
-    units = translation_units(prelude, program.parts, frame)
+    units = translation_units(prelude(real, narrow, unroll), program.parts, frame)
     return Source(units, len(constants), program.operations, program.functions)
 
 
-def kernel(real: str, narrow: bool, abreast: int = 0) -> str:
+def prelude(real: str, narrow: bool, unroll: int = 0) -> str:
     """Return the beginning of every source."""
-    defines = ["#define NARROW"] * narrow + [f"#define ABREAST {abreast}"] * bool(abreast)
-    return "\n".join([f"typedef {real} real;", bessel_orders(), *defines, header("kernel.h")])
+    defines = ["#define NARROW"] * narrow + [f"#define UNROLL {unroll}"] * bool(unroll)
+    return "\n".join([f"typedef {real} real;", bessel_orders(), *defines, header("vectors.h")])
 
 
 def bessel_orders() -> str:
@@ -99,12 +98,12 @@ def header(name: str) -> str:
     return files("vpintegrator.compiled").joinpath(name).read_text(encoding="utf-8")
 
 
-def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[str]:
+def translation_units(beginning: str, parts: list[str], frame: list[str]) -> list[str]:
     """Divide the functions of programs into sources that can be compiled at the same time.
 
     Parameters
     ----------
-    prelude
+    beginning
         Beginning of every source.
     parts
         The functions.
@@ -117,7 +116,7 @@ def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[
     # the first source calls the functions of the others
     declared = [part[: part.index(" {")] + ";" for part in parts[edges[1] :]]
     whole = [[*declared, *shares[0], *frame], *shares[1:]]
-    return ["\n".join([prelude, *lines]) for lines in whole]
+    return ["\n".join([beginning, *lines]) for lines in whole]
 
 
 def enumeration(**numbers: int) -> str:

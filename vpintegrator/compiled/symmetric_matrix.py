@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from vpintegrator.compiled.calling import REALS, pointer
-from vpintegrator.compiled.source import header, kernel
+from vpintegrator.compiled.source import header, prelude
 from vpintegrator.native import load_library
 
 _WORTH = 256  # rows of a matrix from which on another thread pays
@@ -113,4 +113,4 @@ class SymmetricMatrix:
 
 @functools.cache
 def _library(real: str) -> ctypes.CDLL:
-    return load_library("\n".join([kernel(real, narrow=False), header("symmetric.h")]))
+    return load_library("\n".join([prelude(real, narrow=False), header("symmetric.h")]))

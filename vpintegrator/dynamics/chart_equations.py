@@ -33,7 +33,7 @@ from vpintegrator.dynamics.expressions import (
     written,
 )
 from vpintegrator.dynamics.expressions.constants import high
-from vpintegrator.dynamics.formula_tables import read_components
+from vpintegrator.dynamics.formula_tables import read_components, table_of
 from vpintegrator.dynamics.reading import read_state_and_formulas
 from vpintegrator.dynamics.trial import Formula, Point, Trial, difference
 from vpintegrator.errors import InputError
@@ -98,11 +98,9 @@ def read_chart(trial: Trial, source: str) -> ChartEquations | None:
         Hamiltonian is not that of the system in these components.
     """
     base, where = trial.equations, f"{source}, [chart]"
-    table = base.table.get("chart")
-    if table is None:
+    if "chart" not in base.table:
         return None
-    if not isinstance(table, Mapping):
-        raise InputError(f"{source}: 'chart' must be a table, written [chart]")
+    table = table_of(base.table, "chart", source)
     check_keys(table, _KEYS, where)
     given = {key: entry for key, entry in table.items() if key not in ("map", "inverse")}
     derived = not ("hamiltonian" in given or "vector_field" in given)

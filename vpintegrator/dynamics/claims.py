@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims about a function; each is checked.
+    """Declared properties of a function; each is checked.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ crossing is therefore as accurate as the solution itself; nothing is interpolate
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
@@ -28,8 +28,8 @@ _NEWTON = 8  # iterations at most; from the cubic's root two or three are enough
 _HALVINGS = 45  # bisections of the step, for the root of the cubic
 
 
-class OwnSteps:
-    """A step of DOP853 with the error of it, for states (dim, trajectory).
+class AdaptiveSteps:
+    """Steps of DOP853 with their errors, for states (dim, trajectory).
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class OwnSteps:
 
     Examples
     --------
-    >>> from vpintegrator.dynamics.crossings import OwnSteps
-    >>> formulas = OwnSteps(lambda z, _: z, 1e-12, 1e-12)
+    >>> from vpintegrator.dynamics.crossings import AdaptiveSteps
+    >>> formulas = AdaptiveSteps(lambda z, _: z, 1e-12, 1e-12)
     >>> state, none = np.ones((1, 2)), np.empty((0, 2))
     >>> formulas.states(state, state, np.array([0.1, 0.2]), none)[0]
     array([1.10517..., 1.22140...])
@@ -107,7 +107,7 @@ class OwnSteps:
 
 
 @dataclass(frozen=True)
-class Goal:
+class Event:
     """Crossing of a section, or time, at which a solution ends.
 
     Attributes
@@ -129,9 +129,9 @@ class Goal:
     sign: int = 1
     count: int = 1
 
-    def of(self, rows: np.ndarray) -> Goal:
-        """Return the goal restricted to the trajectories ``rows``."""
-        return Goal(self.component, self.value[rows], self.period, self.sign, self.count)
+    def of(self, rows: np.ndarray) -> Event:
+        """Return the event restricted to the trajectories ``rows``."""
+        return replace(self, value=self.value[rows])
 
     def height(self, state: np.ndarray) -> np.ndarray:
         """Return the signed distance of states (dim, trajectory) beyond the section."""
@@ -144,7 +144,7 @@ class Goal:
 
 
 def advance(
-    formulas: OwnSteps, state: np.ndarray, goal: Goal, parameters: np.ndarray
+    formulas: AdaptiveSteps, state: np.ndarray, event: Event, parameters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """States at the ends of solutions, (dim, trajectory), and how long that takes, (trajectory,).
 
@@ -156,37 +156,37 @@ def advance(
         Formulas of the steps.
     state
         Initial states of the solutions, (dim, trajectory).
-    goal
-        Goal at which solutions end.
+    event
+        Event at which solutions end.
     parameters
         Parameters of each trajectory, (name, trajectory).
     """
     ends, durations = np.full(state.shape, np.nan), np.full(state.shape[1], np.nan)
     rows = np.flatnonzero(np.isfinite(state).all(axis=0))
-    state, parameters, goal = state[:, rows], parameters[:, rows], goal.of(rows)
+    state, parameters, event = state[:, rows], parameters[:, rows], event.of(rows)
     rate = formulas.field(state, parameters)
     time, passed = np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
     step = formulas.first_step(state, rate, parameters)
-    for _ in range(_MOST_STEPS * goal.count):
+    for _ in range(_MOST_STEPS * event.count):
         if not len(rows):
             break
-        if goal.component is None:
-            last = step >= goal.value - time
-            step = np.where(last, goal.value - time, step)
+        if event.component is None:
+            last = step >= event.value - time
+            step = np.where(last, event.value - time, step)
         new, new_rate, error = formulas.step(state, rate, step, parameters)
         accepted = error <= 1  # and so finite
-        if goal.component is None:
+        if event.component is None:
             done = accepted & last
-            ends[:, rows[done]], durations[rows[done]] = new[:, done], goal.value[done]
+            ends[:, rows[done]], durations[rows[done]] = new[:, done], event.value[done]
         else:
-            found = _passage(goal, state, rate, new, new_rate, step) & accepted
+            found = _passage(event, state, rate, new, new_rate, step) & accepted
             passed += found
-            done = found & (passed == goal.count)
+            done = found & (passed == event.count)
             if done.any():
                 which = np.flatnonzero(done)
                 at, later = _located(
                     formulas,
-                    goal.of(which),
+                    event.of(which),
                     (state[:, which], rate[:, which], new[:, which], new_rate[:, which]),
                     step[which],
                     parameters[:, which],
@@ -201,24 +201,24 @@ def advance(
         if not keep.all():
             rows, time, step, passed = rows[keep], time[keep], step[keep], passed[keep]
             state, rate, parameters = state[:, keep], rate[:, keep], parameters[:, keep]
-            goal = goal.of(keep)
+            event = event.of(keep)
     return ends, durations
 
 
 def _passage(
-    goal: Goal,
+    event: Event,
     state: np.ndarray,
     rate: np.ndarray,
     new: np.ndarray,
     new_rate: np.ndarray,
     step: np.ndarray,
 ) -> np.ndarray:
-    """Whether the section is passed in a step, (trajectory,), upwards in the goal's direction."""
-    before, after = goal.height(state), goal.height(new)
-    passed = goal.level(after) > goal.level(before)
-    if goal.period == np.inf:
+    """Whether the section is passed in a step, (trajectory,), upwards in the event's direction."""
+    before, after = event.height(state), event.height(new)
+    passed = event.level(after) > event.level(before)
+    if event.period == np.inf:
         # both ends on one side, and beyond the section between: the cubic says so
-        slopes = [goal.sign * step * each[goal.component] for each in (rate, new_rate)]
+        slopes = [event.sign * step * each[event.component] for each in (rate, new_rate)]
         doubtful = (before * after > 0) & (slopes[0] * slopes[1] < 0) & (before * slopes[0] < 0)
         if doubtful.any():
             which = np.flatnonzero(doubtful)
@@ -228,22 +228,22 @@ def _passage(
 
 
 def _located(
-    formulas: OwnSteps,
-    goal: Goal,
+    formulas: AdaptiveSteps,
+    event: Event,
     ends: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
     step: np.ndarray,
     parameters: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return states on the section, and when in the step."""
     state, rate, new, new_rate = ends
-    component, sign = goal.component, goal.sign
+    component, sign = event.component, event.sign
     assert component is not None
-    before, after = goal.height(state), goal.height(new)
-    if goal.period < np.inf:
-        level = goal.level(after) * goal.period
+    before, after = event.height(state), event.height(new)
+    if event.period < np.inf:
+        level = event.level(after) * event.period
     else:
         level = np.zeros_like(before)
-    target = goal.value + sign * level
+    target = event.value + sign * level
     slopes = [sign * step * each[component] for each in (rate, new_rate)]
     cubic = _Cubic(before - level, after - level, *slopes)
     later = cubic.root() * step

@@ -1,4 +1,4 @@
-"""Definitions of systems: system files that are read, with their claims checked."""
+"""Definitions of systems: system files that are read, with their declared properties checked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import TooLong, Value, readable
+from vpintegrator.dynamics.formula_tables import table_of
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.parameter_symbols import open_equations, open_section
 from vpintegrator.dynamics.plot import Plot, read_plot
@@ -71,7 +72,7 @@ class Definition:
     initial_table
         Table ``[initial_conditions]``; None without one.
     divergence_free, is_canonical
-        Structure that was found, or is claimed of measured states.
+        Structure that was found, or is declared of measured states.
     bodies, sites, plot
         Bodies of the state and sites in a row, None without them, and options of figures.
     coordinates
@@ -134,7 +135,7 @@ def read_definition(
     parameters: Mapping[str, Any] | None = None,
     source: str | None = None,
 ) -> Definition:
-    """Read a system file and check its claims.
+    """Read a system file and check its declared properties.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def read_definition(
     Raises
     ------
     InputError
-        If the text is not a valid system or claims what does not hold.
+        If the text is not a valid system or declares what does not hold.
     """
     source = source or name or "system"
     given = plain_values(parameters or {}, source)
@@ -181,9 +182,8 @@ def _read_return_map(
     words: Words, table: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Definition:
     """Take the flow for the flow, and the section for the system."""
-    own, source, given = table["return_map"], words.source, dict(given)
-    if not isinstance(own, Mapping):
-        raise InputError(f"{source}: 'return_map' must be a table, written [return_map]")
+    source, given = words.source, dict(given)
+    own = table_of(table, "return_map", source)
     energy = own.get("energy")
     if ENERGY not in table.get("parameters", {}):
         energy = given.pop(ENERGY, energy)
@@ -215,9 +215,9 @@ def _read_return_map(
 
 
 def _checked(definition: Definition, points: list[Point] | None = None) -> Definition:
-    """Check the claims of the equations, and read what depends on them.
+    """Check the declared properties of the equations, and read what depends on them.
 
-    ``points`` are those at which claims are checked, by default random points.
+    ``points`` are those of the checks, by default random points.
     """
     source, equations = definition.words.source, definition.equations
     bodies = None if is_of_sites(equations) else read_bodies(equations, source)
@@ -300,9 +300,7 @@ def _short_name(name: str) -> str:
 
 
 def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
-    defaults = table.get("defaults", {})
-    if not isinstance(defaults, Mapping):
-        raise InputError(f"{source}: 'defaults' must be a table, written [defaults]")
+    defaults = table_of(table, "defaults", source)
     check_keys(defaults, _DEFAULTS, f"{source}, [defaults]")
     result = {}
     for key, value in defaults.items():

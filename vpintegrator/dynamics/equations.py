@@ -55,7 +55,7 @@ class Equations:
     symplectic
         Declaration of the file for a map, or None without one.
     rounded
-        Whether constants are rounded to doubles, and claims checked to their rounding only.
+        Whether constants are rounded to doubles, so that checks allow for rounding.
     returns
         Section of a return map, which has no formulas of its own.
     open

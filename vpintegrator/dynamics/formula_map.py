@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.dynamics.arrays import stack_numpy
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
+from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
 from vpintegrator.errors import InputError
 
 
@@ -114,14 +114,11 @@ class FormulaMap:
         self,
     ) -> list[tuple[list[int], list[tuple[int, int]], ComponentFunction, ComponentFunction]]:
         e = self._equations
-        found = []
-        for stage, slopes in zip(e.stages, e.stage_slopes, strict=True):
-            found.append(
-                (
-                    list(stage),
-                    list(slopes),
-                    vectorised(list(stage.values()), e.symbols, "numpy"),
-                    vectorised(list(slopes.values()), e.symbols, "numpy"),
-                )
-            )
-        return found
+
+        def function(values: Iterable[Value]) -> ComponentFunction:
+            return vectorised(list(values), e.symbols, "numpy")
+
+        return [
+            (list(stage), list(slopes), function(stage.values()), function(slopes.values()))
+            for stage, slopes in zip(e.stages, e.stage_slopes, strict=True)
+        ]

@@ -45,6 +45,20 @@ _OF_FLOWS = ("hamiltonian", "vector_field", "measured", "time", "period", "chart
 _OF_MAPS = ("iterations", "symplectic")
 
 
+def table_of(table: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
+    """Return a table in a table, empty where there is none.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
+    value = table.get(key, {})
+    if not isinstance(value, Mapping):
+        raise InputError(f"{source}: '{key}' must be a table, written [{key}]")
+    return value
+
+
 def read_components(
     entries: Mapping[str, Any],
     where: str,
@@ -108,11 +122,7 @@ def read_auxiliary(table: Mapping[str, Any], source: str, scope: Scope) -> Scope
     InputError
         If a name is taken, or an expression is not understood.
     """
-    entries = table.get("auxiliary")
-    if entries is None:
-        return scope
-    if not isinstance(entries, Mapping):
-        raise InputError(f"{source}: 'auxiliary' must be a table, written [auxiliary]")
+    entries = table_of(table, "auxiliary", source)
     if len(entries) > (most := _MOST_AUXILIARY):
         raise InputError(f"{source}, [auxiliary]: more than the {most} expressions allowed")
     values = dict(scope.values)

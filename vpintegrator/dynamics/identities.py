@@ -161,9 +161,9 @@ def _divergence_vanishes(trial: Trial, source: str) -> bool:
 def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
     """Whether det DM = 1 and DM^T J DM = J; raises InputError where the file says otherwise."""
     e, dim = trial.equations, len(trial.equations.symbols)
-    claims: dict[str, bool | None] = {key: getattr(e, key) for key in _KEPT}
+    declared: dict[str, bool | None] = {key: getattr(e, key) for key in _KEPT}
     if dim > _LARGEST:
-        if any(claims.values()):
+        if any(declared.values()):
             raise InputError(
                 f"{source}: volume and form are checked for maps of up to {_LARGEST} components, "
                 f"not {dim}"
@@ -176,18 +176,18 @@ def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
     for key, (what, name) in _KEPT.items():
         defects = [_structure_defect(matrix, key) for matrix, _ in slopes]
         worst, point = max(zip(defects, (at for _, at in slopes), strict=True), key=lambda d: d[0])
-        if worst > OF_ROUNDED and claims[key]:
+        if worst > OF_ROUNDED and declared[key]:
             raise InputError(
                 f"{source}, {key}: that {what} fails by {shown(worst)}, relative to the "
                 f"derivatives, at {place(e, point)}"
             )
         # declared identities may fail by the rounding of the file's decimals
-        found[key] = bool(worst <= (OF_ROUNDED if claims[key] else trial.tolerance))
-        if claims[key] is False and found[key]:
+        found[key] = bool(worst <= (OF_ROUNDED if declared[key] else trial.tolerance))
+        if declared[key] is False and found[key]:
             raise InputError(f"{source}, {key}: the file says false, but the map keeps it")
         if worst <= OF_ROUNDED:
             proposals.append(f"the map preserves {name} to {shown(worst)}; say {key} = true")
-    if proposals and not any(found.values()) and set(claims.values()) == {None}:
+    if proposals and not any(found.values()) and set(declared.values()) == {None}:
         warnings.warn(f"{source}: {proposals[0]}", stacklevel=2)
     # symplectic maps keep the volume, too
     return any(found.values()), found["symplectic"]

@@ -132,7 +132,7 @@ def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:
     Raises
     ------
     InputError
-        If there is no such system, it cannot be understood, or it claims what does not hold.
+        If there is no such system, it cannot be understood, or it declares what does not hold.
 
     Examples
     --------

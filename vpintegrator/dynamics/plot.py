@@ -22,6 +22,7 @@ from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Value, parse, readable
+from vpintegrator.dynamics.formula_tables import table_of
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.toml import check_keys
 
@@ -64,9 +65,7 @@ def read_plot(equations: Equations, source: str) -> Plot:
     InputError
         If a key or name is unknown, a value is of another kind, or an expression not understood.
     """
-    table = equations.table.get("plot", {})
-    if not isinstance(table, Mapping):
-        raise InputError(f"{source}: 'plot' must be a table, written [plot]")
+    table = table_of(equations.table, "plot", source)
     where = f"{source}, [plot]"
     check_keys(table, _KEYS, where)
     written = table.get("coordinates", {})

@@ -112,12 +112,12 @@ class SystemProperties:
         declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
         """
         if self.is_measured:
-            claimed = self.equations.divergence_free
+            declared = self.equations.divergence_free
             if self.is_canonical:
                 return "measured, symplectic"
-            if claimed is None:
+            if declared is None:
                 return "measured"
-            return "measured, volume-preserving" if claimed else "measured, no structure"
+            return "measured, volume-preserving" if declared else "measured, no structure"
         if self.is_discrete:
             kept = "symplectic" if self.is_canonical else "volume-preserving"
             return f"{kept} map" if self.is_canonical or self.divergence_free else "map"
@@ -152,10 +152,10 @@ class SystemProperties:
 
     @property
     def may_preserve_volume(self) -> bool:
-        """Whether volume is preserved, or the states are measured and nothing else is claimed."""
+        """Whether volume is preserved, or the states are measured and nothing else is declared."""
         base = self if self.family is None else self.family.system
-        unclaimed = base.is_measured and base.equations.divergence_free is None
-        return self.divergence_free or unclaimed
+        undeclared = base.is_measured and base.equations.divergence_free is None
+        return self.divergence_free or undeclared
 
     @property
     def is_exact(self) -> bool:

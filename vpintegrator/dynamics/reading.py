@@ -32,6 +32,7 @@ from vpintegrator.dynamics.formula_tables import (
     read_map,
     refuse_time,
     require_time,
+    table_of,
 )
 from vpintegrator.dynamics.tables import read_tables
 from vpintegrator.errors import InputError, nearest
@@ -190,7 +191,7 @@ def read_state_and_formulas(
         readable(name, f"{source}, [invariants]"): parse(
             text, scope, f"{source}, [invariants] {name}"
         )
-        for name, text in _table(table, "invariants", source).items()
+        for name, text in table_of(table, "invariants", source).items()
     }
     stages, iterations = read_map(table, source, scope, components, arrays)
     hamiltonian, vector_field = _read_vector_field(table, source, scope, state)
@@ -234,20 +235,11 @@ def _plain(value: Parameter) -> int | float | list[int | float]:
     return value if isinstance(value, int) else float(value)
 
 
-def _table(table: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
-    value = table.get(key, {})
-    if not isinstance(value, Mapping):
-        raise InputError(f"{source}: '{key}' must be a table, written [{key}]")
-    return value
-
-
 def _read_parameters(
     file: Mapping[str, Any], source: str, overrides: Mapping[str, Any]
 ) -> tuple[dict[str, Parameter], Scope]:
     """Return the values of the parameters, and the scope of their names."""
-    table = file.get("parameters", {})
-    if not isinstance(table, Mapping):
-        raise InputError(f"{source}: 'parameters' must be a table, written [parameters]")
+    table = table_of(file, "parameters", source)
     for name in overrides:
         if name not in table:
             known = ", ".join(table) or "none"
@@ -370,7 +362,7 @@ def _read_vector_field(
         forces = (algebra.scale(-1, slope) for slope in field[:half])
         return hamiltonian, (*field[half:], *forces, *ticking)
     where = f"{source}, [vector_field]"
-    entries = _table(table, "vector_field", source)
+    entries = table_of(table, "vector_field", source)
     found = read_components(entries, where, scope, components, arrays)
     if explicit_time is not None and len(components) - 1 in found:
         raise InputError(
@@ -418,7 +410,7 @@ def _read_periods(
 ) -> dict[int, Number]:
     components, _, arrays, explicit_time = state
     where = f"{source}, [periodic]"
-    entries = _table(table, "periodic", source)
+    entries = table_of(table, "periodic", source)
     periods: dict[int, Number] = {}
     if explicit_time is not None:
         if explicit_time.name in entries:

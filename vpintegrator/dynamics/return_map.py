@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.crossings import Goal, OwnSteps, advance
+from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, advance
 from vpintegrator.dynamics.energy_shell import Draw
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
@@ -51,7 +51,7 @@ class ReturnMap:
     --------
     >>> system = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
     >>> state = np.array([[0.1, 0.0]])
-    >>> image, duration = system.flow_back.images(state, np.empty((1, 0)), 1e-13, 1e-13)
+    >>> image, duration = system.section_map.images(state, np.empty((1, 0)), 1e-13, 1e-13)
     >>> image.round(6), duration.round(6)
     (array([[...]]), array([...]))
     """
@@ -102,7 +102,7 @@ class ReturnMap:
             images[part], durations[part] = self._images(states[part], parameters[part], rtol, atol)
         return images, durations
 
-    def lifted(self, states: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    def flow_states(self, states: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return states of the flow (component, n) at those of the map (n, dim).
 
         States are NaN if the energy is too small for them.
@@ -126,9 +126,9 @@ class ReturnMap:
     ) -> tuple[np.ndarray, np.ndarray]:
         s, formulas = self.section, self.steps(rtol, atol)
         with np.errstate(all="ignore"):  # states that do not return are NaN
-            begin = self.lifted(states, parameters)
-            goal = self.goal(begin, parameters.T)
-            ends, durations = advance(formulas, begin, goal, parameters.T)
+            begin = self.flow_states(states, parameters)
+            event = self.event(begin, parameters.T)
+            ends, durations = advance(formulas, begin, event, parameters.T)
         image = np.empty_like(states)
         image[:, : len(s.kept)] = ends[s.kept].T
         if s.return_times:
@@ -136,21 +136,21 @@ class ReturnMap:
         image[np.isnan(image).any(axis=1) | np.isnan(states).any(axis=1)] = np.nan
         return image, durations
 
-    def steps(self, rtol: float, atol: float) -> OwnSteps:
+    def steps(self, rtol: float, atol: float) -> AdaptiveSteps:
         """Return steps of solutions of the flow."""
-        return OwnSteps(self._rates, rtol, atol)
+        return AdaptiveSteps(self._rates, rtol, atol)
 
-    def goal(self, begin: np.ndarray, parameters: np.ndarray) -> Goal:
-        """Return the goal of solutions from states ``begin`` (component, n) of the flow.
+    def event(self, begin: np.ndarray, parameters: np.ndarray) -> Event:
+        """Return the event of solutions from states ``begin`` (component, n) of the flow.
 
         ``parameters`` are (name, n).
         """
         s = self.section
         if s.period is not None:
             period = np.broadcast_to(self._period(*parameters)[0], begin.shape[1])
-            return Goal(None, period * s.crossings)
+            return Event(None, period * s.crossings)
         turn = float(s.flow.periods.get(s.component, np.inf))
-        return Goal(s.component, begin[s.component].copy(), turn, s.sign, s.crossings)
+        return Event(s.component, begin[s.component].copy(), turn, s.sign, s.crossings)
 
     def _rates(self, components: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         result = np.empty_like(components)
@@ -206,7 +206,7 @@ def return_parts(
     >>> from vpintegrator.dynamics.return_map import return_parts
     >>> poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
     >>> states = np.array([[0.1, 0.0], [0.2, 0.1]])
-    >>> found, _ = return_parts(poincare.flow_back, states, np.empty((2, 0)), parts=4)
+    >>> found, _ = return_parts(poincare.section_map, states, np.empty((2, 0)), parts=4)
     >>> found.shape, bool(np.abs(found[-1] - poincare.map(states)).max() < 1e-8)
     ((5, 2, 2), True)
     """
@@ -215,17 +215,19 @@ def return_parts(
     if section.conjugate is None and not section.stroboscopic:
         return None
     with np.errstate(all="ignore"):
-        begin, columns = returns.lifted(states, parameters), parameters.T
+        begin, columns = returns.flow_states(states, parameters), parameters.T
         steps = returns.steps(_TOLERANCE, _TOLERANCE)
-        goal = returns.goal(begin, columns)
-        if goal.component is None:
-            ways = [Goal(None, goal.value / parts)] * parts
+        event = returns.event(begin, columns)
+        if event.component is None:
+            ways = [Event(None, event.value / parts)] * parts
             found = _one_after_another(steps, begin, columns, ways)
-        elif goal.period < np.inf:
-            if parts < goal.count:
+        elif event.period < np.inf:
+            if parts < event.count:
                 return None
-            turns = goal.sign * goal.period * goal.count * np.arange(1, parts + 1) / parts
-            ways = [Goal(goal.component, goal.value + t, goal.period, goal.sign) for t in turns]
+            turns = event.sign * event.period * event.count * np.arange(1, parts + 1) / parts
+            ways = [
+                Event(event.component, event.value + t, event.period, event.sign) for t in turns
+            ]
             found = _one_after_another(steps, begin, columns, ways)
         else:
             found = _on_rays(returns, steps, begin, columns, parts)
@@ -244,7 +246,7 @@ def return_parts(
 
 
 def _one_after_another(
-    steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, ways: list[Goal]
+    steps: AdaptiveSteps, begin: np.ndarray, columns: np.ndarray, ways: list[Event]
 ) -> tuple[np.ndarray, np.ndarray]:
     """States of the flow (part, component, n) at the ends of each part, and when, (part, n)."""
     found, times = [], []
@@ -256,16 +258,16 @@ def _one_after_another(
 
 
 def _on_rays(
-    returns: ReturnMap, steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, parts: int
+    returns: ReturnMap, steps: AdaptiveSteps, begin: np.ndarray, columns: np.ndarray, parts: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    section, goal = returns.section, returns.goal(begin, columns)
-    end, durations = advance(steps, begin, goal, columns)
-    count = max(_FEWEST * goal.count, 4 * parts)
-    ways = [Goal(None, durations / count)] * count
+    section, event = returns.section, returns.event(begin, columns)
+    end, durations = advance(steps, begin, event, columns)
+    count = max(_FEWEST * event.count, 4 * parts)
+    ways = [Event(None, durations / count)] * count
     way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)[0]])
     assert section.conjugate is not None
     plane = [section.component, section.conjugate]
-    centre = np.stack([goal.value, np.zeros_like(goal.value)])[:, None]
+    centre = np.stack([event.value, np.zeros_like(event.value)])[:, None]
     scale = np.nanmax(np.abs(way[:, plane].transpose(1, 0, 2) - centre), axis=(1, 2))
 
     def angle(state: np.ndarray) -> np.ndarray:
@@ -277,7 +279,7 @@ def _on_rays(
     found, times = np.empty((parts, *begin.shape)), np.empty((parts, begin.shape[1]))
     rows = np.arange(begin.shape[1])
     for k in range(1, parts):
-        target = 2 * np.pi * goal.count * k / parts
+        target = 2 * np.pi * event.count * k / parts
         last = np.maximum(np.argmax(angles > target, axis=0) - 1, 0)
         start = way[last, :, rows].T
         rate = steps.field(start, columns)
@@ -356,7 +358,9 @@ class SectionStates:
         given = np.empty((count, 0)) if parameters is None else parameters
         states = self._draw(count, generator, parameters)
         for _ in range(_ROUNDS):
-            missing = np.flatnonzero(~np.isfinite(self._returns.lifted(states, given)).all(axis=0))
+            missing = np.flatnonzero(
+                ~np.isfinite(self._returns.flow_states(states, given)).all(axis=0)
+            )
             if not len(missing):
                 break
             if self.available is not None:

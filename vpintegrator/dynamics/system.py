@@ -28,6 +28,7 @@ from vpintegrator.dynamics.state_function import (
     StateFunction,
 )
 from vpintegrator.errors import InputError
+from vpintegrator.renamed import warn_of_former_name
 from vpintegrator.rich_display import RichDisplay
 
 _TOLERANCE = 1e-13  # solver tolerance of return maps
@@ -80,7 +81,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         Whether the flow, or the map, preserves phase-space volume.
     is_canonical
         Whether it keeps the form :math:`dq \wedge dp` of states (q, p): Hamiltonian flows, and
-        symplectic maps, and measured states of which the file claims it.
+        symplectic maps, and measured states of which the file declares it.
     reversing_symmetries
         Matrices :math:`\rho`, (dim, dim), with :math:`f(\rho z) = -\rho f(z)` and
         :math:`\rho^2 = I`; of a map M, :math:`\rho M \rho M = \mathrm{id}`.
@@ -112,7 +113,7 @@ class System(SystemProperties, RichDisplay, by="system"):
     Raises
     ------
     InputError
-        If the text is not a valid system or claims what does not hold.
+        If the text is not a valid system or declares what does not hold.
 
     Examples
     --------
@@ -184,7 +185,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         components
             Names of the components; by default q and p if a Hamiltonian is given, else y1, y2, ...
         claims
-            Claims about the system, each checked: the attributes of
+            Declared properties of the system, each checked: the attributes of
             :class:`vpintegrator.dynamics.Claims` are given as keywords: ``hamiltonian``,
             ``divergence_free``, ``reversing_symmetries``, ``invariants``, ``periodic``, ``period``.
         sample
@@ -201,8 +202,8 @@ class System(SystemProperties, RichDisplay, by="system"):
         Raises
         ------
         InputError
-            If f cannot be called so, returns something else, or a claim does not hold; the message
-            says by how much it fails, and where.
+            If f cannot be called so, returns something else, or a declared property does not hold;
+            the message says by how much it fails, and where.
 
         Examples
         --------
@@ -346,7 +347,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         a state on the edge of a section has no way, the way of another is given, with that first.
         """
         if self.equations.returns is not None:
-            return self.flow_back.partway(states, parts)
+            return self.section_map.partway(states, parts)
         return self._formula_map.partway(states, parts)
 
     def iteration(
@@ -361,15 +362,21 @@ class System(SystemProperties, RichDisplay, by="system"):
         iterate is not finite, or the solution does not come back.
         """
         if self.equations.returns is not None:
-            return self.flow_back.iteration(rtol, atol, parameters)
+            return self.section_map.iteration(rtol, atol, parameters)
         return self.map if parameters is None else self._formula_map.iteration(parameters)
 
     @cached_property
-    def flow_back(self) -> ReturnMap:
-        """Integrator of a return map: from the section back to the section."""
+    def section_map(self) -> ReturnMap:
+        """Solver of a return map: from the section back to the section."""
         if self.equations.returns is None:
             raise InputError(f"{self.name} is no return map")
         return ReturnMap(self.equations)
+
+    @property
+    def flow_back(self) -> ReturnMap:
+        """Former name of :attr:`section_map`."""
+        warn_of_former_name("flow_back", "section_map")
+        return self.section_map
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         """Return the right-hand side :math:`f(z)`, shape (..., dim); of values of open parameters.
@@ -434,7 +441,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         """
         if self.flow is None:
             return InitialConditions(self, table or {}, source)
-        return SectionStates(self.flow_back, self, table, self._states_of_flow, source)
+        return SectionStates(self.section_map, self, table, self._states_of_flow, source)
 
     def _states_of_flow(
         self, count: int, generator: np.random.Generator, parameters: np.ndarray | None

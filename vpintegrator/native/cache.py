@@ -21,7 +21,7 @@ LARGEST = 1 << 30  # bytes of all libraries
 OLDEST = 90 * 86400  # seconds since a library was used last
 _KILLED = 86400  # seconds after which no compiler is at work in a folder any more
 _PREFIX = "making-"
-# names of libraries by this version and by earlier ones
+# names of libraries by this version and by earlier ones, which had some for GPUs
 _LIBRARY = re.compile(r"[0-9a-f]{32}(-[0-9a-f]{64})?\.(so|cubin)")
 _WORKSHOP = re.compile(rf"({_PREFIX}|tmp)[a-z0-9_]{{8}}")
 
@@ -44,8 +44,6 @@ class LibraryCache:
     ----------
     folder
         Folder of the cache; it is made if need be.
-    suffix
-        Suffix of its files: ``.so``, or ``.cubin`` for GPUs.
 
     Raises
     ------
@@ -53,15 +51,15 @@ class LibraryCache:
         If the folder cannot be used, or other users could change its files.
     """
 
-    def __init__(self, folder: Path, suffix: str = ".so") -> None:
-        self.folder, self._suffix = Path(os.path.abspath(folder)), suffix
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(os.path.abspath(folder))
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.name == "posix":
             _check_owners(self.folder)
 
     def find(self, name: str) -> Path | None:
         """Return an unchanged library from the cache; remove others of the same name."""
-        for path in sorted(self.folder.glob(f"{name}-*{self._suffix}")):
+        for path in sorted(self.folder.glob(f"{name}-*.so")):
             if _is_as_made(path):
                 with suppress(OSError):  # removed meanwhile, which shows when it is loaded
                     # used now, made when it was
@@ -76,7 +74,7 @@ class LibraryCache:
         made.chmod(0o700)
         with made.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        path = self.folder / f"{name}-{digest}{self._suffix}"
+        path = self.folder / f"{name}-{digest}.so"
         made.replace(path)  # another program may have made the same library
         self.prune(path)
         return path

@@ -18,7 +18,7 @@ from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.calling import REALS
-from vpintegrator.compiled.source import header, kernel, translation_units
+from vpintegrator.compiled.source import header, prelude, translation_units
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -163,7 +163,7 @@ def _units(kinds: Sequence[Kind], real: str, derivatives: bool) -> list[str]:
     headers = [header(name) for name in ["bodies/shears.h", *names]]
     parts = [part for kind in kinds for part in kind.parts]
     frame = [*(kind.text for kind in kinds), choice(len(kinds)), *headers]
-    return translation_units(kernel(real, narrow=False), parts, frame)
+    return translation_units(prelude(real, narrow=False), parts, frame)
 
 
 def _trained(

@@ -1,7 +1,7 @@
 """Functions of the language that a table gives: cubic splines through its points.
 
 A spline and its derivatives are NaN outside the table, or periodic. Arithmetic with many digits,
-in which claims are checked at random points, continues every table periodically.
+in which declared properties are checked at random points, continues every table periodically.
 """
 
 from __future__ import annotations

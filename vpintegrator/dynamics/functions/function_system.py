@@ -24,7 +24,7 @@ from vpintegrator.dynamics.functions.derivatives import (
     ScalarOfStates,
     derivatives,
 )
-from vpintegrator.dynamics.functions.function_claims import FunctionClaims, place
+from vpintegrator.dynamics.functions.function_checks import FunctionChecks, place
 from vpintegrator.dynamics.functions.given import GivenFunction, component_names
 from vpintegrator.dynamics.functions.tracing import NotTraceable
 from vpintegrator.dynamics.properties import SystemProperties
@@ -35,8 +35,8 @@ from vpintegrator.errors import InputError
 CHECKED = 16  # states at which a function and its formulas are compared
 _AGREEMENT = 1e-11  # relative: other orders of the same operations
 _AGREEMENT_OF_BESSEL = 1e-5  # with PyTorch's j0 and j1, whose errors are 5e-7
-CLAIMS = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
-_STATES = 64  # at which claims are checked
+DECLARED = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
+_STATES = 64  # of the checks
 _TIME_SPAN = 10.0  # range of times for checks of systems without a period
 
 
@@ -81,7 +81,7 @@ class CalledFunction(SystemProperties):
 class FunctionSystem(CalledFunction, System):
     """A system of a function that is called; made by :meth:`vpintegrator.System.from_function`.
 
-    Its text says its name and its claims, and no code.
+    Its text says its name and its declared properties, and no code.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _changed(given: GivenFunction, changes: Mapping[str, Any]) -> System:
 
 
 def _of_formulas(given: GivenFunction, text: str) -> System:
-    """Return the system of recorded formulas, its claims checked, compared with the function."""
+    """Return the system of recorded formulas, checked and compared with the function."""
     require_readable(given, text)
     system, exact = None, None
     try:
@@ -220,7 +220,7 @@ def _of_formulas(given: GivenFunction, text: str) -> System:
         exact = None
         problem = error
     if exact is None:
-        # constants of a Python function are rounded, and claims hold to that
+        # constants of a Python function are rounded, and declared properties hold to that
         try:
             rounded = System(f"rounded = true\n{text}", given.name, source=given.source)
         except InputError:
@@ -234,7 +234,7 @@ def _of_formulas(given: GivenFunction, text: str) -> System:
 
 def require_readable(given: GivenFunction, text: str) -> None:
     """Raise NotTraceable where recorded formulas are longer than those of files may be."""
-    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
+    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in DECLARED}
     try:
         read_equations(table, given.source, {})
     except (InputError, TooLong, RecursionError, ArithmeticError) as error:
@@ -282,7 +282,7 @@ def _compare_with_function(given: GivenFunction, system: System) -> None:
 
 
 def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
-    """Return the system of a function that is called for a reason, its claims checked."""
+    """Return the system of a function that is called for a reason, with its properties checked."""
     states, times = sampled(given)
     energy = None
     if given.hamiltonian is not None:
@@ -293,16 +293,16 @@ def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
         call = _field_of(given, energy, reason)
     field = Values(call, len(given.components), given.parameters, states, times)
     timed = _depends_on_time(field, states)
-    claims = FunctionClaims(field, states, times, given.components, given.source)
+    checks = FunctionChecks(field, states, times, given.components, given.source)
     if energy is not None:
-        claims.hamiltonian(energy)
+        checks.hamiltonian(energy)
     scalars = {
         name: Values(call, 0, given.parameters, states, times)
         for name, call in given.invariants.items()
     }
     for name, scalar in scalars.items():
-        claims.invariant(name, scalar)
-    free = claims.divergence_free(given.claims.divergence_free)
+        checks.invariant(name, scalar)
+    free = checks.divergence_free(given.claims.divergence_free)
     if energy is not None and not timed:
         scalars = {"energy": energy, **scalars}
     kept = {"divergence_free": free or energy is not None, "symplectic": energy is not None}
@@ -311,10 +311,10 @@ def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
     system = FunctionSystem(text, given.name, given.source, field, rest, remade, reason)
     dim = len(given.components)
     for number, rho in enumerate(system.reversing_symmetries, start=1):
-        claims.symmetry(number, rho[:dim, :dim])
+        checks.symmetry(number, rho[:dim, :dim])
     periods = np.array([system.periods.get(i, 0.0) for i in range(dim)])
     if system.periods:
-        claims.periods(periods, system.period or 0.0)
+        checks.periods(periods, system.period or 0.0)
     return system
 
 
@@ -354,7 +354,7 @@ def called_text(
 
 
 def sampled(given: GivenFunction) -> tuple[np.ndarray, np.ndarray]:
-    """Return states of the sampling domain, and times, at which claims are checked."""
+    """Return states of the sampling domain, and times for the checks."""
     text = given.text({"measured": True}, timed=False)
     domain = System(text, given.name, source=given.source)
     generator = np.random.default_rng(20231219)

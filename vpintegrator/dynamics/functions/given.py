@@ -68,7 +68,11 @@ class GivenFunction:
             for key, value in _dictionary(claims.invariants, "invariants").items()
         }
         self.name, words = heading(self.function or claims.hamiltonian, self.name)  # type: ignore[arg-type]
-        self.values: dict[str, Any] = {**words, "state": components, **claimed(claims, components)}
+        self.values: dict[str, Any] = {
+            **words,
+            "state": components,
+            **declared_keys(claims, components),
+        }
         self.tables: dict[str, Mapping[str, Any]] = {
             "periodic": period_table(claims.periodic, components),
             "initial_conditions": initial_table(self.sample, components),
@@ -113,7 +117,7 @@ class GivenFunction:
                 values["period"] = period_text(self.claims.period)
         tables["parameters"] = {k: v for k, v in self.parameters.items() if k not in fixed}
         for key, entry in formulas.items():
-            if key == "measured":  # a claim of its own takes the place of that which was given
+            if key == "measured":  # what was found takes the place of what was declared
                 values.pop("divergence_free", None)
             (tables if isinstance(entry, Mapping) else values)[key] = entry
         return toml_text(values, dict(sorted(tables.items(), key=lambda entry: _place(entry[0]))))
@@ -390,8 +394,8 @@ def heading(function: Callable[..., Any], name: str | None) -> tuple[str, dict[s
     return name, words
 
 
-def claimed(claims: Claims, components: Sequence[str]) -> dict[str, Any]:
-    """Return the keys of a system file for what is claimed, but for formulas."""
+def declared_keys(claims: Claims, components: Sequence[str]) -> dict[str, Any]:
+    """Return the keys of a system file for declared properties, but for formulas."""
     found: dict[str, Any] = {}
     if not isinstance(claims.divergence_free, bool | None):
         raise InputError(f"divergence_free is True, False or None, not {claims.divergence_free!r}")

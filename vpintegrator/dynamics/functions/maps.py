@@ -17,9 +17,9 @@ from vpintegrator.dynamics.functions.derivatives import (
     ScalarOfStates,
     derivatives,
 )
-from vpintegrator.dynamics.functions.function_claims import MapClaims, sound_derivatives
+from vpintegrator.dynamics.functions.function_checks import MapChecks, sound_derivatives
 from vpintegrator.dynamics.functions.function_system import (
-    CLAIMS,
+    DECLARED,
     CalledFunction,
     called_text,
     require_readable,
@@ -88,8 +88,8 @@ class Map(System):
         Raises
         ------
         InputError
-            If the function cannot be called so, returns something else, or a claim does not hold;
-            the message says by how much it fails, and where.
+            If the function cannot be called so, returns something else, or a declared property
+            does not hold; the message says by how much it fails, and where.
 
         Examples
         --------
@@ -197,24 +197,24 @@ def _made(given: GivenMap) -> Map:
         slopes, tolerance = sound_derivatives(values, states, times)
         slopes = slopes[..., :-1]
     else:
-        slopes, tolerance = _without_claims(given, text).map_jacobian(states), _EXACT
+        slopes, tolerance = _undeclared(given, text).map_jacobian(states), _EXACT
     images = values(states, times)
-    claims = MapClaims(images, slopes, states, tolerance, given.components, given.source)
+    checks = MapChecks(images, slopes, states, tolerance, given.components, given.source)
     kept = {
-        "symplectic": claims.symplectic(given.structure == "symplectic"),
-        "divergence_free": claims.volume_preserving(given.structure == "volume-preserving"),
+        "symplectic": checks.symplectic(given.structure == "symplectic"),
+        "divergence_free": checks.volume_preserving(given.structure == "volume-preserving"),
     }
     scalars = {
         name: Values(call, 0, given.parameters, states, times)
         for name, call in given.invariants.items()
     }
     for name, scalar in scalars.items():
-        times = np.zeros(len(claims.states))
-        claims.invariant(name, scalar(claims.states, times), scalar(claims.images, times))
+        times = np.zeros(len(checks.states))
+        checks.invariant(name, scalar(checks.states, times), scalar(checks.images, times))
     if text is not None:
         return _of_formulas(given, text, kept)
     found = _called(given, values, scalars, kept, reason)
-    _check_symmetries(found, claims)
+    _check_symmetries(found, checks)
     return found
 
 
@@ -228,7 +228,7 @@ def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str 
         except NotTraceable as error:
             reason = reason or str(error)
             continue
-        found = _without_claims(given, text).map(states)
+        found = _undeclared(given, text).map(states)
         expected = values(states, np.zeros(len(states)))
         scale = 1 + np.abs(np.nan_to_num(expected)).max()
         if np.allclose(found, expected, rtol=0, atol=_AGREEMENT * scale, equal_nan=True):
@@ -237,9 +237,9 @@ def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str 
     return None, reason
 
 
-def _without_claims(given: GivenMap, text: str) -> System:
-    """Return the map of a text without what is claimed of it, which nothing has checked yet."""
-    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
+def _undeclared(given: GivenMap, text: str) -> System:
+    """Return the map of a text without its declared properties, which nothing has checked yet."""
+    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in DECLARED}
     tables = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
     values = {key: entry for key, entry in table.items() if key not in tables}
     return System(toml_text(values, tables), given.name, source=given.source)
@@ -247,11 +247,11 @@ def _without_claims(given: GivenMap, text: str) -> System:
 
 def _of_formulas(given: GivenMap, text: str, kept: Mapping[str, bool]) -> Map:
     """The map of recorded formulas with the structure that was found, to rounding if need be."""
-    claimed = next((f"{key} = true\n" for key, holds in kept.items() if holds), "")
+    declared = next((f"{key} = true\n" for key, holds in kept.items() if holds), "")
     try:
-        return Map(f"{claimed}{text}", given.name, source=given.source)
+        return Map(f"{declared}{text}", given.name, source=given.source)
     except InputError:
-        return Map(f"rounded = true\n{claimed}{text}", given.name, source=given.source)
+        return Map(f"rounded = true\n{declared}{text}", given.name, source=given.source)
 
 
 def _called(
@@ -268,9 +268,9 @@ def _called(
     )
 
 
-def _check_symmetries(map: FunctionMap, claims: MapClaims) -> None:
+def _check_symmetries(map: FunctionMap, checks: MapChecks) -> None:
     for number, rho in enumerate(map.reversing_symmetries, start=1):
-        claims.symmetry(number, map.map(claims.images @ rho.T) @ rho.T)
+        checks.symmetry(number, map.map(checks.images @ rho.T) @ rho.T)
     if map.periods:
         periods = np.array([map.periods.get(i, 0.0) for i in range(map.dim)])
-        claims.periods(map.map(claims.states + periods), periods)
+        checks.periods(map.map(checks.states + periods), periods)

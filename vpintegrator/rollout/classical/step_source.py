@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from vpintegrator.compiled.formulas import FormulaGraph
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
-from vpintegrator.compiled.source import kernel, translation_units
+from vpintegrator.compiled.source import prelude, translation_units
 from vpintegrator.dynamics import System
 from vpintegrator.native import NotCompilable
 from vpintegrator.rollout.classical.base import OneStepMethod
@@ -168,7 +168,7 @@ def _assembled(
         "}",
         _header(ending),
     ]
-    units = translation_units(kernel("double", narrow=False), written, frame)
+    units = translation_units(prelude("double", narrow=False), written, frame)
     return StepSource(units, formulas.parameters, len(constants), weights, operations)
 
 

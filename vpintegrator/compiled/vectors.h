@@ -1,5 +1,5 @@
 // Vectors of numbers and functions of them. Before this is included, `real` is float or double, and
-// NARROW is defined where one trajectory alone is stepped, ABREAST how many vectors go side by side.
+// NARROW is defined where one trajectory alone is stepped, UNROLL how many vectors go side by side.
 // (Not with <cmath>: to read it takes a compiler longer than a small model.)
 #include <cstdint>
 #include <cstring>
@@ -254,14 +254,14 @@ template <vector function(vector)> static inline void apply(value *first, int co
         memcpy(first + i, &x, sizeof x);
     }
 }
-#elif defined(ABREAST) && ABREAST == 2
+#elif defined(UNROLL) && UNROLL == 2
 // an operation has to wait for the one before it: there is always another vector to work on
 struct value { vector first, second; };
 static inline value operator+(const value &a, real b) { return {a.first + b, a.second + b}; }
 template <vector function(vector)> static inline void apply(value *first, int count) {
     for (int i = 0; i < count; i++) first[i] = {function(first[i].first), function(first[i].second)};
 }
-#elif defined(ABREAST) && ABREAST == 4
+#elif defined(UNROLL) && UNROLL == 4
 struct value { vector first, second, third, fourth; };
 static inline value operator+(const value &a, real b) {
     return {a.first + b, a.second + b, a.third + b, a.fourth + b};

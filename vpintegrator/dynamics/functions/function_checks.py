@@ -1,4 +1,4 @@
-"""Claims about functions and maps that are called, checked at random states."""
+"""Checks of the declared properties of called functions and maps, at random states."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _DIFFERENCES = 1e-8  # relative, of derivatives by finite differences
 _SMALLER = 2e-4  # finite differences, which agree with usual ones where a function is smooth
 
 
-class _Claims:
-    """States at which a function has finite values; a claim fails where its defect is largest."""
+class _Checks:
+    """States at which a function has finite values."""
 
     def __init__(
         self, values: np.ndarray, states: np.ndarray, components: Sequence[str], source: str
@@ -35,22 +35,22 @@ class _Claims:
         size: np.ndarray,
         tolerance: float,
         words: str,
-        claim: bool = True,
+        declared: bool = True,
     ) -> bool:
-        """Whether defects (state, ...) are small relative to a size; InputError where claimed."""
+        """Whether defects (state, ...) are small relative to a size; InputError where declared."""
         largest = np.abs(defects).reshape(len(self.states), -1).max(axis=1)
         relative = np.nan_to_num(largest / (1 + size))
         k = int(np.argmax(relative))
         if relative[k] <= tolerance:
             return True
-        if claim:
+        if declared:
             where = place(self.components, self.states[k])
             raise InputError(f"{self.source}, {words} {largest[k]:.3g} at {where}")
         return False
 
 
-class FunctionClaims(_Claims):
-    """States at which claims are checked, with the vector field and its derivatives there.
+class FunctionChecks(_Checks):
+    """States of the checks, with the vector field and its derivatives there.
 
     Parameters
     ----------
@@ -102,17 +102,17 @@ class FunctionClaims(_Claims):
             f"invariants, {name}: this is not constant along solutions, its rate is",
         )
 
-    def divergence_free(self, claim: bool | None) -> bool:
-        """Whether the divergence vanishes; InputError where that is not what is claimed."""
+    def divergence_free(self, declared: bool | None) -> bool:
+        """Whether the divergence vanishes; InputError where the declaration differs."""
         dim = self.states.shape[1]
         slopes, tolerance = self._slopes(self.field)
         own = np.diagonal(slopes[:, :, :dim], axis1=1, axis2=2)
         total = own.sum(axis=1)
-        if claim:
+        if declared:
             size = np.abs(slopes).max(axis=(1, 2))
             self.holds(total, size, tolerance, "divergence_free: the divergence is")
         free = not (np.abs(total) > tolerance * (1 + np.abs(own).sum(axis=1))).any()
-        if claim is False and free:
+        if declared is False and free:
             raise InputError(f"{self.source}, divergence_free: it is said false, but is 0")
         return free
 
@@ -134,7 +134,7 @@ class FunctionClaims(_Claims):
             self.holds(images - self.rates, size, _EXACT, "periodic: f changes after a period by")
 
 
-class MapClaims(_Claims):
+class MapChecks(_Checks):
     """States at which a map is checked, with their images and derivatives.
 
     Parameters
@@ -163,18 +163,20 @@ class MapClaims(_Claims):
         super().__init__(images, states, components, source)
         self.images, self.slopes, self.tolerance = self.values, slopes[self.finite], tolerance
 
-    def volume_preserving(self, claim: bool) -> bool:
-        """Whether the determinant of the derivative is 1; InputError where that is claimed."""
+    def volume_preserving(self, declared: bool) -> bool:
+        """Whether the determinant of the derivative is 1; InputError where that is declared."""
         with np.errstate(all="ignore"):
             defects = np.linalg.det(self.slopes) - 1
         words = "structure: that the determinant of the derivative is 1 fails by"
-        return self.holds(defects, self._scale(self.slopes.shape[1]), self.tolerance, words, claim)
+        return self.holds(
+            defects, self._scale(self.slopes.shape[1]), self.tolerance, words, declared
+        )
 
-    def symplectic(self, claim: bool) -> bool:
-        """Whether the form dq dp of states (q, p) is kept; InputError where that is claimed."""
+    def symplectic(self, declared: bool) -> bool:
+        """Whether the form dq dp of states (q, p) is kept; InputError where that is declared."""
         dim = self.slopes.shape[1]
         if dim % 2:
-            if claim:
+            if declared:
                 raise InputError(
                     f"{self.source}, structure: a symplectic map has positions and as many "
                     f"momenta, not {dim} components"
@@ -183,13 +185,13 @@ class MapClaims(_Claims):
         order = np.arange(dim).reshape(-1, 2).T.ravel()  # order of states (x, px, y, py)
         words = "structure: that the form dq dp is kept fails by"
         known = self._scale(2), self.tolerance, words
-        if claim and dim > 2 and self.holds(self._form(order), *known, False):
+        if declared and dim > 2 and self.holds(self._form(order), *known, False):
             names = [self.components[i] for i in order]
             raise InputError(
                 f"{self.source}, structure: the map is symplectic for pairs of neighbours; states "
                 f"have all positions first: reorder them as {', '.join(names)}"
             )
-        return self.holds(self._form(np.arange(dim)), *known, claim)
+        return self.holds(self._form(np.arange(dim)), *known, declared)
 
     def invariant(self, name: str, before: np.ndarray, after: np.ndarray) -> None:
         """Check that a function, of these values, is constant."""

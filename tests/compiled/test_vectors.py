@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from vpintegrator.compiled.source import kernel
+from vpintegrator.compiled.source import prelude
 from vpintegrator.native import load_library
 
 WIDTHS = ["", "-mno-avx512f", "-mno-avx"] if platform.machine() == "x86_64" else [""]
@@ -39,7 +39,7 @@ def computed(request):
         patch.setenv("CXX", f"{shutil.which('c++')} {request.param}".strip())
         libraries = {
             dtype: load_library(
-                "\n".join([kernel(real, narrow=False), *map(FUNCTION.format, NAMES)])
+                "\n".join([prelude(real, narrow=False), *map(FUNCTION.format, NAMES)])
             )
             for dtype, real in ((np.float64, "double"), (np.float32, "float"))
         }
