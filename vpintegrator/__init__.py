@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from vpintegrator.errors import InputError
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
-    from vpintegrator.rollout import as_ode_solver, compare, integrate, open_rollout, rollout
+    from vpintegrator.rollout import compare, integrate, open_rollout, rollout
     from vpintegrator.training import train
     from vpintegrator.verdicts import verdict
 
@@ -71,7 +71,7 @@ _NAMES = {
         "errors": ("InputError",),
         "models": ("prolong", "load", "save", "wrap"),
         "plotting": ("draw",),
-        "rollout": ("as_ode_solver", "compare", "integrate", "open_rollout"),
+        "rollout": ("compare", "integrate", "open_rollout"),
         "training": ("train",),
         "verdicts": ("verdict",),
     }.items()
@@ -81,7 +81,6 @@ __all__ = [
     "InputError",
     "Map",
     "System",
-    "as_ode_solver",
     "compare",
     "draw",
     "export",

@@ -33,7 +33,6 @@ CLASSICAL_METHODS = (
     "radau",
     "lsoda",
     "dormand-prince-853",
-    "heyoka",
 )
 # optimizers with their modules in ``training/optimizers``; auto is chosen by the model
 OPTIMIZER_CLASSES = {

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from unittest.mock import patch
 
 from harness import benchmark, duration, machine, print_table, ratio, time_together
+from heyoka_method import with_heyoka
 
 # isort: split
 
@@ -74,7 +75,7 @@ def flows(system: System, initial: np.ndarray) -> dict[str, list[ClassicalFlow]]
     for name in ADAPTIVE:
         if name != "heyoka" or find_spec("heyoka"):
             tolerances = [f"1e-{k}" for k in range(3, 13)]
-            flow = [ClassicalFlow(f"{name}-{t}", system, TIME) for t in tolerances]
+            flow = [ClassicalFlow(with_heyoka(f"{name}-{t}"), system, TIME) for t in tolerances]
             found[name.replace("dop853", "SciPy's DOP853")] = flow
     return found
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from heyoka_method import in_heyoka
 
 import vpintegrator as vp
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import below
 from vpintegrator.rollout.classical import CompiledMethod, find_method
-from vpintegrator.rollout.classical.taylor import in_heyoka
 
 Run = Callable[[np.ndarray], np.ndarray]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import benchmark, duration, machine, print_table, ratio, time_together
+from heyoka_method import with_heyoka
 from rigid_body import STEP, network_options, trained
 
 # isort: split
@@ -65,7 +66,7 @@ def classical(
     for name in ADAPTIVE:
         if name != "heyoka" or find_spec("heyoka"):
             for tolerance in TOLERANCES[:points]:
-                flow = ClassicalFlow(f"{name}-{tolerance}", system, SAMPLED)
+                flow = ClassicalFlow(with_heyoka(f"{name}-{tolerance}"), system, SAMPLED)
                 found[name.replace("dop853", "SciPy's DOP853"), tolerance] = flow
     return found
 

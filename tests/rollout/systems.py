@@ -169,3 +169,12 @@ def system(name: str) -> System:
 
 def initial(name: str, count: int = 5, seed: int = 0) -> np.ndarray:
     return system(name).sample_initial(count, np.random.default_rng(seed))
+
+
+# every function that a file can name
+FUNCTIONS = """
+state = ["x", "y"]
+[vector_field]
+x = "sin(x) + cos(y)*tan(x/4) + exp(-x**2) + log(2 + y**2) + sqrt(1 + x**2) + (1 + x**2)**(-3/2)"
+y = "tanh(x - y) + sigmoid(3*y) + atan2(y, 3 + x**2) + (2 + cos(x))**y + 1/(1 + y**4) - 2*y/3"
+"""

@@ -5,8 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
-from tests.rollout.test_classical_taylor import FUNCTIONS
+from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable

@@ -1,11 +1,10 @@
-"""Families over steps and parameters, and as methods of solve_ivp."""
+"""Families over steps and parameters."""
 
 import json
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy.integrate import solve_ivp
 
 import vpintegrator as vp
 from vpintegrator.cli import plot, rollout
@@ -107,41 +106,3 @@ def test_mistakes_are_told(model, tmp_path, monkeypatch, arguments, message):
     vp.save(model, "family.safetensors")
     result = CliRunner().invoke(rollout.main, ["family.safetensors", *arguments])
     assert result.exit_code == 2 and message in result.output
-
-
-def test_adaptive_steps_follow_the_tolerance(model):
-    system = vp.load_system("pendulum", g=1.1)
-    z = np.array([0.8, 0.1])
-
-    def field(t, y):
-        return system.vector_field(y)
-
-    def event(t, y):
-        return y[0]
-
-    exact = solve_ivp(
-        field, (0, 5), z, "DOP853", rtol=1e-12, atol=1e-12, dense_output=True, events=event
-    )
-    method = vp.as_ode_solver(model, g=1.1)
-    loose = {"rtol": 1e-2, "atol": 1e-2}
-    found = solve_ivp(field, (0, 5), z, method, dense_output=True, events=event, **loose)
-    assert found.success and 5 / 0.3 <= len(found.t) < 60
-    times = np.linspace(0, 5, 23)
-    np.testing.assert_allclose(found.sol(times), exact.sol(times), atol=2e-2)
-    np.testing.assert_allclose(found.t_events[0], exact.t_events[0], atol=3e-2)
-    back = solve_ivp(field, (5, 0), found.y[:, -1], method, **loose)
-    np.testing.assert_allclose(back.y[:, -1], z, atol=2e-2)
-    failed = solve_ivp(field, (0, 5), z, method, rtol=1e-15, atol=1e-15)
-    assert not failed.success and "itself" in failed.message
-
-
-def test_fixed_steps_of_a_family(model):
-    system = vp.load_system("pendulum", g=1.1)
-    z = np.array([0.8, 0.1])
-    solved = solve_ivp(
-        lambda t, y: system.vector_field(y), (0, 1), z, vp.as_ode_solver(model, step=0.1, g=1.1)
-    )
-    single = vp.rollout(model.at(step=0.1, g=1.1), z[None], 10, compiled=False)
-    np.testing.assert_allclose(solved.y[:, -1], single[0, -1], atol=1e-13)
-    with pytest.raises(InputError, match="no family"):
-        vp.as_ode_solver(model.at(step=0.1), g=1.1)

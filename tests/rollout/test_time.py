@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.integrate
-import torch
 
-import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.rollout import applicable_methods
@@ -109,59 +107,3 @@ def test_the_clock_is_exact_over_many_steps(name):
     states = integrate(s, name, [[0.4, -0.2, 0.9]], 0.1, 20_000)[0]
     times = 0.9 + 0.1 * np.arange(20_001)
     assert np.abs(states[:, 2] - times).max() <= 4 * np.spacing(times[-1])
-
-
-class Exact(vp.models.Integrator):
-    """The flow of the forced oscillator; of windows state by state."""
-
-    name = "exact"
-
-    @torch.no_grad()
-    def forward(self, window):
-        return torch.from_numpy(self._flow(window, 0.1))
-
-    def inverse(self, window):
-        return torch.from_numpy(self._flow(window, -0.1))
-
-    def network(self, a):
-        return torch.nn.Identity()
-
-    @property
-    def invertible(self):
-        return True
-
-    def _flow(self, window, step):
-        rows = window.reshape(-1, 3).numpy()
-        moved = [forced_oscillation(row, np.array([step * self.window]))[0] for row in rows]
-        return np.array(moved).reshape(window.shape)
-
-
-def exact_model(window=1):
-    model = Exact(dim=3, window=window)
-    model.metadata = {"step": "0.1", "system": OSCILLATOR, "system_name": "oscillator"}
-    return model
-
-
-@pytest.mark.parametrize("window", [1, 2])
-@pytest.mark.parametrize("span", [(0.9, 4.87), (2.0, -1.33)])
-def test_solve_ivp_with_a_model_whose_time_is_that_of_the_solver(window, span):
-    method = vp.as_ode_solver(exact_model(window))
-
-    def field(t, y):
-        return [y[1], -y[0] + 0.3 * np.cos(1.7 * t)]
-
-    times = np.linspace(*span, 7)
-    found = scipy.integrate.solve_ivp(field, span, [0.4, -0.2], method, times)
-    exact = forced_oscillation([0.4, -0.2, span[0]], times - span[0])
-    np.testing.assert_allclose(found.y.T, exact[:, :2], atol=1e-10)
-
-
-def test_solve_ivp_with_time_in_the_state():
-    s, method = load_system(OSCILLATOR), vp.as_ode_solver(exact_model())
-    found = scipy.integrate.solve_ivp(
-        lambda _, z: s.vector_field(z), (0, 2.05), [0.4, -0.2, 0.9], method
-    )
-    exact = forced_oscillation([0.4, -0.2, 0.9], found.t)
-    np.testing.assert_allclose(found.y.T, exact, atol=1e-10)
-    with pytest.raises(vp.InputError, match="dim = 3, or one less without the time"):
-        scipy.integrate.solve_ivp(lambda _, z: z, (0, 1), [1.0], method)

@@ -51,7 +51,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     metavar="NAME,...",
     shell_complete=offer(*CLASSICAL_METHODS, "all", "none", several=True),
     help="Classical methods beside the models, adaptive ones with a tolerance if need be "
-    "(dop853-1e-10, heyoka-1e-9), beside a stroboscopic map with the steps of a period (rk4@64); "
+    "(dop853-1e-10), beside a stroboscopic map with the steps of a period (rk4@64); "
     "'all' for all that apply, 'none' for none.  "
     "[default: implicit-midpoint,rk4; none beside maps, or where the equations are not known]",
 )

@@ -8,7 +8,6 @@ from vpintegrator.plotting.figures.phase_portraits import portrait
 from vpintegrator.plotting.figures.poincare_sections import section
 from vpintegrator.plotting.figures.training_curve import training
 from vpintegrator.plotting.figures.volume_errors import volume
-from vpintegrator.plotting.manifold_curves import manifolds
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table, terminal_table
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "errors",
     "invariant",
     "latex_table",
-    "manifolds",
     "markdown_table",
     "portrait",
     "section",

@@ -26,11 +26,9 @@ from vpintegrator.rollout.ensembles import (
 )
 from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
-from vpintegrator.rollout.manifolds import InvariantManifolds, invariant_manifolds
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import device_for, rollout
-from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.other_bodies import with_parameters
 from vpintegrator.rollout.parameter_sweep import (
     ParameterSweep,
@@ -51,7 +49,6 @@ __all__ = [
     "EnsembleStatistics",
     "ExactMap",
     "InvariantError",
-    "InvariantManifolds",
     "Measures",
     "NumericalFlow",
     "OneStepMethod",
@@ -64,14 +61,12 @@ __all__ = [
     "Volume",
     "applicable_methods",
     "as_flow",
-    "as_ode_solver",
     "compare",
     "device_for",
     "ensemble",
     "find_method",
     "integrate",
     "invariant_errors",
-    "invariant_manifolds",
     "open_ensemble",
     "open_parameter_sweep",
     "open_rollout",

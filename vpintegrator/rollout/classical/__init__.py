@@ -11,7 +11,6 @@ from vpintegrator.rollout.classical.machine import CompiledMethod, compile_metho
 from vpintegrator.rollout.classical.registry import METHODS, find_method
 from vpintegrator.rollout.classical.splitting import CoordinateSplitting
 from vpintegrator.rollout.classical.stoermer_verlet import StoermerVerlet
-from vpintegrator.rollout.classical.taylor import TaylorMethod
 
 __all__ = [
     "METHODS",
@@ -25,7 +24,6 @@ __all__ = [
     "GaussLegendre",
     "OneStepMethod",
     "StoermerVerlet",
-    "TaylorMethod",
     "compile_method",
     "find_method",
     "integrate",

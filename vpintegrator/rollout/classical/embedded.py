@@ -1,8 +1,7 @@
 """Pair of Dormand and Prince with adaptive step size, as machine code.
 
-SciPy's DOP853 has one step for all trajectories that it is given, and works in NumPy. Here each has
-steps of its own, as many at once as a vector register holds: what heyoka's Taylor method is to be
-compared with.
+SciPy's DOP853 has one step for all trajectories that it is given, and works in NumPy. Here each
+trajectory has an adaptive step size of its own, and a vector register holds several trajectories.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from vpintegrator.rollout.classical import (
     explicit,
     gauss_legendre,
     stoermer_verlet,
-    taylor,
 )
 from vpintegrator.rollout.classical.base import ClassicalMethod
 
@@ -31,7 +30,6 @@ _FAMILIES = (
     boris,
     adaptive,
     embedded,
-    taylor,
 )
 METHODS: dict[str, ClassicalMethod] = {
     method.name: method

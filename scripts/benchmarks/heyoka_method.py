@@ -1,4 +1,4 @@
-"""Heyoka's Taylor method, an adaptive method of high order in machine code.
+"""Heyoka's Taylor method as a classical method of the comparisons of benchmarks.
 
 The formulas of a system are handed over in heyoka's expression language, parameters as the numbers
 that they are. It compiles the Taylor method for them, which steps as many trajectories at once as
@@ -20,7 +20,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import Call, Function, Number, Symbol, Value, below, fold
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.classical import ClassicalMethod, find_method
 from vpintegrator.rollout.classical.per_system import ByFormulas
 from vpintegrator.rollout.cursor import Cursor
 
@@ -80,8 +80,7 @@ class TaylorMethod(ClassicalMethod):
     def check(self, system: System) -> None:
         if find_spec("heyoka") is None:
             raise InputError(
-                f"{self.name} needs the package heyoka, which is not installed: "
-                "pip install vpintegrator[heyoka]"
+                f"{self.name} needs the package heyoka, which is not installed: pip install heyoka"
             )
         import heyoka
 
@@ -239,3 +238,12 @@ HEYOKA = TaylorMethod(
     source="heyoka's Taylor method at its own tolerance, 2.2e-16 (heyoka-1e-9: at another), "
     f"sampled at the step: {_PAPER}",
 )
+
+
+def with_heyoka(name: str) -> ClassicalMethod:
+    """Return a classical method by name, also ``heyoka`` or ``heyoka-1e-9``."""
+    if name == "heyoka":
+        return HEYOKA
+    if name.startswith("heyoka-"):
+        return HEYOKA.at_tolerance(float(name.partition("-")[2]), name)
+    return find_method(name)
