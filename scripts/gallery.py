@@ -24,11 +24,9 @@ import vpintegrator as vp
 from vpintegrator.catalogue import SystemSummary, system_summaries
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.typeset import equations_latex, invariants_latex
-from vpintegrator.plotting.looks import ORBIT_COLOURS
-from vpintegrator.plotting.plane import pair_of_section, planes_of
 from vpintegrator.plotting.portraits import draw_orbits
-from vpintegrator.plotting.sphere import Sphere
-from vpintegrator.plotting.style import PAPER, Style
+from vpintegrator.plotting.style import ORBIT_COLOURS, PAPER, Style
+from vpintegrator.plotting.views import Sphere, pair_of_section, planes_of
 from vpintegrator.rollout.diagnostics.poincare import SectionObserver
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"

@@ -26,10 +26,9 @@ from vpintegrator.models import (
     VolumePreservingFeedForward,
     VolumePreservingTransformer,
 )
-from vpintegrator.plotting.orbits import stroke
 from vpintegrator.plotting.portraits import draw_portrait
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.sphere import Sphere
+from vpintegrator.plotting.views import Sphere, stroke
 
 # Sizes are those of the tutorial "volume_preserving_transformer_rigid_body" of
 # GeometricMachineLearning.jl, whose names for them are in brackets: three transformer units (L),

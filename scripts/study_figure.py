@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.figure import SubFigure
 
 from vpintegrator.plotting.curves import cut, draw_curve, largest_between
-from vpintegrator.plotting.legend import Legend, legend_lines, reference_line
+from vpintegrator.plotting.layout import Legend, legend_lines, reference_line
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.views import limits
 
 if TYPE_CHECKING:
     from reproduction import Study

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import floored, readable_decades
-from vpintegrator.plotting.looks import Look, looks
-from vpintegrator.plotting.style import PAPER
+from vpintegrator.plotting.style import PAPER, Look, looks
 from vpintegrator.rollout import METHODS
 from vpintegrator.storage.files import replacing
 

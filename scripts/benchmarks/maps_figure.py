@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import readable_decades
-from vpintegrator.plotting.looks import looks
-from vpintegrator.plotting.style import PAPER
+from vpintegrator.plotting.style import PAPER, looks
 from vpintegrator.storage.files import replacing
 
 _COLUMNS = 4

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.looks import CLASSICAL
-from vpintegrator.plotting.style import PAPER
+from vpintegrator.plotting.style import CLASSICAL, PAPER
 from vpintegrator.storage.files import replacing
 
 Row = Mapping[str, str]  # a cell by the heading of its column

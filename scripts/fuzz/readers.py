@@ -311,7 +311,7 @@ def _rollouts(folder: Path) -> list[Path]:
 @reader("rollouts", ".h5", _rollouts, m.mutate_hdf5)
 def _read_rollout(path: Path) -> None:
     from vpintegrator.plotting import tables
-    from vpintegrator.plotting.captions import caption, latex_environments
+    from vpintegrator.plotting.captions import caption, markdown_paragraphs
     from vpintegrator.plotting.figures import FIGURES
     from vpintegrator.plotting.scene import Scene
 
@@ -327,7 +327,7 @@ def _read_rollout(path: Path) -> None:
             for name, figure in FIGURES.items()
             if figure.applies(scene)
         }
-        latex_environments(texts, scene.name, dict.fromkeys(texts, (7.0, 5.0)))
+        markdown_paragraphs(texts)
 
 
 def _sweeps(folder: Path) -> list[Path]:

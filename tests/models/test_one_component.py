@@ -7,7 +7,7 @@ import pytest
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.models.untrained import suited
-from vpintegrator.plotting.plane import Plane
+from vpintegrator.plotting.views import Plane
 
 
 @pytest.fixture(scope="module")

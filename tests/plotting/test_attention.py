@@ -54,7 +54,7 @@ def test_heads_of_a_layer_stand_side_by_side():
 def test_a_model_file_is_drawn_as_far_as_it_tells(rotations, tmp_path):
     vp.save(rotations, tmp_path / "net.safetensors")
     paths = vp.draw(tmp_path / "net.safetensors", tmp_path / "f", formats=["png"])
-    assert [path.name for path in paths] == ["attention.png", "captions.md", "captions.tex"]
+    assert [path.name for path in paths] == ["attention.png", "captions.md"]
     assert matplotlib.image.imread(paths[0]).std() > 0.02
     rotations.metadata.pop("system")
     vp.save(rotations, tmp_path / "other.safetensors")

@@ -18,10 +18,9 @@ from vpintegrator.plotting.density import (
     ends_of_scale,
     scale_of_counts,
 )
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, coordinate
 from vpintegrator.plotting.figures import ENSEMBLE_FIGURES
 from vpintegrator.plotting.figures.rotation_profile import branch
-from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.plotting.style import STYLES, luminance
 from vpintegrator.rollout.ensembles.escape import Escape
 
@@ -54,7 +53,7 @@ def test_every_figure_of_every_style(folder, tmp_path):
         names = {path.name for path in paths}
         assert names == {
             *("density.png", "rotation.png", "escape.png", "table.csv"),
-            *("captions.md", "captions.tex"),
+            *("captions.md"),
         }
     text = (tmp_path / "dark" / "captions.md").read_text(encoding="utf-8")
     assert "of 400 trajectories are outside" in text and "the plane (q, p)" in text

@@ -9,17 +9,18 @@ from matplotlib.figure import Figure
 from tests.plotting.conftest import captions
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.fates import (
+from vpintegrator.plotting.figures import FIGURES
+from vpintegrator.plotting.portraits import (
     draw_fate,
     early_and_late,
     last_in_common,
     orbits_shown,
+    portrait_kind,
     ranked,
+    sphere_of,
 )
-from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.plane import pair_of_section, planes_of
-from vpintegrator.plotting.portraits import portrait_kind, sphere_of
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.views import pair_of_section, planes_of
 from vpintegrator.rollout import compare
 
 

@@ -5,12 +5,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
-from vpintegrator.plotting.fates import early_and_late
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.coordinates import draw_component, stretches
 from vpintegrator.plotting.figures.volume_errors import draw_volume_error
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
-from vpintegrator.plotting.portraits import draw_portrait
+from vpintegrator.plotting.portraits import draw_portrait, early_and_late
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
 

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.legend import Legend, LegendEntry
+from vpintegrator.plotting.layout import Legend, LegendEntry
 from vpintegrator.plotting.scene import Scene
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from vpintegrator.plotting.looks import CLASSICAL, LEARNED, OTHER, looks
 from vpintegrator.plotting.names import mathtext, shortened
+from vpintegrator.plotting.style import CLASSICAL, LEARNED, OTHER, looks
 from vpintegrator.rollout import METHODS
 
 # Machado, Oliveira, Fernandes, A physiologically-based model for simulation of color vision

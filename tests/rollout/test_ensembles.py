@@ -19,12 +19,12 @@ from hypothesis import given
 import vpintegrator as vp
 from vpintegrator.cli import rollout
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.diagnostics.rotation import birkhoff_weights
 from vpintegrator.rollout.ensembles import is_ensemble, run, shard
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Statistics
 from vpintegrator.rollout.flow import LearnedFlow
-from vpintegrator.rollout.rotation import birkhoff_weights
 
 STANDARD_MAP = """
 title = "Standard map"

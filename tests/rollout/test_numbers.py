@@ -16,7 +16,7 @@ from tests.rollout.systems import system
 from tests.rollout.test_compare import trained
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import Volume
-from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
+from vpintegrator.rollout.diagnostics.drift import variance_of_fit
 
 
 @pytest.fixture(scope="module", params=["rigid-body", "coupled-oscillators"])

@@ -62,7 +62,7 @@ def test_a_file_holds_it_whole(sweep, tmp_path):
     with pytest.raises(InputError, match="exists"):
         sweep.save(path)
     names = {p.name for p in vp.draw(path, tmp_path / "figures", formats=["png"])}
-    assert names == {"sweep.png", "table.csv", "captions.md", "captions.tex"}
+    assert names == {"sweep.png", "table.csv", "captions.md"}
 
 
 def test_others_are_none(tmp_path):

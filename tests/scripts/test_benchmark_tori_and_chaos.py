@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from vpintegrator.rollout.rotation import ENOUGH
+from vpintegrator.rollout.diagnostics.rotation import ENOUGH
 
 
 @pytest.mark.parametrize("kick", [0.5, 0.97])

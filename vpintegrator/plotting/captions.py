@@ -1,7 +1,7 @@
-"""Captions of figures, in Markdown and LaTeX, and the sentences that they share.
+"""Captions of figures in Markdown, and the sentences that they share.
 
 The other sentences of a figure are in its file in ``figures``. They are plain text with numbers
-like ``1.2e-05``; LaTeX gets the same words.
+like ``1.2e-05``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,11 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
 from vpintegrator.plotting.curves import SMALLEST
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.latex import label, latex
+from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.plotting.names import grouped, orbits, subject
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.tables import departures, markdown
 
-_COLUMN = 4.0  # inches: wider figures span both columns
-_PAGE, _LEAST = 0.88, 0.3  # shares of a page's height: figure with caption, and the least figure
-_LETTERS = 3800  # characters of a caption that fills a page of one column
 _SPACE = "\0"  # a space at which no line may end
 _LISTED = 8  # methods whose numbers a caption gives one by one
 
@@ -39,37 +35,6 @@ def _wrapped(text: str) -> str:
     kept = re.sub(r" (?=(?:\d+[.)]|[-+*#>=]+)(?: |$))", _SPACE, text)
     lines = textwrap.wrap(kept, 100, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace(_SPACE, " ")
-
-
-def latex_environments(
-    texts: Mapping[str, str],
-    subject: str,
-    sizes: Mapping[str, tuple[float, float]],
-) -> str:
-    """Return LaTeX environments of figures with captions, labelled by ``subject``.
-
-    A figure wider than a column, by its width and height in inches, stands in ``figure*``, which
-    spans both columns where there are two; it is scaled to the width of its environment, or to what
-    its caption leaves of the height of the page.
-    """
-    blocks = []
-    for name, text in texts.items():
-        environment = "figure*" if sizes[name][0] > _COLUMN else "figure"
-        share = max(_PAGE - len(text) / _LETTERS, _LEAST)
-        drawing = (
-            rf"\includegraphics[width=\linewidth,height={share:.2f}\textheight,keepaspectratio]"
-            f"{{{name}}}"
-        )
-        lines = [
-            rf"\begin{{{environment}}}",
-            r"  \centering",
-            f"  {drawing}",
-            rf"  \caption{{{latex(text)}}}",
-            rf"  \label{{fig:{label(f'{subject} {name}')}}}",
-            rf"\end{{{environment}}}",
-        ]
-        blocks.append("\n".join(lines) + "\n")
-    return "\n".join(["% \\usepackage{graphicx}\n", *blocks])
 
 
 def caption(scene: Any, figure: FigureDeclaration[Any]) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
-from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.captions import caption, markdown_paragraphs
 from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.figures import ENSEMBLE_FIGURES, FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.figures.parameter_sweep_curves import PARAMETER_SWEEP, SweepScene
@@ -39,7 +38,7 @@ _UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
     "svg": {"Date": None},
 }
 _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
-_CAPTIONS = ("captions.md", "captions.tex")
+_CAPTIONS = "captions.md"
 _OPENED: dict[str, Callable[..., Any]] = {
     "rollout": open_rollout,
     "survey": open_parameter_sweep,
@@ -105,7 +104,7 @@ def draw(
         ``overview``, ``phase``, ``coordinates``, ``errors`` and, where there is something to show,
         ``invariants``, ``volume``, ``poincare``, ``map``, ``rotation`` and ``work-precision`` in
         every format; then
-        ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md`` and ``captions.tex``.
+        ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md``.
         Of a model, ``training`` and ``attention``, where it says something of its training and has
         attention, and their captions.
 
@@ -131,25 +130,22 @@ def draw(
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
-        for name in [*names, *tables, *_CAPTIONS]:
+        for name in [*names, *tables, _CAPTIONS]:
             check_output(folder / name, overwrite)
-        canvas = _Canvas(place, list(dict.fromkeys(formats)))
+        written, captions = [], {}
         with look.applied(), np.errstate(all="ignore"):
             for done, (name, figure) in enumerate(figures.items()):
                 if progress is not None:
                     progress(name, done, len(figures))
-                canvas.draw(figure, scene)
+                if figure.applies(scene):
+                    written += _save(figure.draw(scene), place, name, dict.fromkeys(formats))
+                    captions[name] = caption(scene, figure)
         if progress is not None:
             progress("", len(figures), len(figures))
-        captions = {name: caption(scene, figures[name]) for name in canvas.sizes}
-        documents = (
-            markdown_paragraphs(captions),
-            latex_environments(captions, scene.name, canvas.sizes),
-        )
-        texts = tables | dict(zip(_CAPTIONS, documents, strict=True))
+        texts = tables | {_CAPTIONS: markdown_paragraphs(captions)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in [*(path.name for path in canvas.paths), *texts]]
+    return [folder / name for name in [*written, *texts]]
 
 
 def _opened(
@@ -213,25 +209,11 @@ def _together(
     return found
 
 
-@dataclass
-class _Canvas:
-    """Folder and formats of the figures and captions to write.
-
-    ``paths`` lists the files written. ``sizes`` holds (width, height) in inches by figure.
-    """
-
-    folder: Path
-    formats: list[str]
-    paths: list[Path] = field(default_factory=list)
-    sizes: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def draw(self, declared: FigureDeclaration[Any], scene: Any) -> None:
-        """Write a figure if it applies."""
-        if not declared.applies(scene):
-            return
-        figure = declared.draw(scene)
-        for suffix in self.formats:
-            self.paths.append(self.folder / f"{declared.name}.{suffix}")
-            figure.savefig(self.paths[-1], format=suffix, metadata=_UNDATED.get(suffix))
-            figure.set_layout_engine("none")  # it is laid out now
-        self.sizes[declared.name] = (float(figure.get_figwidth()), float(figure.get_figheight()))
+def _save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> list[str]:
+    """Write a figure in several formats; return the names of the files."""
+    names = []
+    for suffix in formats:
+        names.append(f"{name}.{suffix}")
+        figure.savefig(folder / names[-1], format=suffix, metadata=_UNDATED.get(suffix))
+        figure.set_layout_engine("none")  # it is laid out now
+    return names

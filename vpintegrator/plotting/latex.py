@@ -54,11 +54,6 @@ def escape(text: str) -> str:
     return "".join(_SPECIAL.get(character, character) for character in printable(text))
 
 
-def label(text: str) -> str:
-    r"""Return a text as the key of a ``\label``: its letters, digits and hyphens."""
-    return "-".join(re.findall("[A-Za-z0-9]+", text))
-
-
 def _mathematics(match: re.Match[str]) -> str:
     if match.re is _INDEXED:
         return f"${match[1]}_{match[2]}$"

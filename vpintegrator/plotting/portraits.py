@@ -1,4 +1,4 @@
-"""Orbits in a portrait: on a sphere, in space, or in the plane of two components."""
+"""Portraits of orbits in a view, and single orbits early and late, the same for every method."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
 
-from vpintegrator.plotting.looks import Look
-from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown, stroke
-from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes_of
+from vpintegrator.plotting.layout import marker_size
+from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.space import Space
-from vpintegrator.plotting.sphere import Sphere, on_sphere
-from vpintegrator.plotting.style import Style
+from vpintegrator.plotting.style import Look, Style
+from vpintegrator.plotting.views import (
+    ORBITS,
+    PROJECTED,
+    Plane,
+    Space,
+    Sphere,
+    drawn_in_plane,
+    on_sphere,
+    orbit_colours,
+    planes_of,
+    points_shown,
+    shown,
+    stroke,
+)
 
 REFERENCE = "reference"
 _MANY = 20_000  # points: they make a vector file slow, so they go into it as an image
@@ -130,3 +142,145 @@ def panel_title(scene: Scene, name: str) -> str:
         return name
     title = scene.titles[name]
     return title + scene.legend_title(name).removeprefix(title).replace(" (", "\n(")
+
+
+_PALE = 0.6  # part of the background in the colour of what is early
+
+
+def ranked(scene: Scene, name: str) -> np.ndarray:
+    """Return the orbits of a method from the best to the worst.
+
+    An orbit that diverges is worse than one that does not, and the sooner the worse; the others
+    go by their root mean square errors, or without a reference by the first invariant's.
+    """
+    run = scene.runs[name]
+    score = run.root_mean_square_error
+    if not (scene.report.is_compared(name) and np.isfinite(score).any()):
+        first = next(iter(run.invariants.values()), None)
+        with np.errstate(all="ignore"):
+            size = np.abs(run.states).max(axis=(1, 2)) if first is None else first.largest
+        score = np.asarray(size)
+    score = np.where(np.isfinite(score), score, np.inf)
+    diverged = scene.report.divergence_time(name)
+    lasting = np.where(np.isfinite(diverged), diverged, np.inf)
+    return np.lexsort((score, -lasting))
+
+
+def orbits_shown(scene: Scene) -> dict[int, str]:
+    """Return the orbits in the overview, each with its rank.
+
+    The orbits are those chosen by the user. By default they are the median and the worst orbit of
+    the first method.
+    """
+    if scene.orbits:
+        return dict.fromkeys(scene.orbits, "")
+    order = ranked(scene, next(iter(scene.looks)))
+    return {int(order[(len(order) - 1) // 2]): "median", int(order[-1]): "worst"}
+
+
+def early_and_late(scene: Scene, name: str, orbit: int) -> tuple[slice, slice]:
+    """Return the stored times of an orbit drawn pale, and those in full colour.
+
+    The first and the last of them, the latter before it diverges.
+    """
+    times = scene.report.times
+    failure = scene.report.divergence_time(name)[orbit]
+    end = int(np.searchsorted(times, failure)) if np.isfinite(failure) else len(times)
+    length = min(points_shown(len(times), True) if scene.dots else PROJECTED, max(end // 2, 1))
+    return slice(0, length), slice(max(end - length, 0), end)
+
+
+def pale(colour: str, style: Style) -> tuple[float, ...]:
+    """Return a colour mixed with the background."""
+    pairs = zip(to_rgb(style.background), to_rgb(colour), strict=True)
+    return tuple(_PALE * behind + (1 - _PALE) * own for behind, own in pairs)
+
+
+def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str = "") -> None:
+    """Draw one orbit of a method, early and late, over the reference at the same times.
+
+    The panel states the number of the orbit, and when the orbit diverged or left the picture. Two
+    marks show the method and the reference at the last time, because only they show an error of the
+    phase.
+    """
+    style, look = scene.style, scene.looks[name]
+    early, late = early_and_late(scene, name, orbit)
+    scale = scene.scale[orbit] if portrait_kind(scene) == "space" else scene.scale
+    view = view_of(scene, scale, alone=True)
+    view.frame(axes)
+
+    def draw(states: np.ndarray, dots: bool, width: float, **colour: Any) -> None:
+        strokes = stroke(style, dots, width, len(states))
+        view.draw(axes, scene.located(states), **colour, **strokes)
+
+    if scene.referenced:
+        for part in (early, late):
+            curve = scene.curve(shown(scene.report.reference[orbit, part], scene.dots))
+            draw(curve, scene.dots_of_reference, 2.2, color=style.reference, alpha=0.35)
+    for part, colour, width in ((early, pale(look.colour, style), 1.0), (late, look.colour, 0.75)):
+        own = shown(scene.runs[name].states[orbit, part], scene.dots)
+        draw(own, scene.dotted(own), width, color=colour)
+    last = last_in_common(scene, name, orbit)
+    if last is not None:
+        for states, mark in (
+            (scene.report.reference, reference_mark(scene)),
+            (scene.runs[name].states, own_mark(scene, look.colour)),
+        ):
+            view.draw(axes, scene.located(states[orbit, last : last + 1]), alpha=1.0, **mark)
+    inside = view.holds(scene.located(scene.runs[name].states[orbit]))
+    text = f"{rank}: orbit {orbit + 1}".removeprefix(": ")
+    text = text if len(scene.report.reference) > 1 else ""
+    text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside, late)]))
+    if text:
+        write = getattr(axes, "text2D", axes.text)
+        below = isinstance(view, Sphere)  # above stands the name of an axis
+        write(
+            0.03,
+            0.0 if below else 0.97,
+            text,
+            transform=axes.transAxes,
+            ha="left",
+            va="bottom" if below else "top",
+            fontsize=0.85 * style.letters,
+            zorder=6,
+            bbox={"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0},
+        )
+
+
+def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice) -> str:
+    """Return the time at which an orbit diverged or left the picture, in words."""
+    failure = scene.report.divergence_time(name)[orbit]
+    if np.isfinite(failure):
+        return f"diverged at $t$ = {failure:.4g}"
+    if inside[late].any():
+        return ""
+    seen = np.flatnonzero(inside)
+    last = scene.report.times[seen[-1]] if len(seen) else 0.0
+    return f"out of sight from $t$ = {last:.4g}"
+
+
+def own_mark(scene: Scene, colour: str) -> dict[str, Any]:
+    """Return the style of the dot at the last state of a method."""
+    size = 1.3 * marker_size(scene)
+    return {"ls": "none", "marker": "o", "ms": size, "color": colour, "mec": scene.style.background}
+
+
+def reference_mark(scene: Scene) -> dict[str, Any]:
+    """Return the style of the ring at the last state of the reference."""
+    size, colour = 2.2 * marker_size(scene), scene.style.reference
+    return {"ls": "none", "marker": "o", "ms": size, "mew": 1.2, "mfc": "none", "color": colour}
+
+
+def last_in_common(scene: Scene, name: str, orbit: int) -> int | None:
+    """Return the index of the last time drawn of an orbit, if the reference is known then."""
+    last = early_and_late(scene, name, orbit)[1].stop - 1
+    known = scene.referenced and 0 < last < scene.report.reference.shape[1]
+    if not known or not np.isfinite(scene.report.reference[orbit, last]).all():
+        return None
+    return last
+
+
+def time_of_stretches(scene: Scene, name: str) -> str:
+    """Return the end of the pale part of the first orbit, as text for captions."""
+    early, _ = early_and_late(scene, name, next(iter(orbits_shown(scene))))
+    return grouped(scene.report.times[max(early.stop - 1, 0)])

@@ -16,21 +16,24 @@ from vpintegrator.data.inspection import Group, inspect_dataset
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import floored
 from vpintegrator.plotting.interpolation import between, refinement
-from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
-from vpintegrator.plotting.orbits import ORBITS, POINTS, orbit_colours, shown
-from vpintegrator.plotting.plane import (
+from vpintegrator.plotting.portraits import View, draw_orbits
+from vpintegrator.plotting.style import Look, Style, find_style
+from vpintegrator.plotting.views import (
+    ORBITS,
+    POINTS,
     PROJECTED,
     Plane,
+    Space,
+    Sphere,
     drawn_in_plane,
     located,
+    on_sphere,
+    orbit_colours,
     planes_of,
+    shown,
     within_a_turn,
 )
-from vpintegrator.plotting.portraits import View, draw_orbits
-from vpintegrator.plotting.space import Space
-from vpintegrator.plotting.sphere import Sphere, on_sphere
-from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.storage.files import replacing
 
 _COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}

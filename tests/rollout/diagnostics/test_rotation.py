@@ -6,8 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.rotation import ROTATION
-from vpintegrator.rollout.rotation import tolerance_of
+from vpintegrator.rollout.diagnostics.rotation import ROTATION, tolerance_of
 
 LINEAR = """
 title = "A rotation"

@@ -3,7 +3,6 @@
 A new one is a file here and a name in the list below; ``draw`` and the captions follow from it.
 """
 
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.figures.attention_weights import ATTENTION
 from vpintegrator.plotting.figures.coordinates import COORDINATES
@@ -21,6 +20,7 @@ from vpintegrator.plotting.figures.rotation_profile import ROTATION
 from vpintegrator.plotting.figures.training_curve import TRAINING
 from vpintegrator.plotting.figures.volume_errors import VOLUME
 from vpintegrator.plotting.figures.work_precision import WORK_PRECISION
+from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.plotting.model_scene import ModelScene
 from vpintegrator.plotting.scene import Scene
 

@@ -10,11 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from vpintegrator.plotting.captions import listed
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import columns_that_fit, hide_inner_labels, hide_unused
+from vpintegrator.plotting.layout import (
+    FigureDeclaration,
+    columns_that_fit,
+    hide_inner_labels,
+    hide_unused,
+)
 from vpintegrator.plotting.model_scene import ModelScene, attention_in, first_window, model_scene
 from vpintegrator.plotting.names import plain
-from vpintegrator.plotting.own_axes import choose, drawn_into, takes_axes
+from vpintegrator.plotting.scene import choose, drawn_into, takes_axes
 
 _PANEL = 11.0  # em: least width of a panel
 _MOST = 24  # panels

@@ -9,13 +9,18 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.plotting.captions import closing, long_steps
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.interpolation import turning
-from vpintegrator.plotting.layout import columns_that_fit, new_figure
-from vpintegrator.plotting.legend import legend_lines, marker_size, reference_line
+from vpintegrator.plotting.layout import (
+    FigureDeclaration,
+    columns_that_fit,
+    legend_lines,
+    marker_size,
+    new_figure,
+    reference_line,
+)
 from vpintegrator.plotting.names import grouped, mathtext
-from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.views import limits
 
 _COMPONENTS = 6  # more do not fit on a page
 _STRETCH = 150  # stored times that a panel shows well

@@ -5,10 +5,14 @@ from __future__ import annotations
 import matplotlib.figure
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import FEW, coarser, draw_counts, ends_of_scale
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
-from vpintegrator.plotting.layout import colour_bar, draw_panels, hide_inner_labels
+from vpintegrator.plotting.layout import (
+    FigureDeclaration,
+    colour_bar,
+    draw_panels,
+    hide_inner_labels,
+)
 from vpintegrator.plotting.names import grouped
 from vpintegrator.rollout import EnsembleStatistics
 

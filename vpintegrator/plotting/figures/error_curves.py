@@ -19,12 +19,9 @@ from vpintegrator.plotting.curves import (
     thinned,
     time_axis,
 )
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import new_figure
-from vpintegrator.plotting.legend import legend_lines
+from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, new_figure
 from vpintegrator.plotting.names import grouped
-from vpintegrator.plotting.own_axes import Rollout, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, takes_axes
 
 
 def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:

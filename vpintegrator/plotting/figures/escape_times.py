@@ -8,11 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.image import AxesImage
 
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import draw_dots, scale_of_counts
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
-from vpintegrator.plotting.initial_states import InitialCells
-from vpintegrator.plotting.layout import colour_bar, hide_unused
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, coordinate, strayed
+from vpintegrator.plotting.layout import FigureDeclaration, colour_bar, hide_unused
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 20  # em

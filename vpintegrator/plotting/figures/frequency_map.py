@@ -11,10 +11,9 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.colors import LogNorm
 
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import scale_of_counts
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
-from vpintegrator.plotting.initial_states import InitialCells
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, strayed
+from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 19  # em

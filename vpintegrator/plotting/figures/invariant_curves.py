@@ -12,12 +12,9 @@ from matplotlib.axes import Axes
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, capital, closing, definitions
 from vpintegrator.plotting.curves import cut, draw_curve, thinned, time_axis
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import panels_of_curves
-from vpintegrator.plotting.legend import legend_lines
+from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, panels_of_curves
 from vpintegrator.plotting.names import plain, shortened
-from vpintegrator.plotting.own_axes import Rollout, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, takes_axes
 
 CURVES = "Largest change of the invariants on any orbit up to each time."
 

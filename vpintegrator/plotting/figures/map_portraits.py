@@ -10,20 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from vpintegrator.plotting.captions import divergence
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import FEW, draw_counts, draw_dots, ends_of_scale
 from vpintegrator.plotting.layout import (
+    FigureDeclaration,
     colour_bar,
     grid_of_portraits,
+    orbit_legend,
     panels_of_portraits,
     width_of_portraits,
 )
-from vpintegrator.plotting.legend import orbit_legend
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import limits, orbit_colours
-from vpintegrator.plotting.plane import planes_of, within_a_turn
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.views import limits, orbit_colours, planes_of, within_a_turn
 
 _ROOM = 0.75  # share of a panel inside its axes
 _LEAST = 2000  # states of all orbits: fewer are in the phase portraits

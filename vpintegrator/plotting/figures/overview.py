@@ -10,16 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.fates import (
-    draw_fate,
-    last_in_common,
-    orbits_shown,
-    own_mark,
-    pale,
-    reference_mark,
-    time_of_stretches,
-)
 from vpintegrator.plotting.figures import error_curves, invariant_curves
 from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
 from vpintegrator.plotting.figures.invariant_curves import draw_invariant
@@ -28,10 +18,28 @@ from vpintegrator.plotting.figures.volume_errors import (
     volume_numbers,
     volumes_measured,
 )
-from vpintegrator.plotting.layout import columns_that_fit, hide_inner_labels, new_figure
-from vpintegrator.plotting.legend import LegendEntry, legend_lines, reference_line
+from vpintegrator.plotting.layout import (
+    FigureDeclaration,
+    LegendEntry,
+    columns_that_fit,
+    hide_inner_labels,
+    legend_lines,
+    new_figure,
+    reference_line,
+)
 from vpintegrator.plotting.names import grouped, orbits, plain, shortened, subject
-from vpintegrator.plotting.portraits import axes_of_portraits, panel_title, portrait_kind
+from vpintegrator.plotting.portraits import (
+    axes_of_portraits,
+    draw_fate,
+    last_in_common,
+    orbits_shown,
+    own_mark,
+    pale,
+    panel_title,
+    portrait_kind,
+    reference_mark,
+    time_of_stretches,
+)
 from vpintegrator.plotting.scene import Scene
 
 _PORTRAITS = 5

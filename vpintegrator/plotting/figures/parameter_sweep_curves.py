@@ -9,12 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.plotting.curves import cut, floored, readable_decades
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import draw_panels
-from vpintegrator.plotting.legend import LegendEntry
-from vpintegrator.plotting.looks import Look, looks
+from vpintegrator.plotting.layout import FigureDeclaration, LegendEntry, draw_panels
 from vpintegrator.plotting.names import plain
-from vpintegrator.plotting.style import Style
+from vpintegrator.plotting.style import Look, Style, looks
 from vpintegrator.rollout import ParameterSweep
 
 _ERROR = "median_error"

@@ -10,19 +10,16 @@ from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import (
     PORTRAIT_COLUMNS,
+    FigureDeclaration,
     grid_of_portraits,
     hide_inner_labels,
     hide_unused,
     new_figure,
+    reference_line,
 )
-from vpintegrator.plotting.legend import reference_line
 from vpintegrator.plotting.names import grouped
-from vpintegrator.plotting.orbits import ORBITS, points_shown
-from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.plane import PROJECTED, planes_of
 from vpintegrator.plotting.portraits import (
     REFERENCE,
     axes_of_portraits,
@@ -30,7 +27,8 @@ from vpintegrator.plotting.portraits import (
     portrait_kind,
     view_of,
 )
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.views import ORBITS, PROJECTED, planes_of, points_shown
 
 _ROWS = 5
 

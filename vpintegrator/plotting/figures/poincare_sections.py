@@ -12,15 +12,18 @@ from matplotlib.colors import to_rgb
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, divergence
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import panels_of_portraits
-from vpintegrator.plotting.legend import orbit_legend
+from vpintegrator.plotting.layout import FigureDeclaration, orbit_legend, panels_of_portraits
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import limits, orbit_colours, shared_limits, within
-from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.plane import pair_of_section, within_a_turn
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.views import (
+    limits,
+    orbit_colours,
+    pair_of_section,
+    shared_limits,
+    within,
+    within_a_turn,
+)
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 
 _POINTS = 30_000  # points of a method; more make no clearer picture

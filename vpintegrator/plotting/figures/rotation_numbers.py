@@ -9,9 +9,13 @@ import numpy as np
 
 from vpintegrator.plotting.captions import by_method
 from vpintegrator.plotting.curves import SMALLEST
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import new_figure
-from vpintegrator.plotting.legend import legend_lines, marker_size, reference_line
+from vpintegrator.plotting.layout import (
+    FigureDeclaration,
+    legend_lines,
+    marker_size,
+    new_figure,
+    reference_line,
+)
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics.rotation import RotationNumbers

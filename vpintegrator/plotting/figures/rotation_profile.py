@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.curves import SMALLEST
-from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
+from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.rollout import EnsembleStatistics
 
 _POINTS = 20_000  # points of an ensemble; more make no clearer picture

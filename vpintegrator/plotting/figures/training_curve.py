@@ -9,12 +9,11 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.looks import LEARNED
+from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.plotting.model_scene import ModelScene, TrainingCourse, read_training
 from vpintegrator.plotting.names import grouped, plain
-from vpintegrator.plotting.own_axes import choose, drawn_into, own_style, takes_axes
-from vpintegrator.plotting.style import Style
+from vpintegrator.plotting.scene import choose, drawn_into, own_style, takes_axes
+from vpintegrator.plotting.style import LEARNED, Style
 
 AGAINST = {"epochs": "epoch", "seconds": "time of training / s"}
 _PANEL = 24  # em: least width of a panel

@@ -12,12 +12,9 @@ from matplotlib.axes import Axes
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, closing, listed
 from vpintegrator.plotting.curves import cut, draw_curve, time_axis
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import panels_of_curves
-from vpintegrator.plotting.legend import legend_lines
+from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, panels_of_curves
 from vpintegrator.plotting.names import grouped, orbits
-from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
 
 VOLUMES = {
     "step": ("volume error of one step", r"$|\log|\det D\Phi||$"),

@@ -10,9 +10,12 @@ from matplotlib.axes import Axes
 
 from vpintegrator.plotting.captions import by_method
 from vpintegrator.plotting.curves import SMALLEST, readable_decades
-from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import panels_of_curves
-from vpintegrator.plotting.legend import legend_lines, marker_size
+from vpintegrator.plotting.layout import (
+    FigureDeclaration,
+    legend_lines,
+    marker_size,
+    panels_of_curves,
+)
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.tables import duration
 

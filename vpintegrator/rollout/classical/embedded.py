@@ -16,7 +16,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.rollout.classical.base import ClassicalMethod
-from vpintegrator.rollout.classical.dormand_prince import DORMAND_PRINCE_8, ESTIMATES
+from vpintegrator.rollout.classical.explicit import DORMAND_PRINCE_8, ESTIMATES
 from vpintegrator.rollout.classical.machine import StepLibrary, verify
 from vpintegrator.rollout.classical.per_system import ByFormulas
 from vpintegrator.rollout.classical.step_source import write_step_source

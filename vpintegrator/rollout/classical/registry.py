@@ -13,7 +13,6 @@ from vpintegrator.rollout.classical import (
     adaptive,
     boris,
     composition,
-    dormand_prince,
     embedded,
     explicit,
     gauss_legendre,
@@ -23,7 +22,6 @@ from vpintegrator.rollout.classical.base import ClassicalMethod
 
 _FAMILIES = (
     explicit,
-    dormand_prince,
     gauss_legendre,
     stoermer_verlet,
     composition,

@@ -3,7 +3,7 @@
 A quantity that oscillates about a constant, like the energy of a symplectic method, has no drift,
 but every finite piece of it has a slope. The residuals of such a series are strongly correlated, so
 the textbook's standard error, which takes them for independent, is too small by orders of
-magnitude. Here the residuals are gathered in batches, consecutive stretches of time, and only whole
+magnitude. Here the residuals are gathered in batches, consecutive intervals of time, and only whole
 batches are taken for independent (the method of batch means, Law, Simulation Modeling and Analysis,
 section 9.5; for a regression it is the cluster-robust variance, Liang and Zeger, Biometrika 73
 (1986) 13-22):
@@ -18,7 +18,7 @@ batch is added in full, as the square of the sum of its sizes (nothing to speak 
 
 Noise with a longer memory leaves neighbouring batches correlated. So the standard error is at least
 that of a series of batch means whose noise is an AR(1) process, see
-:mod:`vpintegrator.rollout.diagnostics.correlated`.
+:func:`variance_of_fit` (Bence, Ecology 76 (1995) 628-639).
 
 What varies more slowly than 1/10 of the time cannot be told from a drift by any such means.
 """
@@ -26,11 +26,59 @@ What varies more slowly than 1/10 of the time cannot be told from a drift by any
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
 from vpintegrator.rollout.observer import Accumulator
+
+_FEWEST = 8
+_RHOS = np.linspace(-0.5, 0.98, 75)
+
+
+def variance_of_fit(residuals: np.ndarray, degree: int) -> np.ndarray:
+    """Return the variance of the highest coefficient of a fitted polynomial, (series,).
+
+    Parameters
+    ----------
+    residuals
+        Residuals of the fit at places 0, 1, 2, ..., (series, place).
+    degree
+        0: a constant, whose variance is that of the mean; 1: a line, that of its slope.
+    """
+    count = residuals.shape[-1]
+    if count < _FEWEST:
+        return np.full(residuals.shape[:-1], np.nan)
+    correlation, size, variance = _expected(count, degree)
+    squares = np.sum(residuals**2, axis=-1)
+    products = np.sum(residuals[..., 1:] * residuals[..., :-1], axis=-1)
+    found = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
+    rho = np.interp(found, correlation, _RHOS)
+    return squares * np.exp(np.interp(rho, _RHOS, np.log(variance / size)))
+
+
+@cache
+def _expected(count: int, degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the expected statistics of residuals for unit noise, an entry for each rho.
+
+    The statistics are the correlation of neighbouring residuals, their sum of squares, and the
+    variance of the highest coefficient of the fit.
+    """
+    place = np.arange(count)
+    design = np.vander(place - place.mean(), degree + 1)
+    weights = np.linalg.pinv(design)
+    left = np.eye(count) - design @ weights
+    found = []
+    for rho in _RHOS:
+        noise = np.sign(rho) ** abs(place[:, None] - place) * abs(rho) ** abs(
+            place[:, None] - place
+        )
+        of_residuals = left @ noise @ left
+        size = np.trace(of_residuals)
+        found.append((np.trace(of_residuals, 1) / size, size, weights[0] @ noise @ weights[0]))
+    correlation, size, variance = np.array(found).T
+    return np.maximum.accumulate(correlation), size, variance
+
 
 _CAPACITY = 64  # batches; when they are full, neighbours are joined, so there are 32 or more
 _GROUPINGS = (1, 2, 4)

@@ -10,8 +10,8 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.diagnostics.drift import variance_of_fit
 from vpintegrator.rollout.diagnostics.tangent import (
     TangentHistory,
     tangent_history,

@@ -16,10 +16,10 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import read_system, write_header
 from vpintegrator.errors import InputError, printable
+from vpintegrator.rollout.diagnostics.rotation import ENOUGH, tolerance_of
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Counts
-from vpintegrator.rollout.rotation import ENOUGH, tolerance_of
 from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5, write_words
 from vpintegrator.storage.reading import LARGEST_UNSTORED, StoredGroup, kind_of, open_hdf5

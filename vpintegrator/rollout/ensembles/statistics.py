@@ -15,9 +15,15 @@ from importlib.resources import files
 import numpy as np
 
 from vpintegrator.native import NotCompilable, load_library
+from vpintegrator.rollout.diagnostics.rotation import (
+    SUMS,
+    TURN,
+    add_angles,
+    birkhoff_weights,
+    turns_of,
+)
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
-from vpintegrator.rollout.rotation import SUMS, TURN, add_angles, birkhoff_weights, turns_of
 
 
 @dataclass(frozen=True)

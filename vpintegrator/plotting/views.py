@@ -1,0 +1,397 @@
+"""Views of orbits: in a plane, in space, on a sphere; choice of the points and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.patches import Circle
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+
+from vpintegrator.dynamics import System
+from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.style import ORBIT_COLOURS, Look, Style
+
+ORBITS = 40  # more on one portrait cannot be told apart
+POINTS = 4000  # points of an orbit
+_DOTS = 1500  # dots of an orbit
+_FEW = 400  # dots of one orbit
+_LARGEST = 1e30  # component that an axis can show
+
+
+def shown(orbits: np.ndarray, dots: bool) -> np.ndarray:
+    """Return the first points of orbits (..., time, dim), or dots spread over all times."""
+    count = orbits.shape[-2]
+    if not dots:
+        return orbits[..., :POINTS, :]
+    if count <= _DOTS:
+        return orbits
+    return orbits[..., np.linspace(0, count - 1, _DOTS).astype(int), :]
+
+
+def points_shown(count: int, dots: bool) -> int:
+    """Return the number of points drawn of an orbit of ``count`` points."""
+    return min(count, _DOTS if dots else POINTS)
+
+
+def stroke(style: Style, dots: bool, width: float = 0.75, count: int = _DOTS) -> dict[str, Any]:
+    """Return the line style of an orbit: a thin line, or dots, larger for a small ``count``."""
+    if dots:
+        size = 1.2 if count > _FEW else 2.4
+        return {"ls": "none", "marker": "o", "ms": size * width * style.line, "mew": 0}
+    return {"ls": "-", "lw": width * style.line}
+
+
+def orbit_colours(count: int, style: Style) -> list[str]:
+    """Return a colour for each orbit: distinct colours for few, a whole range for many."""
+    if count <= len(ORBIT_COLOURS):
+        chosen = ORBIT_COLOURS[:count]
+    else:  # neighbours differ, as the range is passed in steps of the golden ratio
+        places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
+        chosen = tuple(to_hex(colour) for colour in matplotlib.colormaps["turbo"](places))
+    return [style.adapt(Look(colour, "-", "")).colour for colour in chosen]
+
+
+def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
+    """Return a box (component, low or high) of ``first`` and the boxes not much larger.
+
+    Boxes that exceed ``first`` by more than its width on a side do not count: the other orbits
+    would be too small.
+    """
+    largest = first + np.ptp(first, axis=1)[:, None] * [-1, 1]
+    kept = np.array([first, *(box for box in boxes if within(box.T, largest).all())])
+    return np.stack([kept[..., 0].min(axis=0), kept[..., 1].max(axis=0)], axis=1)
+
+
+def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
+    """Return limits of an axis that shows all values, with a margin relative to their range.
+
+    Pass the values of the reference, because a method that diverges must not set the scale.
+    """
+    values = values[np.abs(values) < _LARGEST]
+    if not values.size:
+        return -1.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    size = max(abs(low), abs(high), 1.0)
+    space = margin * max(high - low, 1e-12 * size)
+    return low - space, high + space
+
+
+def within(points: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Return a mask of the points (..., component) in a box (component, low or high)."""
+    with np.errstate(all="ignore"):
+        return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=-1))
+
+
+_MARGIN, _EQUAL_MARGIN = 0.25, 0.15
+PROJECTED = 150  # points of a line that is the projection of an orbit in more than two dimensions
+
+
+def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, int]]:
+    """Return pairs of components worth drawing: (q_i, p_i), or neighbours."""
+    dim = len(components)
+    if hamiltonian:
+        return [(i, i + dim // 2) for i in range(dim // 2)]
+    return [(0, 0)] if dim == 1 else [(i, i + 1) for i in range(0, dim - 1, 2 if dim > 3 else 1)]
+
+
+def planes_of(system: System) -> list[tuple[int, int]]:
+    """Return the planes that the system file names, as indices of components and then coordinates.
+
+    The default is the planes of :func:`planes`.
+    """
+    names = [*system.components, *system.coordinates]
+    named = [(names.index(x), names.index(y)) for x, y in system.plot.planes]
+    return named or planes(system.components[: system.phase_dim], system.is_canonical)
+
+
+def located(system: System, states: np.ndarray) -> np.ndarray:
+    """Return states (..., dim) with the further coordinates of the system file appended."""
+    if not system.coordinates:
+        return states
+    with np.errstate(all="ignore"):
+        further = [function(states) for function in system.coordinates.values()]
+    return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
+
+
+def within_a_turn(system: System, states: np.ndarray) -> np.ndarray:
+    """Return states (..., dim) with every angle within half a period of 0."""
+    states = np.array(states)
+    for i, period in system.periods.items():
+        if i < states.shape[-1]:
+            states[..., i] -= period * np.round(states[..., i] / period)
+    return states
+
+
+def pair_of_section(system: System, component: str) -> tuple[int, int]:
+    """Return the components on the axes of a Poincare section of at least three dimensions.
+
+    A pair that the section's own component is not part of: the first that the system file names,
+    a conjugate one, or the first two.
+    """
+    cut = system.components.index(component)
+    moving = system.components[: system.phase_dim]
+    pairs = [*planes_of(system), *planes(moving, system.is_canonical)]
+    for pair in pairs:
+        if cut not in pair and max(pair) < system.dim:
+            return pair
+    first, second = [k for k in range(system.dim) if k != cut][:2]
+    return first, second
+
+
+def drawn_in_plane(states: np.ndarray, dim: int, dots: bool) -> np.ndarray:
+    """Return the orbits and times of states (trajectory, time, dim) that a plane shows.
+
+    In more than two dimensions an orbit fills its projection, so only a part of one orbit is shown.
+    """
+    if dim <= 2:
+        return shown(states[:ORBITS], dots)
+    return shown(states[:1], dots) if dots else states[:1, :PROJECTED]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The plane of two components, with axes that hold the states ``scale`` (..., dim).
+
+    Attributes
+    ----------
+    pair, names
+        The components on the axes by their numbers among all; the names of all.
+    equal
+        Whether both axes have one scale.
+    """
+
+    scale: np.ndarray
+    pair: tuple[int, int]
+    names: Sequence[str]
+    equal: bool = False
+    projection = None
+    width, alpha = 0.75, 0.9
+
+    @cached_property
+    def box(self) -> np.ndarray:
+        """Limits of the axes: (component, low or high)."""
+        margin = _EQUAL_MARGIN if self.equal else _MARGIN
+        box = np.array([limits(self.scale[..., k], margin) for k in self.pair])
+        if self.equal:
+            half = (box[:, 1] - box[:, 0]).max() / 2
+            middle = box.mean(axis=1)
+            box = np.stack([middle - half, middle + half], axis=1)
+        return box
+
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Return a mask of the states (..., dim) inside the axes."""
+        return within(states[..., list(self.pair)], self.box)
+
+    def draw(self, axes: Axes, states: np.ndarray, **strokes: Any) -> None:
+        """Draw an orbit (time, dim)."""
+        first, second = self.pair
+        if first == second:  # a single component is drawn over itself, one time later
+            axes.plot(states[:-1, first], states[1:, first], **strokes)
+        else:
+            axes.plot(states[:, first], states[:, second], **strokes)
+
+    def frame(self, axes: Axes) -> None:
+        """Set limits and labels."""
+        x, y = (mathtext(self.names[k]) for k in self.pair)
+        y = y if self.pair[0] != self.pair[1] else f"{y} at the next time"
+        axes.set(xlim=self.box[0], ylim=self.box[1], xlabel=x, ylabel=y)
+        if self.equal:
+            axes.set_box_aspect(1)
+
+
+@dataclass(frozen=True)
+class Space:
+    """A box in space that holds the states ``scale`` (..., 3), in 3D axes."""
+
+    scale: np.ndarray
+    names: Sequence[str]
+    style: Style
+    projection = "3d"
+    width, alpha = 0.6, None
+
+    @cached_property
+    def box(self) -> np.ndarray:
+        """Limits of the axes: (component, low or high)."""
+        return np.array([limits(self.scale[..., k], 0.1) for k in range(3)])
+
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Return a mask of the states whose first three components lie in the box."""
+        return within(states[..., :3], self.box)
+
+    def draw(self, axes: Any, states: np.ndarray, **strokes: Any) -> None:
+        """Draw an orbit (time, dim) without its part outside the box."""
+        x, y, z = np.where(self.holds(states)[:, None], states[:, :3], np.nan).T
+        axes.plot(x, y, z, **strokes)
+
+    def frame(self, axes: Any) -> None:
+        """Draw the box and its labels, and set the view."""
+        box = self.box
+        axes.set(xlim=box[0], ylim=box[1], zlim=box[2])
+        axes.set_box_aspect((1, 1, 1), zoom=0.8)
+        axes.patch.set_visible(False)  # it would hide labels of the panel to the left
+        axes.view_init(elev=22, azim=-58)
+        near = -0.35 * self.style.letters
+        for axis, name in zip((axes.xaxis, axes.yaxis, axes.zaxis), self.names, strict=True):
+            axis.set_major_locator(MaxNLocator(3))
+            axis.set_tick_params(pad=near, labelsize=0.75 * self.style.letters)
+            axis.set_label_text(mathtext(name))
+            axis.labelpad = 2 * near
+            axis.set_pane_color((0, 0, 0, 0))
+        axes.zaxis.labelpad = 1.5 * near  # its numbers are the longest
+
+
+_NEAR = 1.4  # radii: farther out nothing is drawn
+_FAR, _FAR_ALONE = 0.17, 0.45  # factors on the opacity of the far side
+_VIEW = np.array([1.0, 0.55, 0.42])  # direction of view, in the order of the components
+
+
+def on_sphere(states: np.ndarray) -> float | None:
+    """Return the radius of the sphere about the origin that all states (..., 3) lie on, or None."""
+    if states.shape[-1] != 3:
+        return None
+    radius = np.linalg.norm(states, axis=-1)
+    spread = np.abs(radius - radius.mean()).max()
+    return float(radius.mean()) if spread < 1e-6 * radius.mean() else None
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """A shaded sphere about the origin, seen from outside.
+
+    The projection is orthographic and done here, in the plane: each point knows which side it is
+    on, which three-dimensional axes, sorting whole lines by their distance, would get wrong.
+
+    Attributes
+    ----------
+    components
+        The three on the axes, by number.
+    names
+        Names of these components.
+    radius
+        Radius of the sphere.
+    style
+        Its greys, lines and letters.
+    alone
+        Whether one orbit is drawn, which then is seen through the sphere too; of many, the far side
+        is faint, and one that has left the sphere's neighbourhood does not come back.
+    """
+
+    components: Sequence[int]
+    names: Sequence[str]
+    radius: float
+    style: Style
+    alone: bool = False
+    projection: ClassVar[str | None] = None  # projection of the Axes
+    width, alpha = 0.75, 0.95  # lines of orbits among others
+
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Return a mask of the states (..., dim) near enough to the sphere to be drawn."""
+        with np.errstate(all="ignore"):
+            distance = np.linalg.norm(states[..., list(self.components)], axis=-1)
+            return np.asarray(distance < _NEAR * self.radius)
+
+    def draw(self, axes: Axes, states: np.ndarray, alpha: float = alpha, **strokes: Any) -> None:
+        """Draw an orbit (time, dim) near the sphere, fainter on the far side."""
+        near, points = self.holds(states), states[:, list(self.components)]
+        if self.alone:
+            points = np.where(near[:, None], points, np.nan)
+        elif not near.all():
+            points = points[: int(near.argmin())]
+        if not len(points):
+            return
+        right, up, toward = _camera()
+        x, y, depth = points @ right, points @ up, points @ toward
+        front = depth >= -0.02 * self.radius
+        near = front
+        if strokes.get("ls") != "none":
+            # a point of the other side is kept at each end, so that the parts meet
+            near = front | np.roll(front, 1) | np.roll(front, -1)
+        far = _FAR_ALONE if self.alone else _FAR
+        for visible, opacity, order in ((~front, far * alpha, 1), (near, alpha, 3)):
+            axes.plot(
+                np.where(visible, x, np.nan),
+                np.where(visible, y, np.nan),
+                alpha=opacity,
+                zorder=order,
+                **strokes,
+            )
+
+    def frame(self, axes: Axes) -> None:
+        """Draw the shaded sphere and the three axes."""
+        right, up, toward = _camera()
+        radius, style = self.radius, self.style
+        _ball(axes, radius, right, up, toward, style)
+        for name, axis in zip(self.names, np.eye(3), strict=True):
+            foot, tip = radius * axis, 1.28 * radius * axis
+            axes.plot(
+                [foot @ right, tip @ right],
+                [foot @ up, tip @ up],
+                color=style.foreground,
+                lw=0.7 * style.line,
+                zorder=2,
+            )
+            direction = np.array([tip @ right, tip @ up])
+            x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
+            label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
+            label.set_path_effects([withStroke(linewidth=2, foreground=style.background)])
+        axes.set(xlim=(-1.2 * radius, 1.45 * radius), ylim=(-1.1 * radius, 1.55 * radius))
+        axes.set_aspect("equal")
+        axes.axis("off")
+
+
+def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    toward = _VIEW / np.linalg.norm(_VIEW)
+    right = np.cross([0.0, 0.0, 1.0], toward)
+    right /= np.linalg.norm(right)
+    return right, np.cross(toward, right), toward
+
+
+def _ball(
+    axes: Axes,
+    radius: float,
+    right: np.ndarray,
+    up: np.ndarray,
+    toward: np.ndarray,
+    style: Style,
+) -> None:
+    """Draw a sphere, lit from the upper left, as an image with three great circles."""
+    grid = np.linspace(-1, 1, 240)
+    x, y = np.meshgrid(grid, grid)
+    inside = np.clip(1 - x**2 - y**2, 0, 1)
+    normal = np.stack([x, y, np.sqrt(inside)])
+    light = np.array([-0.45, 0.55, 0.7])
+    shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
+    dark, lit = style.ball
+    image = axes.imshow(
+        dark + (lit - dark) * shade,
+        extent=(-radius, radius, -radius, radius),
+        origin="lower",
+        cmap="gray",
+        vmin=0,
+        vmax=1,
+        zorder=0,
+        interpolation="bilinear",
+    )
+    outline = Circle((0, 0), radius, fill=False, color="0.6", lw=0.6 * style.line, zorder=4)
+    axes.add_patch(outline)
+    image.set_clip_path(outline)
+    turn = np.linspace(0, 2 * np.pi, 200)
+    for i, j in ((0, 1), (1, 2), (0, 2)):
+        circle = np.zeros((len(turn), 3))
+        circle[:, i], circle[:, j] = radius * np.cos(turn), radius * np.sin(turn)
+        front = circle @ toward >= 0
+        axes.plot(
+            np.where(front, circle @ right, np.nan),
+            np.where(front, circle @ up, np.nan),
+            color=style.background,
+            lw=0.8 * style.line,
+            zorder=1,
+        )
