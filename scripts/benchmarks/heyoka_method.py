@@ -21,7 +21,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import Call, Function, Number, Symbol, Value, below, fold
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import ClassicalMethod, find_method
-from vpintegrator.rollout.classical.per_system import ByFormulas
+from vpintegrator.rollout.classical.base import once_per_system
 from vpintegrator.rollout.cursor import Cursor
 
 _PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
@@ -162,26 +162,28 @@ class _TaylorCursor(Cursor):
         return states
 
 
-_MADE: ByFormulas[Any] = ByFormulas()
+@once_per_system
+def _made(_: System) -> dict[float, Any]:
+    """Return the integrators of a system by tolerance."""
+    return {}
 
 
 def _integrator(system: System, tolerance: float) -> Any:
-    """Return heyoka's integrator of a batch, made once for these formulas and this tolerance."""
+    """Return heyoka's integrator of a batch, made once for a system and a tolerance."""
     import heyoka
 
-    def make() -> Any:
+    if tolerance not in _made(system):
         e, phase = system.equations, system.phase_dim
         variables = [heyoka.make_vars(f"z{i}") for i in range(phase)]
         symbols = dict(zip(e.symbols, [*variables, heyoka.time], strict=False))
         rates = in_heyoka(e.vector_field[:phase], symbols)
-        return heyoka.taylor_adaptive_batch(
+        _made(system)[tolerance] = heyoka.taylor_adaptive_batch(
             list(zip(variables, rates, strict=True)),
             np.zeros((phase, heyoka.recommended_simd_size())),
             tol=tolerance,
             compact_mode=len(below(e.vector_field)) > _LARGEST_STRAIGHT,
         )
-
-    return _MADE.get(system, make, tolerance)
+    return _made(system)[tolerance]
 
 
 def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[Any]:

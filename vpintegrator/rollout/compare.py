@@ -15,18 +15,16 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.spread import from_centre, spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Measures, Start
-from vpintegrator.rollout.classical import ClassicalMethod, compile_method, integrate
+from vpintegrator.rollout.classical import ClassicalMethod, integrate
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
 from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.poincare import section_plane
 from vpintegrator.rollout.diagnostics.registry import with_own
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
-from vpintegrator.rollout.map_flows import PeriodFlow
+from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import as_models, chosen_flows, fingerprint, named_models
-from vpintegrator.rollout.neural import compile_for
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
@@ -122,7 +120,7 @@ def compare(
     recording = prepared.open_recording(checkpoint, resume, asked)
     try:
         prepared.reserve(recording)
-        prepared.compile(compiled, progress)
+        flows = prepared.compile(compiled, progress)
         exact = prepared.find_reference(recording, progress)
         aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
         comparison = Comparison(
@@ -268,22 +266,18 @@ class PreparedComparison:
         solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
         recording.reserve(solved + len(self.flows) * measured)
 
-    def compile(self, compiled: bool | None, progress: Progress | None) -> None:
-        """Have models and methods run as machine code, where that is wanted and possible."""
-        if compiled is False:
-            return
-        initial, number = self.origin.initial, len(self.flows)
-        for done, flow in enumerate(self.flows):
+    def compile(
+        self, compiled: bool | str | None, progress: Progress | None
+    ) -> list[NumericalFlow]:
+        """Return the flows as machine code, where that is wanted and possible."""
+        flows: list[NumericalFlow] = []
+        for flow in self.flows if compiled is not False else ():
             if progress:
-                progress("compilation", done, number)
-            if isinstance(flow, LearnedFlow):
-                flow.compiled = compile_for(flow.iterated, len(initial), compiled)
-            elif isinstance(flow, ClassicalFlow):
-                _compile(flow, initial, compiled)
-            elif isinstance(flow, PeriodFlow):
-                _compile(flow.inner, flow.lifted(initial), compiled)
-        if progress:
-            progress("compilation", number, number)
+                progress("compilation", len(flows), len(self.flows))
+            flows.append(flow.compile(self.origin.initial, compiled))
+        if progress and flows:
+            progress("compilation", len(flows), len(flows))
+        return flows or self.flows
 
     def find_reference(self, recording: Recording, progress: Progress | None) -> Reference:
         known, initial, given = self.schedule.known, self.origin.initial, self.origin.reference
@@ -291,10 +285,6 @@ class PreparedComparison:
             return Reference(given[:, : known + 1], np.full(len(given), np.nan))
         times = self.step * np.arange(known + 1)
         return solve_reference(self.system, initial, times, progress, recording)
-
-
-def _compile(flow: ClassicalFlow, states: np.ndarray, compiled: bool | None) -> None:
-    flow.compiled = compile_method(flow.method, flow.system, states, flow.step, compiled)
 
 
 def _digest(array: np.ndarray) -> str:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
+from vpintegrator.rollout.classical import (
+    ClassicalMethod,
+    OneStepMethod,
+    compile_method,
+    find_method,
+)
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.neural import (
     LearnedCursor,
     as_windows,
+    compile_for,
     evaluating,
     network_jacobian,
     network_tangent,
@@ -115,6 +122,16 @@ class NumericalFlow(ABC):
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
         """Return a cursor from a snapshot of one."""
 
+    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+        """Return the flow as machine code for states (n, dim), if wanted and possible.
+
+        Raises
+        ------
+        InputError
+            If ``compiled`` is true and machine code is impossible.
+        """
+        return self
+
     def parts(self, first: np.ndarray, steps: int, size: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield trajectories from first windows part by part, up to the state after ``steps``.
 
@@ -169,6 +186,11 @@ class ClassicalFlow(NumericalFlow):
     def __getstate__(self) -> dict[str, Any]:
         # a library is of one process; another makes its own
         return {**self.__dict__, "compiled": None}
+
+    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+        flow = copy(self)
+        flow.compiled = compile_method(self.method, self.system, states, self.step, compiled)
+        return flow
 
     def map(self, windows: np.ndarray) -> np.ndarray:
         if isinstance(self.method, OneStepMethod):
@@ -251,6 +273,11 @@ class LearnedFlow(NumericalFlow):
     def iterated(self) -> Integrator:
         """The model that makes trajectories."""
         return self.model
+
+    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+        flow = copy(self)
+        flow.compiled = compile_for(self.iterated, len(states), compiled)
+        return flow
 
     def map(self, windows: np.ndarray) -> np.ndarray:
         import torch

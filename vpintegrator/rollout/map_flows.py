@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
+from typing import Self
 
 import numpy as np
 
@@ -78,6 +80,8 @@ class ExactMap(NumericalFlow):
 
 
 class _MapCursor(Cursor):
+    remembered = ("state",)
+
     def __init__(self, system: System, state: np.ndarray) -> None:
         self._system, self._state = system, np.array(state, dtype=np.float64)
 
@@ -86,9 +90,6 @@ class _MapCursor(Cursor):
         for k in range(count):
             states[:, k] = self._state = self._system.map(self._state)
         return states
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {"state": self._state.copy()}
 
 
 def period_flow_of(system: System) -> System | None:
@@ -174,6 +175,11 @@ class PeriodFlow(NumericalFlow):
         self.system, self.step, self.dim = system, 1.0, system.dim
         self._times = returns.return_times
         self._phase = float(returns.value)  # type: ignore[arg-type]
+
+    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+        flow = copy(self)
+        flow.inner = self.inner.compile(self.lifted(states), compiled)
+        return flow
 
     def lifted(self, states: np.ndarray) -> np.ndarray:
         """Return states of the flow (n, dim) at states of the map."""

@@ -9,8 +9,7 @@ from vpintegrator.rollout.classical.gauss_legendre import GaussLegendre
 from vpintegrator.rollout.classical.integrate import integrate
 from vpintegrator.rollout.classical.machine import CompiledMethod, compile_method
 from vpintegrator.rollout.classical.registry import METHODS, find_method
-from vpintegrator.rollout.classical.splitting import CoordinateSplitting
-from vpintegrator.rollout.classical.stoermer_verlet import StoermerVerlet
+from vpintegrator.rollout.classical.splitting import CoordinateSplitting, StoermerVerlet
 
 __all__ = [
     "METHODS",

@@ -85,6 +85,8 @@ class AdaptiveMethod(ClassicalMethod):
 
 
 class _AdaptiveCursor(Cursor):
+    remembered = ("state", "done")
+
     def __init__(
         self, method: AdaptiveMethod, system: System, step: float, state: np.ndarray, done: int
     ) -> None:
@@ -95,16 +97,13 @@ class _AdaptiveCursor(Cursor):
             self._next()
 
     def advance(self, count: int) -> np.ndarray:
-        states = np.empty((len(self._first), count, self._system.dim))
+        states = np.empty((len(self._state), count, self._system.dim))
         for k in range(count):
             states[:, k] = self._next()
         return states
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {"state": self._first.copy(), "done": np.array(self._done)}
-
     def _begin(self, state: np.ndarray) -> None:
-        self._first, self._done = state, 0
+        self._state, self._done = state, 0
         self._stacks: list[tuple[np.ndarray, Iterator[np.ndarray]]] = []
         finite = np.flatnonzero(np.isfinite(state).all(axis=1))
         largest = batch_size(self._method.solver, self._method.rtol)
@@ -112,12 +111,12 @@ class _AdaptiveCursor(Cursor):
             self._stacks.append(self._stack(finite[start : start + largest]))
 
     def _stack(self, trajectories: np.ndarray) -> tuple[np.ndarray, Iterator[np.ndarray]]:
-        first = self._first[trajectories]
+        first = self._state[trajectories]
         return trajectories, _solve(self._method, self._system, self._step, first)
 
     def _next(self) -> np.ndarray:
         """Return the states one step later, (trajectory, dim)."""
-        state = np.full(self._first.shape, np.nan)
+        state = np.full(self._state.shape, np.nan)
         waiting, self._stacks = self._stacks, []
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # SciPy's, of what the NaN says

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, final
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +191,8 @@ class _Iteration(Cursor):
     no longer finite is NaN from there on, and costs nothing any more.
     """
 
+    remembered = ("state", "carry")
+
     def __init__(
         self,
         method: OneStepMethod,
@@ -209,9 +215,6 @@ class _Iteration(Cursor):
                 self._advance()
                 states[k] = self._state
         return np.ascontiguousarray(states.transpose(2, 0, 1))
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {"state": self._state.copy(), "carry": self._carry.copy()}
 
     def _advance(self) -> None:
         alive = self._alive
@@ -249,3 +252,19 @@ def as_rows(values: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
     for row, value in zip(result, values, strict=True):
         row[...] = value
     return result
+
+
+def once_per_system(function: Callable[[System], Result]) -> Callable[[System], Result]:
+    """Cache the result of a function for each system, as long as the system is alive.
+
+    The result must not refer to the system: the reference would keep the system alive.
+    """
+    results: WeakKeyDictionary[System, Result] = WeakKeyDictionary()
+
+    @wraps(function)
+    def remembered(system: System) -> Result:
+        if system not in results:
+            results[system] = function(system)
+        return results[system]
+
+    return remembered

@@ -15,10 +15,9 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, find_compiler
-from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.classical.base import ClassicalMethod, once_per_system
 from vpintegrator.rollout.classical.explicit import DORMAND_PRINCE_8, ESTIMATES
 from vpintegrator.rollout.classical.machine import StepLibrary, verify
-from vpintegrator.rollout.classical.per_system import ByFormulas
 from vpintegrator.rollout.classical.step_source import write_step_source
 from vpintegrator.rollout.cursor import Cursor
 
@@ -83,6 +82,8 @@ class EmbeddedRungeKutta(ClassicalMethod):
 
 
 class _EmbeddedCursor(Cursor):
+    remembered = ("state", "sizes", "origin", "done")
+
     def __init__(
         self,
         method: EmbeddedRungeKutta,
@@ -106,14 +107,6 @@ class _EmbeddedCursor(Cursor):
         self._done += count
         return self._machine.advance(self._state, self._sizes, self._origin, rules, count)
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {
-            "state": self._state.copy(),
-            "sizes": self._sizes.copy(),
-            "origin": self._origin.copy(),
-            "done": np.array(self._done),
-        }
-
 
 class _CompiledPair:
     """The library of some formulas: steps of any size and tolerance."""
@@ -121,6 +114,7 @@ class _CompiledPair:
     def __init__(self, system: System) -> None:
         source = write_step_source(DORMAND_PRINCE_8, system, ESTIMATES)
         self._library = StepLibrary(source, system.dim)
+        self.verified = False
 
     def advance(
         self,
@@ -146,18 +140,16 @@ class _CompiledPair:
         return self.advance(state, sizes, state[-1].copy(), rules, count)
 
 
-_MADE: ByFormulas[_CompiledPair] = ByFormulas()
+_compiled_pair = once_per_system(_CompiledPair)
 
 
 def _compiled(system: System, states: np.ndarray, step: float) -> _CompiledPair:
-    """Return the library of a system, made and compared with NumPy once for its formulas."""
-
-    def make() -> _CompiledPair:
-        machine = _CompiledPair(system)
+    """Return the library of a system, compared with NumPy once."""
+    machine = _compiled_pair(system)
+    if not machine.verified:
         verify(machine.whole_steps, DORMAND_PRINCE_8, system, states, _FIRST * step)
-        return machine
-
-    return _MADE.get(system, make)
+        machine.verified = True
+    return machine
 
 
 DORMAND_PRINCE_853 = EmbeddedRungeKutta(

@@ -30,6 +30,8 @@ class GaussLegendre(OneStepMethod):
         :math:`a_{ij}` and :math:`b_i`.
     """
 
+    symplectic: bool = True
+    symmetric: bool = True
     matrix: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]
 
@@ -97,8 +99,6 @@ IMPLICIT_MIDPOINT = GaussLegendre(
     name="implicit-midpoint",
     title="Implicit midpoint",
     order=2,
-    symplectic=True,
-    symmetric=True,
     source="Hairer, Lubich, Wanner, Geometric Numerical Integration, eq. (I.1.7)",
     matrix=((1 / 2,),),
     weights=(1.0,),
@@ -107,8 +107,6 @@ GAUSS_LEGENDRE_2 = GaussLegendre(
     name="gauss-legendre-2",
     title="Gauss–Legendre 2",
     order=2,
-    symplectic=True,
-    symmetric=True,
     source=f"{_SOURCE}; one stage, the implicit midpoint rule",
     matrix=((1 / 2,),),
     weights=(1.0,),
@@ -117,8 +115,6 @@ GAUSS_LEGENDRE_4 = GaussLegendre(
     name="gauss-legendre-4",
     title="Gauss–Legendre 4",
     order=4,
-    symplectic=True,
-    symmetric=True,
     source=f"{_SOURCE}; two stages (Hammer and Hollingsworth)",
     matrix=((1 / 4, 1 / 4 - math.sqrt(3) / 6), (1 / 4 + math.sqrt(3) / 6, 1 / 4)),
     weights=(1 / 2, 1 / 2),
@@ -127,8 +123,6 @@ GAUSS_LEGENDRE_6 = GaussLegendre(
     name="gauss-legendre-6",
     title="Gauss–Legendre 6",
     order=6,
-    symplectic=True,
-    symmetric=True,
     source=f"{_SOURCE}; three stages (Kuntzmann and Butcher)",
     matrix=(
         (5 / 36, 2 / 9 - _ROOT / 15, 5 / 36 - _ROOT / 30),

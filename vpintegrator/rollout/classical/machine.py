@@ -156,6 +156,8 @@ class CompiledMethod:
 
 
 class _MachineIteration(Cursor):
+    remembered = ("state", "carry")
+
     def __init__(
         self, machine: CompiledMethod, step: float, state: np.ndarray, carry: np.ndarray
     ) -> None:
@@ -164,9 +166,6 @@ class _MachineIteration(Cursor):
 
     def advance(self, count: int) -> np.ndarray:
         return self._machine.advance(self._state, self._carry, self._step, count)
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {"state": self._state.copy(), "carry": self._carry.copy()}
 
 
 def compile_method(

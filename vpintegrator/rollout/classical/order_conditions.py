@@ -43,14 +43,10 @@ class Tree:
         return f"[{''.join(map(str, self.branches))}]"
 
 
+@cache
 def trees(order: int) -> tuple[Tree, ...]:
     """Return all rooted trees with that many vertices."""
-    return _trees(order)
-
-
-@cache
-def _trees(order: int) -> tuple[Tree, ...]:
-    smaller = [tree for size in range(1, order) for tree in _trees(size)]
+    smaller = [tree for size in range(1, order) for tree in trees(size)]
     return tuple(Tree(branches) for branches in _forests(smaller, order - 1))
 
 

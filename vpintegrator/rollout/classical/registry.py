@@ -12,19 +12,17 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.rollout.classical import (
     adaptive,
     boris,
-    composition,
     embedded,
     explicit,
     gauss_legendre,
-    stoermer_verlet,
+    splitting,
 )
 from vpintegrator.rollout.classical.base import ClassicalMethod
 
 _FAMILIES = (
     explicit,
     gauss_legendre,
-    stoermer_verlet,
-    composition,
+    splitting,
     boris,
     adaptive,
     embedded,
@@ -32,7 +30,8 @@ _FAMILIES = (
 METHODS: dict[str, ClassicalMethod] = {
     method.name: method
     for family in _FAMILIES
-    for method in getattr(family, "METHODS", vars(family).values())
+    for value in vars(family).values()
+    for method in (value if isinstance(value, list) else [value])
     if isinstance(method, ClassicalMethod)
 }
 

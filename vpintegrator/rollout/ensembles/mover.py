@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,9 +12,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import compile_method
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
-from vpintegrator.rollout.map_flows import PeriodFlow
+from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
 from vpintegrator.rollout.neural import compile_for
 
 if TYPE_CHECKING:
@@ -61,7 +58,7 @@ class Mover:
     def move(self) -> Move:
         """Return the function that advances states (n, dim) by ``count`` steps, (n, count, dim)."""
         if self.flow is not None:
-            return _classical(self.flow, self.compiled)
+            return _by_flow(self.flow, self.compiled)
         assert self.model is not None
         stamp = self.model.stat().st_mtime_ns
         return _loaded(self.model, stamp, self.system, self.step, self.compiled, self.device)
@@ -111,8 +108,7 @@ def move_model(
 
     machine = compile_for(model, 0, compiled)
     if machine is None or getattr(model, "explicit_time", False):
-        flow = LearnedFlow(model, system, step=step, compiled=machine)
-        return _by_cursor(flow)
+        return _by_flow(LearnedFlow(model, system, step=step, compiled=machine), False)
 
     def move(states: np.ndarray, count: int) -> np.ndarray:
         with torch_threads(1):
@@ -121,28 +117,13 @@ def move_model(
     return move
 
 
-def _classical(flow: NumericalFlow, compiled: bool | None) -> Move:
-    """Return the function of a flow without a model, as machine code if wanted and possible."""
-    if isinstance(flow, PeriodFlow):
-        flow = copy(flow)
-        inner = flow.inner = copy(flow.inner)
-    elif isinstance(flow, ClassicalFlow):
-        flow = inner = copy(flow)
-    else:
-        return _by_cursor(flow)
-
-    tried = compiled is False
+def _by_flow(flow: NumericalFlow, compiled: bool | str | None) -> Move:
+    """Return the function of a flow, which is compiled for the first states if possible."""
+    ready = flow if compiled is False else None
 
     def move(states: np.ndarray, count: int) -> np.ndarray:
-        nonlocal tried
-        if not tried and inner.compiled is None:
-            tried = True
-            whole = flow.lifted(states) if isinstance(flow, PeriodFlow) else states
-            inner.compiled = compile_method(inner.method, inner.system, whole, inner.step, compiled)
-        return flow.start(states[:, None]).advance(count)
+        nonlocal ready
+        ready = ready or flow.compile(states, compiled)
+        return ready.start(states[:, None]).advance(count)
 
     return move
-
-
-def _by_cursor(flow: NumericalFlow) -> Move:
-    return lambda states, count: flow.start(states[:, None]).advance(count)
