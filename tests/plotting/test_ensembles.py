@@ -52,8 +52,7 @@ def test_every_figure_of_every_style(folder, tmp_path):
         )
         names = {path.name for path in paths}
         assert names == {
-            *("density.png", "rotation.png", "escape.png", "table.csv"),
-            *("captions.md"),
+            *("density.png", "rotation.png", "escape.png", "table.csv", "captions.md"),
         }
     text = (tmp_path / "dark" / "captions.md").read_text(encoding="utf-8")
     assert "of 400 trajectories are outside" in text and "the plane (q, p)" in text

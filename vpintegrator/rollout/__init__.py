@@ -38,7 +38,7 @@ from vpintegrator.rollout.parameter_sweep import (
 from vpintegrator.rollout.periodic_points import periodic_point
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Run
 from vpintegrator.rollout.start import recorded_dataset
 from vpintegrator.runtime.callable_module import make_callable
 

@@ -28,8 +28,7 @@ from vpintegrator.rollout.methods import as_models, chosen_flows, fingerprint, n
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
-from vpintegrator.rollout.schedule import Schedule, make_schedule
-from vpintegrator.rollout.start import Origin, find_origin
+from vpintegrator.rollout.start import Origin, Schedule, find_origin, make_schedule
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -25,7 +25,7 @@ from vpintegrator.rollout.file_writing import (
     WORK_PRECISION,
 )
 from vpintegrator.rollout.report import Report
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Run
 from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 _LARGEST = 1e300  # value of a component

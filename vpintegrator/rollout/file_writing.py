@@ -17,8 +17,7 @@ from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import printable
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.hdf5 import create_hdf5
 

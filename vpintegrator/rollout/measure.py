@@ -15,7 +15,7 @@ from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import Observer, Snapshot, StateKeeper
 from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Run
 
 Progress = Callable[[str, int, int], None]
 

@@ -15,8 +15,7 @@ from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.file_writing import RESERVED
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow, learned_flow
 from vpintegrator.rollout.map_flows import PeriodFlow, find_period_method, period_flow_of
-from vpintegrator.rollout.schedule import find_step
-from vpintegrator.rollout.start import find_system
+from vpintegrator.rollout.start import find_step, find_system
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -1,4 +1,4 @@
-"""Results of a comparison: the runs of all methods beside a reference."""
+"""Results of a comparison: trajectories of each method, their measurements, and a reference."""
 
 from __future__ import annotations
 
@@ -10,9 +10,83 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.magnitude import size_of
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.divergence import divergence_times, extent_of
-from vpintegrator.rollout.run import Run
+
+
+@dataclass(frozen=True)
+class Run:
+    """Trajectories of one method and the measurements on them.
+
+    The stored times are every ``every``-th step of the rollout. A largest value at a stored time is
+    the largest over all steps since the stored time before.
+
+    Attributes
+    ----------
+    name
+        Name of the method in tables, figures and files.
+    kind
+        ``"learned"`` or ``"classical"``.
+    method
+        Name of the classical method or of the architecture.
+    title, description
+        Name of the method in figures, and a line about it.
+    order
+        Order of convergence; None for a learned map.
+    structure
+        Properties of the map: ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
+        ``"reversible"``.
+    window, prediction_window
+        Time steps read and predicted in each call.
+    states
+        States at the stored times, (trajectory, time, dim).
+    measurements
+        Values of the diagnostics by name; None for a value that does not exist. Each is an
+        attribute too: ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``,
+        ``volume``, ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``,
+        ``evaluations_per_step``, ``seconds_per_step``, ``failure_time``, ``departure``, and those
+        that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
+    unknown
+        Other measurements in the file, for which this version has no diagnostic.
+    """
+
+    name: str
+    kind: str
+    method: str
+    title: str
+    description: str
+    order: int | None
+    structure: tuple[str, ...]
+    window: int
+    prediction_window: int
+    states: np.ndarray
+    measurements: dict[str, Any] = field(repr=False)
+    unknown: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        measurements = self.__dict__.get("measurements", {})
+        if name in measurements:
+            return measurements[name]
+        if name in self.__dict__.get("unknown", ()):
+            raise AttributeError(
+                f"'{name}' is in the file, for a diagnostic of its own: open it with "
+                "open_rollout(path, diagnostics=[...])"
+            )
+        raise AttributeError(f"'{name}' was not measured; there are {', '.join(measurements)}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.measurements})
+
+    def __repr__(self) -> str:
+        also = f"; its file also holds {', '.join(self.unknown)}" if self.unknown else ""
+        return (
+            f"<Run {self.title} ({self.kind}): {len(self.states)} trajectories, "
+            f"worst RMSE {self.root_mean_square_error.max():.1e}{also}>"
+        )
+
+
+FAR = 10.0  # extents of the reference
+CHANGED = 100.0  # sizes of an invariant
 
 
 class Summary(SimpleNamespace):
@@ -77,20 +151,23 @@ class Results:
 
         A trajectory has diverged where a state is not finite, is farther from the reference than
         ten times the reference's extent (the largest distance of its states from their mean), or
-        where an invariant has changed by more than a hundred times its largest initial value.
-        Either is found at a stored time, and looked for in all the steps before it.
+        where an invariant has changed by more than a hundred times its largest initial value: an
+        orbit that explodes slowly is as useless as one that overflows. The time is a stored time;
+        all steps before it are searched.
         """
         if name not in self._divergence_times:
-            run = self.run(name)
-            self._divergence_times[name] = divergence_times(
-                self.times,
-                run.failure_time,
-                run.error,
-                self._extent,
-                run.invariants,
-                self.system.invariants,
-                self.reference[:, 0],
-            )
+            run, beyond = self.run(name), np.zeros(self.run(name).error.shape, dtype=bool)
+            with np.errstate(all="ignore"):
+                if self._extent > 0:
+                    beyond = run.error > FAR * self._extent
+                for invariant, change in run.invariants.items():
+                    initial = self.reference[:, 0]
+                    size = size_of(self.system.invariants[invariant], initial)
+                    size = 1.0 if change.relative else size
+                    if size > 0:
+                        beyond |= np.abs(change.error) > CHANGED * size
+            found = np.where(beyond.any(axis=1), self.times[beyond.argmax(axis=1)], np.nan)
+            self._divergence_times[name] = np.fmin(found, run.failure_time)
         return self._divergence_times[name]
 
     @cached_property
@@ -99,7 +176,11 @@ class Results:
 
     @cached_property
     def _extent(self) -> float:
-        return extent_of(self.reference)
+        """Largest distance of a state of the reference from the mean, NaN if none is known."""
+        known = self.reference[np.isfinite(self.reference).all(axis=-1)]
+        if not len(known):
+            return float("nan")
+        return float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
 
     def diverged(self, name: str) -> int:
         """Return the number of trajectories of a method that have diverged."""

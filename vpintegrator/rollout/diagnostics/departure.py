@@ -12,8 +12,7 @@ from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.observer import Observer, first_step
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
 

@@ -15,8 +15,7 @@ from typing import Any
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.observer import Observer
-from vpintegrator.rollout.results import Results, Summary
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run, Summary
 from vpintegrator.rollout.variables import Variable, read_variables
 from vpintegrator.storage.reading import StoredGroup
 

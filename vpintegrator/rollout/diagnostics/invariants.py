@@ -19,8 +19,7 @@ from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
 from vpintegrator.rollout.observer import Observer, fold, larger
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
 

@@ -19,8 +19,7 @@ from vpintegrator.rollout.diagnostics.tangent import (
 )
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import Accumulator
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 

@@ -15,7 +15,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.observer import Observer
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 

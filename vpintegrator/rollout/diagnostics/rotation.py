@@ -20,8 +20,7 @@ from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.periodic_points import elliptic_point
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
 

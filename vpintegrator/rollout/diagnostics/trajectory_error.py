@@ -14,8 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.observer import Observer, first_step, fold
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
 
 

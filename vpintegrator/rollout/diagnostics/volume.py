@@ -17,8 +17,7 @@ from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 
