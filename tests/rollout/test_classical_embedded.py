@@ -10,8 +10,8 @@ from vpintegrator.native import NotCompilable
 from vpintegrator.rollout import applicable_methods, find_method
 from vpintegrator.rollout.classical import (
     METHODS,
-    dormand_prince,
     embedded,
+    explicit,
     integrate,
     machine,
     step_source,
@@ -35,10 +35,10 @@ def test_the_error_is_of_the_size_of_the_tolerance(which):
 def test_the_estimates_are_of_their_orders():
     # on y' = 1, 2 t, 3 t^2, ...: y(1) = 1 by the method, and estimates are zero up to their orders
     matrix = np.zeros((12, 12))
-    for i, row in enumerate(dormand_prince.DORMAND_PRINCE_8.stages, start=1):
+    for i, row in enumerate(explicit.DORMAND_PRINCE_8.stages, start=1):
         matrix[i, :i] = row
     nodes = matrix.sum(axis=1)
-    for weights, order in zip(dormand_prince.ESTIMATES, (5, 3), strict=True):
+    for weights, order in zip(explicit.ESTIMATES, (5, 3), strict=True):
         moments = [np.dot(weights, nodes**k) for k in range(order + 1)]
         assert np.allclose(moments[:order], 0, atol=1e-14)
         assert abs(moments[order]) > 1e-6

@@ -81,13 +81,6 @@ class EnsembleScene:
         ]
 
 
-def strayed(found: EnsembleStatistics) -> np.ndarray:
-    """Return a mask of trajectories that leave the training domain before they escape."""
-    if found.left_domain is None:
-        return np.zeros(len(found.left), bool)
-    return found.left_domain >= 0
-
-
 def coordinate(found: EnsembleStatistics) -> tuple[str, str, np.ndarray]:
     """Return a coordinate that distinguishes the initial states: label, name in words, values.
 
@@ -147,30 +140,6 @@ class InitialCells:
         """Return means (rows, columns); NaN for empty cells."""
         with np.errstate(all="ignore"):
             return self.total(values, which) / self.total(np.ones(len(values)), which)
-
-    def outline(self, axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
-        """Draw a dashed line round cells from which most trajectories leave the training domain.
-
-        Trajectories that start outside do not count.
-        """
-        which = strayed(found)
-        if not which.any():
-            return
-        rows, columns = self._shape
-        left, right, low, high = self._extent
-        x = left + (np.arange(columns) + 0.5) * (right - left) / columns
-        y = low + (np.arange(rows) + 0.5) * (high - low) / rows
-        share = self.mean(which[found.left != 0].astype(float), found.left != 0)
-        if min(share.shape) > 1:
-            axes.contour(
-                x,
-                y,
-                np.ma.masked_invalid(share),
-                levels=[0.5],
-                colors=[scene.style.foreground],
-                linestyles="--",
-                linewidths=scene.style.line,
-            )
 
     def draw(self, axes: Axes, scene: EnsembleScene, values: np.ndarray, **look: Any) -> AxesImage:
         """Draw an image of values (rows, columns), with NaN transparent."""

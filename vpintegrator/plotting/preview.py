@@ -41,8 +41,7 @@ _LINES = ("-", "--", ":", "-.")
 _COMPONENTS = 6
 _TIMES = 300  # times of a component's curve, so that its oscillations can be told apart
 _PAIRS = 2000  # pairs of neighbouring states
-_BINS, _BESIDE, _POINTS = 30, 4, 3000
-_DECADES = 20  # ratio of the largest to the least value from which on a scale is logarithmic
+_BINS, _BESIDE = 30, 4
 _FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -127,6 +126,10 @@ def _figure(
     return figure
 
 
+def _colour(style: Style, group: str) -> str:
+    return style.adapt(Look(_COLOURS[group], "-", "")).colour
+
+
 def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     """Draw orbits of the training group, as dots if observed with noise or gaps."""
     system = dataset.system
@@ -136,7 +139,6 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     dots = dataset.is_observed or system.is_discrete
     if system.is_discrete:
         states = within_a_turn(system, states)
-    look = style.adapt(Look(_COLOURS["train"], "-", ""))
     known = states[np.isfinite(states).all(axis=-1)]
     if not len(known):
         return
@@ -145,7 +147,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     else:
         states = _between(dataset, states[:, :POINTS])
     part = shown(states, dots)
-    colours = [look.colour] * len(states)
+    colours = [_colour(style, "train")] * len(states)
     radius = on_sphere(known[:, : system.phase_dim])
     view: View
     if radius is not None:
@@ -189,7 +191,7 @@ def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Styl
     axes.plot(
         times,
         values,
-        color=style.adapt(Look(_COLOURS[group], "-", "")).colour,
+        color=_colour(style, group),
         ls="none" if dots else "-",
         marker="." if dots or len(times) < 2 else "",
         ms=0.35 * style.letters,
@@ -219,34 +221,15 @@ def _first(dataset: Dataset, group: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conditions(figure: Any, place: Any, dataset: Dataset, groups: list[str], style: Style) -> None:
-    """Draw a histogram of the one varied parameter, or the first over each of the others."""
-    names = list(dataset.varied)
-    if len(names) == 1:
-        axes = figure.add_subplot(place)
-        for group in groups:
-            colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
-            values = dataset.conditions(group)[:, 0]
-            axes.hist(values, bins=_BINS, range=dataset.varied[names[0]], color=colour, alpha=0.7)
-        axes.set(xlabel=_spoken(names[0]), ylabel="trajectories", title="what varies")
-        return
-    parts = place.subgridspec(1, min(len(names) - 1, _BESIDE))
-    for k, name in enumerate(names[1 : _BESIDE + 1]):
+    """Draw a histogram of each parameter that varies."""
+    names = list(dataset.varied)[:_BESIDE]
+    parts = place.subgridspec(1, len(names))
+    for k, name in enumerate(names):
         axes = figure.add_subplot(parts[k])
         for group in groups:
-            colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
-            values = dataset.conditions(group, slice(_POINTS))
-            axes.plot(values[:, 0], values[:, k + 1], ".", color=colour, ms=3, mew=0)
-        axes.set(xlabel=_spoken(names[0]), ylabel=mathtext(name))
-        axes.set(xscale=_scale(dataset, names[0]), yscale=_scale(dataset, name))
-
-
-def _scale(dataset: Dataset, name: str) -> str:
-    """Return ``log`` if values of very different size occur about equally often."""
-    low, high = dataset.varied[name]
-    if not (low > 0 and high > _DECADES * low):
-        return "linear"
-    column = dataset.conditions("train", slice(_POINTS))[:, list(dataset.varied).index(name)]
-    return "log" if np.median(column) ** 2 < (low + high) / 2 * (low * high) ** 0.5 else "linear"
+            values, span = dataset.conditions(group)[:, k], dataset.varied[name]
+            axes.hist(values, bins=_BINS, range=span, color=_colour(style, group), alpha=0.7)
+        axes.set(xlabel=_spoken(name), ylabel="" if k else "trajectories")
 
 
 def _spoken(name: str) -> str:
@@ -258,12 +241,14 @@ def _invariants(
 ) -> None:
     """Draw the largest change of each invariant on any trajectory up to each time."""
     for group, found in groups.items():
+        colour = _colour(style, group)
         for invariant, line in zip(invariants, _LINES, strict=False):
             changes = found.change_in_time[invariant]
-            colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
             lonely = "." if len(changes) < 3 else ""  # a line of one point is none
             times = found.change_times[1:]
-            axes.plot(times, floored(changes[1:]), color=colour, ls=line, marker=lonely)
+            axes.plot(
+                times, floored(changes[1:]), color=_colour(style, group), ls=line, marker=lonely
+            )
     axes.set(yscale="log", xlabel="time $t$", ylabel="change / largest value")
     axes.set_title("invariants")
     for invariant, line in zip(invariants, _LINES, strict=False):

@@ -6,7 +6,7 @@ import matplotlib.figure
 from matplotlib.axes import Axes
 
 from vpintegrator.plotting.density import FEW, coarser, draw_counts, ends_of_scale
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
+from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
     colour_bar,
@@ -14,7 +14,6 @@ from vpintegrator.plotting.layout import (
     hide_inner_labels,
 )
 from vpintegrator.plotting.names import grouped
-from vpintegrator.rollout import EnsembleStatistics
 
 _ROOM = 0.8  # share of a panel's width inside its axes
 _ALONE = 0.75  # width of a single panel, as a share of the page
@@ -31,7 +30,6 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
 
     def draw(axes: Axes, name: str) -> None:
         images.append(draw_counts(axes, counts[name], ensembles[name].plan.view, style, ends))
-        _frame_domain(axes, scene, ensembles[name])
         x, y = scene.axes_names
         axes.set(xlabel=x, ylabel=y)
         scene.name_panel(axes, name)
@@ -47,16 +45,6 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     return figure
 
 
-def _frame_domain(axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
-    """Draw dashed lines at the ends of the training domain, if trajectories leave it."""
-    if not strayed(found).any() or found.plan.domain is None:
-        return
-    ranges = found.plan.domain.components
-    for name, line in zip(found.plan.names, (axes.axvline, axes.axhline), strict=True):
-        for end in ranges.get(name, ()):
-            line(end, color=scene.style.foreground, ls="--", lw=scene.style.line)
-
-
 def _caption(scene: EnsembleScene) -> list[str]:
     plan = scene.first.plan
     sentences = [
@@ -68,9 +56,7 @@ def _caption(scene: EnsembleScene) -> list[str]:
     if any(each.density.sum() > FEW for each in scene.ensembles.values()):
         cells = f"{grouped(plan.columns)} by {grouped(plan.rows)} cells"
         sentences.append(f"The colour of a cell, one of {cells}, is how many are in it.")
-    framed = any(strayed(each).any() for each in scene.ensembles.values())
-    ends = ["Dashed: the ends of the training domain."] if framed else []
-    return [*sentences, *scene.domains, *ends]
+    return [*sentences, *scene.domains]
 
 
 DENSITY = FigureDeclaration("density", _draw, _caption)

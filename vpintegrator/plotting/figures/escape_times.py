@@ -9,7 +9,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.image import AxesImage
 
 from vpintegrator.plotting.density import draw_dots, scale_of_counts
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, coordinate, strayed
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, coordinate
 from vpintegrator.plotting.layout import FigureDeclaration, colour_bar, hide_unused
 from vpintegrator.rollout import EnsembleStatistics
 
@@ -55,19 +55,15 @@ def _map(
     cells.draw(axes, scene, stay, cmap="gray", vmin=0, vmax=3.0 if style.dark else 1.3)
     scale = scale_of_counts(style, 0.12)
     shown = np.where(share >= _HALF, mean, np.nan)
-    cells.outline(axes, scene, found)
     return cells.draw(axes, scene, shown, cmap=scale, norm=LogNorm(1, last))
 
 
 def _fractions(axes: Axes, scene: EnsembleScene) -> None:
-    """Draw the fraction of trajectories inside, and in the training domain, over time."""
+    """Draw the fraction of trajectories inside over time."""
     for name, found in scene.ensembles.items():
         look, fraction = scene.looks[name], found.confined
         label = scene.titles[name] if len(scene.ensembles) > 1 else "inside"
         axes.plot(np.arange(len(fraction)), fraction, label=label, **look.strokes())
-        if strayed(found).any():
-            dotted = look.strokes() | {"ls": ":", "label": "and in the training domain"}
-            axes.plot(np.arange(len(fraction)), found.in_domain, **dotted)
     if scene.first.plan.steps > _LONG:
         axes.set(xscale="log", xlim=(1, None))
     axes.set(xlabel="step", ylabel="fraction inside")
@@ -85,20 +81,12 @@ def _caption(scene: EnsembleScene) -> list[str]:
             f"{found.title}: {gone or 'none'} of {row['trajectories']} trajectories are outside "
             f"({found.plan.escape.words}) within {row['steps']} steps{half}."
         )
-    words += ["Over initial states, when they leave; grey where most stay.", *scene.domains]
-    if any(strayed(found).any() for found in scene.ensembles.values()):
-        words.append(
-            "Dashed over initial states: the border of those of which most leave the training "
-            "domain. Dotted in time: the fraction that is inside and has not left it."
-        )
-    return words
+    return [*words, "Over initial states, when they leave; grey where most stay.", *scene.domains]
 
 
 ESCAPE = FigureDeclaration(
     "escape",
     _draw,
     _caption,
-    lambda scene: any(
-        (each.left >= 0).any() or strayed(each).any() for each in scene.ensembles.values()
-    ),
+    lambda scene: any((each.left >= 0).any() for each in scene.ensembles.values()),
 )

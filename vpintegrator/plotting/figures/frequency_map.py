@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 
 from vpintegrator.plotting.density import scale_of_counts
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, strayed
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells
 from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.rollout import EnsembleStatistics
 
@@ -52,10 +52,8 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
         scale = {"cmap": scale_of_counts(style, 0.12), "norm": LogNorm(_STILL, _CHAOS)}
         right = cells.draw(row[1], scene, changes, **scale)
         figure.colorbar(right, ax=row[1], label="difference of halves", pad=0.02)
-        for axes in row:
-            cells.outline(axes, scene, found)
-            if len(shown) > 1:
-                scene.name_panel(axes, name)
+        for axes in row if len(shown) > 1 else ():
+            scene.name_panel(axes, name)
     for axes in panels[:, 1]:
         axes.set_ylabel("")
     for axes in panels[:-1].flat:
@@ -65,7 +63,6 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
 
 def _caption(scene: EnsembleScene) -> list[str]:
     sentences = []
-    dashed = any(strayed(found).any() for found in _shown(scene).values())
     for found in _shown(scene).values():
         assert found.change is not None
         known = np.isfinite(found.change)
@@ -81,7 +78,6 @@ def _caption(scene: EnsembleScene) -> list[str]:
         "the island's centre on average, large in chaos.",
         *sentences,
         *scene.domains,
-        *(["Dashed: the border of those of which most leave it."] if dashed else []),
     ]
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.curves import SMALLEST
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
 from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.rollout import EnsembleStatistics
 
@@ -30,7 +30,8 @@ def branch(
     assert found.rotation is not None
     assert found.change is not None
     _, _, where = coordinate(found)
-    order = _order(found)
+    known = np.flatnonzero(np.isfinite(found.rotation))
+    order = known[np.argsort(where[known], kind="stable")]
     turns, change = found.rotation[order].copy(), found.change[order]
     regular = change < found.tolerance
     if regular.any():
@@ -39,13 +40,6 @@ def branch(
         near = np.interp(where[order], where[order][regular], curve)
         turns[~regular] += np.round(near[~regular] - turns[~regular])
     return where[order], turns, change
-
-
-def _order(found: EnsembleStatistics) -> np.ndarray:
-    """Return the numbers of the trajectories that stay, sorted by the coordinate."""
-    assert found.rotation is not None
-    known = np.flatnonzero(np.isfinite(found.rotation))
-    return known[np.argsort(coordinate(found)[2][known], kind="stable")]
 
 
 def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
@@ -57,8 +51,6 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     curves = _curves(scene)
     sign = -1 if all(np.median(turns) < 0 for _, turns, _ in curves.values()) else 1
     for name, (where, turns, change) in curves.items():
-        grey = strayed(shown[name])[_order(shown[name])]
-        colours = np.where(grey, style.reference, scene.looks[name].colour)
         chosen = slice(None, None, max(-(-len(where) // _POINTS), 1))
         regular = change[chosen] < shown[name].tolerance
         size = np.clip(700 / max(len(where), 1), 0.3, 5) * style.line**2
@@ -70,7 +62,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
                     where[chosen][which],
                     values[chosen][which],
                     s=size,
-                    color=colours[chosen][which],
+                    color=scene.looks[name].colour,
                     alpha=alpha,
                     linewidths=0,
                     rasterized=True,
@@ -138,14 +130,12 @@ def _caption(scene: EnsembleScene) -> list[str]:
             f"are regular, the two halves of their way agree within {found.tolerance:.0e}{span}; "
             f"{found.length_words}."
         )
-    grey = any(strayed(found).any() for found in shown.values())
     plan = next(iter(_shown(scene).values())).plan
     whole = "whole ones as of the flow between returns" if plan.near else "up to whole ones"
     return [
         *sentences,
         f"Turns {plan.centre_words}, {whole}, averaged with smooth weights. Below, the "
         "difference between the halves of the way: chaotic orbits, faint above, lie high.",
-        *(["Grey: orbits that leave the training domain."] if grey else []),
         *scene.domains,
     ]
 
