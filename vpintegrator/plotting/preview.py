@@ -241,7 +241,6 @@ def _invariants(
 ) -> None:
     """Draw the largest change of each invariant on any trajectory up to each time."""
     for group, found in groups.items():
-        colour = _colour(style, group)
         for invariant, line in zip(invariants, _LINES, strict=False):
             changes = found.change_in_time[invariant]
             lonely = "." if len(changes) < 3 else ""  # a line of one point is none
