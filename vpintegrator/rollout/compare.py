@@ -265,9 +265,7 @@ class PreparedComparison:
         solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
         recording.reserve(solved + len(self.flows) * measured)
 
-    def compile(
-        self, compiled: bool | str | None, progress: Progress | None
-    ) -> list[NumericalFlow]:
+    def compile(self, compiled: bool | None, progress: Progress | None) -> list[NumericalFlow]:
         """Return the flows as machine code, where that is wanted and possible."""
         flows: list[NumericalFlow] = []
         for flow in self.flows if compiled is not False else ():

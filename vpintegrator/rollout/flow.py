@@ -122,7 +122,7 @@ class NumericalFlow(ABC):
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
         """Return a cursor from a snapshot of one."""
 
-    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+    def compile(self, states: np.ndarray, compiled: bool | None) -> Self:
         """Return the flow as machine code for states (n, dim), if wanted and possible.
 
         Raises
@@ -187,7 +187,7 @@ class ClassicalFlow(NumericalFlow):
         # a library is of one process; another makes its own
         return {**self.__dict__, "compiled": None}
 
-    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+    def compile(self, states: np.ndarray, compiled: bool | None) -> Self:
         flow = copy(self)
         flow.compiled = compile_method(self.method, self.system, states, self.step, compiled)
         return flow
@@ -274,7 +274,7 @@ class LearnedFlow(NumericalFlow):
         """The model that makes trajectories."""
         return self.model
 
-    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+    def compile(self, states: np.ndarray, compiled: bool | None) -> Self:
         flow = copy(self)
         flow.compiled = compile_for(self.iterated, len(states), compiled)
         return flow

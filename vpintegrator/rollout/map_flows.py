@@ -176,7 +176,7 @@ class PeriodFlow(NumericalFlow):
         self._times = returns.return_times
         self._phase = float(returns.value)  # type: ignore[arg-type]
 
-    def compile(self, states: np.ndarray, compiled: bool | str | None) -> Self:
+    def compile(self, states: np.ndarray, compiled: bool | None) -> Self:
         flow = copy(self)
         flow.inner = self.inner.compile(self.lifted(states), compiled)
         return flow

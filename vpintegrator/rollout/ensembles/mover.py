@@ -117,7 +117,7 @@ def move_model(
     return move
 
 
-def _by_flow(flow: NumericalFlow, compiled: bool | str | None) -> Move:
+def _by_flow(flow: NumericalFlow, compiled: bool | None) -> Move:
     """Return the function of a flow, which is compiled for the first states if possible."""
     ready = flow if compiled is False else None
 
