@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # new names of arguments by their former ones
 ARGUMENTS = {
@@ -48,6 +51,28 @@ def with_new_arguments(values: Mapping[str, Any], known: Collection[str]) -> dic
             name = new
         found[name] = value
     return found
+
+
+def former_arguments(**names: str) -> Callable[[Function], Function]:
+    """Return a decorator of a function some of whose keyword arguments have changed their names.
+
+    Parameters
+    ----------
+    **names
+        New name of each former name.
+    """
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def call(*arguments: Any, **given: Any) -> Any:
+            for former in names.keys() & given.keys():
+                warn_of_former_name(f"{former}=", f"{names[former]}=")
+                given[names[former]] = given.pop(former)
+            return function(*arguments, **given)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def former_attributes(

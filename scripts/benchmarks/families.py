@@ -103,7 +103,7 @@ def structure(
 def long_errors(model: Integrator, steps: list[float]) -> dict[str, Any]:
     """Median root mean square errors to t = 120 of the model and RK4, by the step."""
     sweep = vp.rollout.parameter_sweep(
-        model, "rk4", conditions={"step": steps}, time=TIME, trajectories=ORBITS
+        model, "rk4", parameters={"step": steps}, time=TIME, trajectories=ORBITS
     )
     return {
         name: {

@@ -336,7 +336,7 @@ def _sweeps(folder: Path) -> list[Path]:
     sweep = vp.rollout.ParameterSweep(
         title="Pendulum",
         time=20.0,
-        conditions={"step": np.array([0.1, 0.2, 0.4]), "g": np.ones(3)},
+        parameters={"step": np.array([0.1, 0.2, 0.4]), "g": np.ones(3)},
         methods={"spff": "spff", "rk4": "RK4"},
         learned=["spff"],
         values={each.name: generator.random(shape) for each in QUANTITIES},

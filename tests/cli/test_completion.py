@@ -53,7 +53,6 @@ def offered(command, *words):
         ("vp-rollout --against implicit-midpoint,rk", ["implicit-midpoint,rk4"]),
         ("vp-rollout --against rk4,rk", ["rk4,rk45"]),
         ("vp-rollout --against a", ["all"]),
-        ("vp-rollout --first-window re", ["reference"]),
         ("vp-rollout --device ", ["cpu", "cuda", "mps", "auto"]),
         ("vp-plot a.h5 --width ", ["column", "page"]),
         ("vp-plot a.h5 --style d", ["dark"]),

@@ -13,7 +13,6 @@ MAINS = {"rollout": rollout, "train": train, "export": export, "gen": gen}
 # options that are wrong whatever the input is, and what is said of them
 NAMES = {
     "rollout IN --against rk44": "no classical method 'rk44'",
-    "rollout IN --first-window rk44": "no classical method 'rk44'",
     "rollout IN --initial 0,x": "--initial 0,x",
     "rollout IN --device foo": "--device foo",
     "rollout IN --plane q,p": "--plane",

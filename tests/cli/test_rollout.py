@@ -207,7 +207,7 @@ def test_plot_keeps_existing_figures(run, model, tmp_path):
 
 def test_what_a_long_rollout_is_asked(run, model):
     options = ["--every", "10", "--reference-time", "4", "--threshold", "0.01"]
-    options += ["--tangent-steps", "5", "--first-window", "rk4", "--section", "z[2]=0"]
+    options += ["--tangent-steps", "5", "--section", "z[2]=0"]
     result = run(main, model, "--steps", "60", *options, "-o", "a.h5")
     assert refused(result, "z[2]")  # the components are z1, z2, z3
     options[-1] = "-z3=0"
@@ -295,7 +295,7 @@ def test_no_mistake_costs_the_checkpoint(run, model, tmp_path, monkeypatch):
         (["--step", "0.05", "--resume"], "another rollout (step differs)"),
         (["-p", "g=3", "--resume"], "another rollout (parameters differs)"),
         (["--section", "r=0", "--resume"], "no component 'r'"),
-        (["--first-window", "rk5", "--resume"], "no classical method 'rk5'"),
+        (["--against", "rk5", "--resume"], "no classical method 'rk5'"),
         (["--time", "3", "--resume"], "not both"),
         (["--threshold", "-1", "--resume"], "threshold"),
         (["--system", "rigid-body", "--resume"], "another rollout"),

@@ -108,9 +108,9 @@ def test_who_leaves_is_marked_and_survives_the_file(model, body, tmp_path):
             beyond = np.maximum(bounds[k, 0] - v, v - bounds[k, 1]).max(axis=1) / units[k]
             np.testing.assert_allclose(departure.excess[:, k], beyond.clip(0), rtol=1e-12)
         row, classical = r.table()
-        assert (row["left region"], row["left region at"]) == (1, 0.0)
-        assert row["left region by"] == departure.excess.max() > TOLERANCE
-        assert classical["left region"] is None and r.run("rk4").departure is None
+        assert (row["left domain"], row["left domain at"]) == (1, 0.0)
+        assert row["left domain by"] == departure.excess.max() > TOLERANCE
+        assert classical["left domain"] is None and r.run("rk4").departure is None
     assert "(number 2), first at t = 0, " in departure.words
     with h5py.File(tmp_path / "rollout.h5") as f:
         assert f["vpff/region_excess"].shape == (3, 5)
@@ -121,8 +121,8 @@ def test_tables_and_captions_say_it(model, body):
     report = compared(model, body)
     for text in (markdown_table(report), latex_table(report)):
         assert "1 of 3" in text
-        assert "Left the region of training" in text
-    assert "left region" in csv_table(report)
+        assert "Left the training domain" in text
+    assert "left domain" in csv_table(report)
     inside = compared(model, body)
     inside.run("vpff").departure.time[:] = np.nan
     assert "Left the region" not in markdown_table(inside)
@@ -133,7 +133,7 @@ def test_a_model_without_a_region_leaves_none(model, body):
     del model.metadata["region"]
     report = compared(model, body, against=())
     assert report.run("vpff").departure is None
-    assert report.table()[0]["left region"] is None
+    assert report.table()[0]["left domain"] is None
 
 
 def test_words_of_many_and_of_what_is_infinite():

@@ -14,7 +14,7 @@ from vpintegrator.plotting import draw
 from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.curves import CROSS, SMALLEST, cut, floored, largest_between, thinned
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import stretches
+from vpintegrator.plotting.figures.coordinates import intervals
 from vpintegrator.plotting.figures.error_curves import draw_error_growth
 from vpintegrator.plotting.figures.invariant_curves import draw_largest_so_far
 from vpintegrator.plotting.figures.poincare_sections import (
@@ -287,9 +287,9 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
 
 
 def test_long_runs_show_their_beginning_and_their_end(oscillators, body):
-    first, last = stretches(Scene(oscillators))
+    first, last = intervals(Scene(oscillators))
     assert (first.start, last.stop) == (0, 621)
-    assert stretches(Scene(body)) == [slice(0, 61)]
+    assert intervals(Scene(body)) == [slice(0, 61)]
 
 
 def test_what_ran_away_does_not_cross_the_others(oscillators):

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import draw_component, stretches
+from vpintegrator.plotting.figures.coordinates import draw_component, intervals
 from vpintegrator.plotting.figures.volume_errors import draw_volume_error
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
 from vpintegrator.plotting.portraits import draw_portrait, early_and_late
@@ -164,11 +164,11 @@ def test_what_is_called_late_is_before_the_divergence(oscillators):
 
 
 def test_long_steps_show_few_turns(long_steps):
-    assert stretches(Scene(long_steps)) == [slice(0, 61)]
+    assert intervals(Scene(long_steps)) == [slice(0, 61)]
     turns = compare(
         None, ["rk4"], system="harmonic-oscillator", step=1.5, steps=700, trajectories=1
     )
-    first, last = stretches(Scene(turns))
+    first, last = intervals(Scene(turns))
     assert first.stop * 1.5 / (2 * np.pi) < 13
     assert last.stop == 701
 

@@ -169,7 +169,6 @@ def test_no_classical_method_applies():
     [
         ({"against": ["rk4"]}, "rk4 needs the equations of laboratory"),
         ({"initial": [[1.0, 0.0]]}, "leave out initial"),
-        ({"first_window": "rk4"}, "leave out initial"),
         ({"work_precision": True}, "work_precision needs the equations"),
         ({"reference": np.zeros((2, 5, 3))}, r"reference has shape \(2, 5, 3\)"),
         ({"reference": np.zeros((2, 3, 2))}, "reads 3 states and predicts the next; give 4"),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics.region import TOLERANCE, Region
-from vpintegrator.rollout.diagnostics.departure import RegionObserver
 from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
 from vpintegrator.rollout.diagnostics.invariants import InvariantObserver
+from vpintegrator.rollout.diagnostics.training_domain import DomainObserver
 from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
 from vpintegrator.rollout.observer import StateKeeper, WindowSampler
 
@@ -55,7 +55,7 @@ def largest_between(values, steps):
 def test_leaving_a_region(sizes, low, high):
     pendulum = system("pendulum")
     region = Region({pendulum.components[1]: (low, high)}, {"energy": (-1.0, 0.5)})
-    observer = feed(lambda: RegionObserver(region, pendulum, 4), sizes)
+    observer = feed(lambda: DomainObserver(region, pendulum, 4), sizes)
     momentum, energy = STATES[..., 1], pendulum.invariants["energy"](STATES)
     beyond = [
         np.maximum(least - v, v - most) / (most - least)

@@ -28,7 +28,7 @@ def sweep(model):
     return vp.rollout.parameter_sweep(
         model,
         ["rk4", "stoermer-verlet"],
-        conditions={"step": [0.1, 0.2], "g": 1.1},
+        parameters={"step": [0.1, 0.2], "g": 1.1},
         time=2.0,
         trajectories=2,
         compiled=False,
@@ -38,8 +38,8 @@ def sweep(model):
 @pytest.mark.thorough
 def test_is_what_comparisons_say(model, sweep):
     assert list(sweep.methods) == ["spff", "rk4", "stoermer-verlet"] and sweep.learned == ["spff"]
-    np.testing.assert_array_equal(sweep.conditions["step"], [0.1, 0.2])
-    np.testing.assert_array_equal(sweep.conditions["g"], [1.1, 1.1])
+    np.testing.assert_array_equal(sweep.parameters["step"], [0.1, 0.2])
+    np.testing.assert_array_equal(sweep.parameters["g"], [1.1, 1.1])
     for n, step in enumerate((0.1, 0.2)):
         single = model.at(step=step, g=1.1)
         report = vp.compare(single, "rk4", time=2.0, trajectories=2, compiled=False)

@@ -93,14 +93,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     "dataset.  [default: a solution where the equations are known]",
 )
 @click.option(
-    "--first-window",
-    default="reference",
-    show_default=True,
-    metavar="METHOD",
-    shell_complete=offer("reference", *CLASSICAL_METHODS),
-    help="What makes the first states of models that read several: the reference, or a method.",
-)
-@click.option(
     "--reference-time",
     type=float,
     metavar="TIME",
@@ -223,7 +215,7 @@ def main(
     options = {name: value for name, value in options.items() if value is not None}
     steps = read_steps(step)
     _check(models, given, parameters, initial, options)
-    _check_methods([*(methods_named(against) or ()), options["first_window"]])
+    _check_methods(methods_named(against) or [])
     if initial and "ensemble" not in options:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
@@ -277,7 +269,7 @@ def _check_methods(named: list[str]) -> None:
     from vpintegrator.rollout import find_method
 
     for name in named:
-        if name not in ("all", "reference"):
+        if name != "all":
             find_method(name.partition("@")[0])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vpintegrator.rollout import ParameterSweep
 
 _OF_SWEEPS = {"time", "trajectories", "seed", "compiled"}
-_USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
+_USUAL = {"section": "auto", "tangent_steps": 200}
 
 
 def refuse_others(options: Mapping[str, Any], allowed: Collection[str], reason: str) -> None:
@@ -100,12 +100,12 @@ def run_sweep(
     check_output_last(path, overwrite, lambda: check_sweep(model, against, asked, **start))
     terminate_as_interrupt()
     with progress_bar() as bar:
-        task = bar.add_task("conditions", total=None)
+        task = bar.add_task("parameters", total=None)
 
         def show(words: str, done: int, total: int) -> None:
-            bar.update(task, description=words or "conditions", completed=done, total=total)
+            bar.update(task, description=words or "parameters", completed=done, total=total)
 
-        found = parameter_sweep(model, against, conditions=asked, progress=show, **given)
+        found = parameter_sweep(model, against, parameters=asked, progress=show, **given)
     found.save(path, overwrite)
     out = console()
     out.print(sweep_table(found, width_of(out)))
@@ -119,7 +119,7 @@ def sweep_table(sweep: ParameterSweep, width: int | None) -> RenderableType:
 
     headers = [f"{title}\nRMSE" for title in sweep.methods.values()]
     table = Table(
-        *(Column(name, justify="right") for name in sweep.conditions),
+        *(Column(name, justify="right") for name in sweep.parameters),
         *(Column(header, justify="right") for header in headers),
         Column("least volume\nerror", justify="right"),
         box=None,
@@ -130,6 +130,6 @@ def sweep_table(sweep: ParameterSweep, width: int | None) -> RenderableType:
     )
     errors, volumes = sweep.values["median_error"], sweep.values["volume_error"]
     for n in range(len(errors)):
-        given = [f"{values[n]:g}" for values in sweep.conditions.values()]
+        given = [f"{values[n]:g}" for values in sweep.parameters.values()]
         table.add_row(*given, *(f"{error:.1e}" for error in errors[n]), f"{min(volumes[n]):.1e}")
     return table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -156,11 +156,10 @@ def long_steps(scene: Scene, comma: str = ";") -> str:
     return f"{comma}{dots} between the reference's states {curve}"
 
 
-def closing(scene: Scene, *drawn: Iterator[np.ndarray], mark: str = " (crosses)") -> list[str]:
-    """Return sentences on methods, divergences, zeros on the curves, and the reference."""
-    zeros = any((curve == 0).any() for curves in drawn for curve in curves)
-    floor = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if zeros else []
-    return [methods(scene), *divergence(scene, mark), *floor, reference(scene)]
+def closing(scene: Scene, mark: str = " (crosses)", floor: bool = False) -> list[str]:
+    """Return sentences on methods, divergences, zeros on logarithmic axes, and the reference."""
+    zeros = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if floor else []
+    return [methods(scene), *divergence(scene, mark), *zeros, reference(scene)]
 
 
 def capital(sentence: str) -> str:

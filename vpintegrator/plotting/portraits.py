@@ -280,7 +280,7 @@ def last_in_common(scene: Scene, name: str, orbit: int) -> int | None:
     return last
 
 
-def time_of_stretches(scene: Scene, name: str) -> str:
+def end_of_early_part(scene: Scene, name: str) -> str:
     """Return the end of the pale part of the first orbit, as text for captions."""
     early, _ = early_and_late(scene, name, next(iter(orbits_shown(scene))))
     return grouped(scene.report.times[max(early.stop - 1, 0)])

@@ -181,7 +181,8 @@ def chosen_titles(asked: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def _folded(title: str) -> str:
-    return " ".join(re.sub(r"[-_]", " ", title).lower().split())
+    plain = " ".join(re.sub(r"[-_]", " ", title).lower().split())
+    return plain.replace("left region", "left domain")  # the former name
 
 
 def _plain(value: Any) -> Any:
@@ -374,7 +375,7 @@ def departures(runs: Iterable[Run]) -> list[str]:
     ]
     if not left:
         return []
-    return [f"Left the region of training, outside which a model is a guess: {'; '.join(left)}."]
+    return [f"Left the training domain, outside of which a model is a guess: {'; '.join(left)}."]
 
 
 def duration(seconds: float) -> str:

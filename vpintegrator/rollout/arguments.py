@@ -38,9 +38,6 @@ class Start:
         solution.
     trajectories, seed
         Number of initial states, and the seed that they are drawn with.
-    first_window
-        Source of the first states of a model with ``window`` > 1: ``"reference"``, or the name of a
-        classical method that computes them with the step of the comparison.
     """
 
     initial: Any = None
@@ -48,7 +45,6 @@ class Start:
     reference: Any = None
     trajectories: int = TRAJECTORIES
     seed: int = 0
-    first_window: str = "reference"
 
 
 @dataclass(frozen=True)

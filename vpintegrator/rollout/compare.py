@@ -15,7 +15,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.spread import from_centre, spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Measures, Start
-from vpintegrator.rollout.classical import ClassicalMethod, integrate
+from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
 from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
@@ -71,8 +71,8 @@ def compare(
         :class:`~vpintegrator.rollout.arguments.Start`,
         :class:`~vpintegrator.rollout.arguments.Duration` and
         :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
-        ``dataset``, ``reference``, ``trajectories``, ``seed``, ``first_window``; ``time``,
-        ``steps``, ``step``, ``every``, ``reference_time``; ``threshold``, ``section``,
+        ``dataset``, ``reference``, ``trajectories``, ``seed``; ``time``, ``steps``, ``step``,
+        ``every``, ``reference_time``; ``threshold``, ``section``,
         ``tangent_steps``, ``work_precision``, ``diagnostics``.
     compiled
         Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`, and explicit
@@ -115,7 +115,7 @@ def compare(
     system, step, flows = prepared.system, prepared.step, prepared.flows
     origin, schedule, plane = prepared.origin, prepared.schedule, prepared.plane
     initial, tangent_steps = origin.initial, min(int(measures.tangent_steps), schedule.steps)
-    asked = {"first window": start.first_window, "threshold": measures.threshold, "section": plane}
+    asked = {"threshold": measures.threshold, "section": plane}
     recording = prepared.open_recording(checkpoint, resume, asked)
     try:
         prepared.reserve(recording)
@@ -133,8 +133,7 @@ def compare(
             section_plane=plane,
             tangent_steps=tangent_steps,
         )
-        window = max(flow.window for flow in flows)
-        first = exact.states[:, :window] if prepared.first is None else prepared.first
+        first = exact.states[:, : max(flow.window for flow in flows)]
         runs = {
             flow.name: run_through(
                 flow, first, comparison, recording, str(number), progress, prepared.diagnostics
@@ -188,15 +187,15 @@ def prepare_comparison(
     if measures.work_precision:
         system.require_vector_field("work_precision")
     origin = find_origin(start, models, system, window)
-    by_reference = start.first_window == "reference"
-    schedule = make_schedule(duration, system, step, origin, window if by_reference else 1)
-    first = None
-    if not by_reference:
-        first = integrate(system, start.first_window, origin.initial, step, window - 1)
+    schedule = make_schedule(duration, system, step, origin, window)
+    known, tangent_steps = schedule.known, min(int(measures.tangent_steps), schedule.steps)
+    # the reference is at hand as a whole, and the spread about its mean computed from copies
+    values = 3 * (known + 1) * origin.initial.size
+    check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
+    values = 4 * tangent_steps * min(len(origin.initial), TANGENT_TRAJECTORIES)
+    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
     diagnostics = with_own(measures.diagnostics)
-    prepared = PreparedComparison(system, step, flows, origin, schedule, plane, first, diagnostics)
-    prepared.check_memory(min(int(measures.tangent_steps), schedule.steps))
-    return prepared
+    return PreparedComparison(system, step, flows, origin, schedule, plane, diagnostics)
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,6 @@ class PreparedComparison:
         The methods, from where they start, and how long they run.
     plane
         The Poincare section, None for none.
-    first
-        First windows (trajectory, window, dim) of a method; None for those of the reference.
     diagnostics
         Diagnostics that measure the methods.
     """
@@ -221,16 +218,7 @@ class PreparedComparison:
     origin: Origin
     schedule: Schedule
     plane: tuple[str, float, int] | None
-    first: np.ndarray | None
     diagnostics: tuple[Diagnostic, ...]
-
-    def check_memory(self, tangent_steps: int) -> None:
-        # the reference is at hand as a whole, and the spread about its mean computed from copies
-        initial, known = self.origin.initial, self.schedule.known
-        values = 3 * (known + 1) * initial.size
-        check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
-        values = 4 * tangent_steps * min(len(initial), TANGENT_TRAJECTORIES)
-        check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
 
     def open_recording(
         self, checkpoint: str | os.PathLike[str] | None, resume: bool, asked: Mapping[str, Any]

@@ -9,6 +9,7 @@ import numpy as np
 
 from vpintegrator.arguments import check_integrator, of_kind, real_array, shown
 from vpintegrator.errors import InputError
+from vpintegrator.renamed import former_arguments
 from vpintegrator.rollout.neural import advanced, compile_for, evaluating
 
 if TYPE_CHECKING:
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 _WORTH = 2_000  # steps from which on compiling pays
 
 
+@former_arguments(conditions="parameters")
 def rollout_driven(
     model: Integrator,
     initial: Any,
-    conditions: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     compiled: bool | None = None,
 ) -> np.ndarray:
     """Iterate a family of one-step maps with parameters that change from step to step.
@@ -34,7 +36,7 @@ def rollout_driven(
         A trained family that reads one state.
     initial
         First states (trajectory, n).
-    conditions
+    parameters
         Values of the parameters, by name: of each step (step,), of each trajectory and step
         (trajectory, step), or one number for all. Parameters that are not named have the values of
         the system.
@@ -59,20 +61,20 @@ def rollout_driven(
     ... )
     """
     check_integrator(model)
-    of_kind("conditions", conditions, Mapping, "a dictionary of values for each step")
+    of_kind("parameters", parameters, Mapping, "a dictionary of values for each step")
     initial = real_array("initial", initial, None)
     import torch
 
     if model.window != 1:
         raise InputError(
-            f"the model {model.name} reads {model.window} states a step apart; conditions change "
-            "for models that read one"
+            f"the model {model.name} reads {model.window} states a step apart; parameters "
+            "change from step to step for models that read one"
         )
-    values = {name: _values(name, value) for name, value in conditions.items()}
+    values = {name: _values(name, value) for name, value in parameters.items()}
     lengths = {value.shape[-1] for value in values.values() if value.ndim}
     if len(lengths) != 1:
         raise InputError(
-            "conditions must have values for each step, as many of one as of another, not for "
+            "parameters must have values for each step, as many of one as of another, not for "
             f"{', '.join(map(str, sorted(lengths))) or 'none'}"
         )
     (steps,) = lengths
@@ -113,4 +115,4 @@ def rollout_driven(
 
 def _values(name: Any, value: Any) -> np.ndarray:
     """Return values of a parameter; a single number may stand for all steps."""
-    return real_array(f"conditions, {shown(name)}", value, None)
+    return real_array(f"parameters, {shown(name)}", value, None)

@@ -65,7 +65,7 @@ class NumericalFlow(ABC):
     system
         The system, where it is known.
     region
-        The states that a model was trained on, where it says.
+        Training domain of a model, where it is known.
     step
         Time step h.
     dim, window, prediction_window
@@ -250,7 +250,9 @@ class LearnedFlow(NumericalFlow):
         self.structure = self.traits(model)
         self.system, self.dim = system, model.dim
         if "region" in model.metadata:
-            self.region = Region.from_text(model.metadata["region"], f"the region of {self.name}")
+            self.region = Region.from_text(
+                model.metadata["region"], f"the training domain of {self.name}"
+            )
         self.window, self.prediction_window = model.window, model.prediction_window
         trained = trained_step(model, self.name) or step
         if trained is None:

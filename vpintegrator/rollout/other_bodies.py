@@ -76,8 +76,8 @@ def with_parameters(model: Integrator, /, **parameters: Any) -> Integrator:
     result = with_bodies(model, other.bodies.count)
     result.metadata["parameters"] = json.dumps(other.definitions)
     if "region" in model.metadata:
-        region = Region.from_text(model.metadata["region"], "the region of the model")
-        result.metadata["region"] = _region(region, system, other).text
+        region = Region.from_text(model.metadata["region"], "the training domain of the model")
+        result.metadata["region"] = _domain(region, system, other).text
     return result
 
 
@@ -146,7 +146,7 @@ def _derivatives(system: System, states: np.ndarray) -> np.ndarray:
     return np.concatenate([own.reshape(_STATES, -1), between.reshape(_STATES, -1)], axis=1)
 
 
-def _region(region: Region, system: System, other: System) -> Region:
+def _domain(region: Region, system: System, other: System) -> Region:
     """Return the bounds for each body of ``other``: those of all bodies in the training.
 
     Bounds of positions are left out if the system is invariant under translations.

@@ -14,6 +14,7 @@ import numpy as np
 
 from vpintegrator.arguments import as_path, check_integrator, of_kind, whole_number
 from vpintegrator.errors import InputError, printable
+from vpintegrator.renamed import former_arguments, warn_of_former_name
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare, prepare_comparison
 from vpintegrator.rollout.report import Report
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 FORMAT, FORMAT_VERSION = "vpintegrator-survey", 1
-MOST = 1_000  # conditions
+MOST = 1_000  # combinations
 _DIMS = ("combination", "method")
 QUANTITIES = tuple(
     Variable(name, title, _DIMS, required=True)
@@ -55,8 +56,8 @@ class ParameterSweep:
         Title of the system.
     time
         Time that the methods ran for.
-    conditions
-        Values of each condition, (combination,), by name.
+    parameters
+        Values of the step and of each parameter that is set, (combination,), by name.
     methods
         Titles of the methods by name.
     learned
@@ -73,23 +74,29 @@ class ParameterSweep:
 
     title: str
     time: float
-    conditions: dict[str, np.ndarray]
+    parameters: dict[str, np.ndarray]
     methods: dict[str, str]
     learned: list[str]
     values: dict[str, np.ndarray]
 
+    @property
+    def conditions(self) -> dict[str, np.ndarray]:
+        """Former name of ``parameters``."""
+        warn_of_former_name("conditions", "parameters")
+        return self.parameters
+
     def __repr__(self) -> str:
-        count = len(next(iter(self.conditions.values())))
+        count = len(next(iter(self.parameters.values())))
         return (
             f"<ParameterSweep {self.title}: {', '.join(self.methods)} at {count:,} combinations of "
-            f"{', '.join(self.conditions)}, to t = {self.time:g}>"
+            f"{', '.join(self.parameters)}, to t = {self.time:g}>"
         )
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each combination and method; numbers at full precision."""
         rows = []
-        for n in range(len(next(iter(self.conditions.values())))):
-            given = {name: float(values[n]) for name, values in self.conditions.items()}
+        for n in range(len(next(iter(self.parameters.values())))):
+            given = {name: float(values[n]) for name, values in self.parameters.items()}
             for m, title in enumerate(self.methods.values()):
                 measured = {key: float(values[n, m]) for key, values in self.values.items()}
                 rows.append({**given, "method": title, **measured})
@@ -125,21 +132,22 @@ class ParameterSweep:
             f.attrs["title"], f.attrs["time"] = printable(self.title), self.time
             f.attrs["methods"] = json.dumps(self.methods)
             f.attrs["learned"] = json.dumps(self.learned)
-            f.attrs["conditions"] = json.dumps(list(self.conditions))
+            f.attrs["conditions"] = json.dumps(list(self.parameters))
             write_words(f, "method", list(self.methods), "method")
-            numbers = np.arange(len(next(iter(self.conditions.values()))))
+            numbers = np.arange(len(next(iter(self.parameters.values()))))
             Variable("combination", "number of the combination", _DIMS[:1], values=numbers).write(f)
-            for n, (name, values) in enumerate(self.conditions.items()):
+            for n, (name, values) in enumerate(self.parameters.items()):
                 Variable(f"condition_{n}", name, _DIMS[:1], values=values).write(f)
             for quantity in QUANTITIES:
                 replace(quantity, values=self.values[quantity.name]).write(f)
 
 
+@former_arguments(conditions="parameters")
 def parameter_sweep(
     model: Integrator,
     against: str | Sequence[str | ClassicalMethod] | None = None,
     *,
-    conditions: Mapping[str, float | Sequence[float]],
+    parameters: Mapping[str, float | Sequence[float]],
     time: float = 120.0,
     trajectories: int = 8,
     seed: int = 0,
@@ -155,9 +163,9 @@ def parameter_sweep(
     against
         Names of classical methods, or methods of one's own; by default the implicit
         midpoint rule and RK4.
-    conditions
-        Values of the step and of parameters; all combinations of them are taken. Parameters that
-        are not named have the values of the system.
+    parameters
+        Values of the step and of parameters of the system; all combinations of them are taken.
+        Parameters that are not named have the values of the system.
     time
         Time of each run.
     trajectories, seed
@@ -165,7 +173,7 @@ def parameter_sweep(
     compiled
         Whether models and methods run as machine code; by default wherever that is possible.
     progress
-        Called with the conditions in words, combinations done, and all.
+        Called with the parameters in words, combinations done, and all.
 
     Raises
     ------
@@ -175,13 +183,13 @@ def parameter_sweep(
     Examples
     --------
     >>> found = vp.rollout.parameter_sweep(  # doctest: +SKIP
-    ...     model, "rk4", conditions={"step": [0.1, 0.2, 0.4]}, time=120.0
+    ...     model, "rk4", parameters={"step": [0.1, 0.2, 0.4]}, time=120.0
     ... )
     """
     check_integrator(model)
-    of_kind("conditions", conditions, Mapping, "a dictionary of values by name")
+    of_kind("parameters", parameters, Mapping, "a dictionary of values by name")
     options = {"time": time, "trajectories": trajectories, "seed": seed}
-    combinations = check_sweep(model, against, conditions, **options)
+    combinations = check_sweep(model, against, parameters, **options)
     columns: list[np.ndarray] = []
     report = None
     for done, given in enumerate(combinations):
@@ -198,7 +206,7 @@ def parameter_sweep(
     return ParameterSweep(
         title=report.system.title,
         time=time,
-        conditions={
+        parameters={
             name: np.array([each[name] for each in combinations]) for name in combinations[0]
         },
         methods={name: run.title for name, run in report.runs.items()},
@@ -210,23 +218,23 @@ def parameter_sweep(
 def check_sweep(
     model: Integrator,
     against: str | Sequence[str | ClassicalMethod] | None,
-    conditions: Mapping[str, float | Sequence[float]],
+    parameters: Mapping[str, float | Sequence[float]],
     **options: Any,
 ) -> list[dict[str, float]]:
-    """Return all combinations of the conditions.
+    """Return all combinations of the parameters.
 
     Raises
     ------
     InputError
-        If the conditions are wrong, or one of the combinations cannot be compared.
+        If the parameters are wrong, or one of the combinations cannot be compared.
     """
-    values = {name: np.atleast_1d(np.asarray(v, dtype=float)) for name, v in conditions.items()}
+    values = {name: np.atleast_1d(np.asarray(v, dtype=float)) for name, v in parameters.items()}
     whole_number("trajectories", options.get("trajectories", 1), 1)
     count = int(np.prod([len(v) for v in values.values()]))
     if not values or any(v.ndim != 1 or not len(v) for v in values.values()):
-        raise InputError("conditions must name at least one condition, with a value or several")
+        raise InputError("parameters must name at least one parameter, with a value or several")
     if count > MOST:
-        raise InputError(f"{count:,} combinations of conditions are more than {MOST:,}; give fewer")
+        raise InputError(f"{count:,} combinations of parameters are more than {MOST:,}; give fewer")
     combinations = [
         dict(zip(values, map(float, each), strict=True))
         for each in itertools.product(*values.values())
@@ -279,17 +287,17 @@ def open_parameter_sweep(path: str | os.PathLike[str]) -> ParameterSweep:
         names = root.json("conditions", list)
         texts = [*methods, *methods.values(), *learned, *names]
         if not methods or not names or not all(isinstance(text, str) for text in texts):
-            raise InputError(f"{path}: methods and conditions must be named by texts")
+            raise InputError(f"{path}: methods and parameters must be named by texts")
         if not {*learned} <= methods.keys() or len({*names}) < len(names):
-            raise InputError(f"{path}: the names of methods or conditions do not fit together")
+            raise InputError(f"{path}: the names of methods or parameters do not fit together")
         first = root.array("condition_0", (None,))
         if not len(first):
-            raise InputError(f"{path}: there are no conditions")
+            raise InputError(f"{path}: there are no parameters")
         sizes = {"combination": len(first), "method": len(methods)}
         return ParameterSweep(
             title=root.text("title"),
             time=root.number("time", positive=True),
-            conditions={
+            parameters={
                 name: root.array(f"condition_{n}", first.shape) for n, name in enumerate(names)
             },
             methods=methods,

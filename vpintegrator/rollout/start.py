@@ -70,7 +70,7 @@ def find_origin(
         found = states_of_dataset(dataset, models, count, whole_states)
         initial, reference = (None, found) if whole_states else (found, None)
     if reference is not None:
-        if initial is not None or start.first_window != "reference":
+        if initial is not None:
             raise InputError("a reference that is given holds the first states; leave out initial")
         reference = given_reference(system, reference, window)
         return Origin(reference[:, 0], reference)
@@ -213,8 +213,8 @@ def states_of_dataset(
     if whole and data.is_family:
         raise InputError(
             f"trajectories of {data.path} have steps or parameters of their own, so a model of one "
-            "condition is not compared with them; give initial states (--initial), or data of one "
-            "step and one set of parameters"
+            "set of parameters is not compared with them; give initial states (--initial), or data "
+            "of one step and one set of parameters"
         )
     if whole:
         for name, model in models.items():

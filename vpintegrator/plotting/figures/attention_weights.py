@@ -15,6 +15,7 @@ from vpintegrator.plotting.layout import (
     columns_that_fit,
     hide_inner_labels,
     hide_unused,
+    new_figure,
 )
 from vpintegrator.plotting.model_scene import ModelScene, attention_in, first_window, model_scene
 from vpintegrator.plotting.names import plain
@@ -117,9 +118,7 @@ def _draw(scene: ModelScene) -> matplotlib.figure.Figure:
     rows = -(-len(panels) // columns)
     width = style.wide * (1 if style.width else min((columns + 0.5) / 4, 1))
     side = width / style.em / (columns + 0.5)
-    figure = matplotlib.figure.Figure(
-        figsize=(width, style.em * (rows * (0.95 * side + 2) + 4)), layout="constrained"
-    )
+    figure = new_figure(style, width, rows * (0.95 * side + 2) + 4)
     grid = figure.subplots(rows, columns, squeeze=False)
     axes_of_all = list(grid.flat)
     for k, (axes, (title, weights)) in enumerate(zip(axes_of_all, panels, strict=False)):

@@ -23,13 +23,13 @@ from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.views import limits
 
 _COMPONENTS = 6  # more do not fit on a page
-_STRETCH = 150  # stored times that a panel shows well
+_TIMES = 150  # stored times that a panel shows well
 _TURNS = 12  # turns of an orbit that a panel shows well
 _LEAST = 24  # stored times
 _PANEL = 20  # em: least width of a panel
 
 
-def stretches(scene: Scene) -> list[slice]:
+def intervals(scene: Scene) -> list[slice]:
     """Return the stored times drawn: all, or the first and the last of the reference.
 
     Without a reference they go to the end of the rollout. In a long run the oscillations of all of
@@ -37,7 +37,7 @@ def stretches(scene: Scene) -> list[slice]:
     """
     count = scene.scale.shape[1]
     length = min(
-        _STRETCH, max(int(_TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)), _LEAST)
+        _TIMES, max(int(_TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)), _LEAST)
     )
     if count <= 4 * length:
         return [slice(0, count)]
@@ -95,7 +95,7 @@ def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    names, parts = scene.components[: _shown(scene)], stretches(scene)
+    names, parts = scene.components[: _shown(scene)], intervals(scene)
     lines = [*legend_lines(scene, marked=False), *reference_line(scene)]
     dotted = [*_dotted(scene, parts), *([scene.dots_of_reference] if scene.referenced else [])]
     for line, dots in zip(lines, dotted, strict=True):
@@ -117,7 +117,7 @@ def _caption(scene: Scene) -> list[str]:
     times = scene.report.times
     spans = [
         f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}"
-        for part in stretches(scene)
+        for part in intervals(scene)
     ]
     shown = _shown(scene)
     which = "Components" if shown == scene.system.phase_dim else f"The first {shown} components"

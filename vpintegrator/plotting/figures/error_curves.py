@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib.figure
@@ -103,7 +102,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 def _caption(scene: Scene) -> list[str]:
     curves = capital(curves_shown(scene))
-    return [f"{curves}.", *error_numbers(scene), *closing(scene, numbers_drawn(scene))]
+    return [f"{curves}.", *error_numbers(scene), *closing(scene, floor=True)]
 
 
 ERRORS = FigureDeclaration("errors", _draw, _caption, has_errors)
@@ -146,11 +145,3 @@ def error_numbers(scene: Scene) -> list[str]:
     else:
         sentences.append(f"{line}reach it with no method.")
     return sentences
-
-
-def numbers_drawn(scene: Scene) -> Iterator[np.ndarray]:
-    """Return the numbers behind the curves of the errors."""
-    for name, run in scene.runs.items():
-        with np.errstate(all="ignore"):
-            known = run.error[:, scene.start[name] :]
-            yield np.nanmedian(known[:, ~np.isnan(known).all(axis=0)], axis=0)

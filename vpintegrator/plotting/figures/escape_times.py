@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 
 from vpintegrator.plotting.density import draw_dots, scale_of_counts
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells, coordinate
-from vpintegrator.plotting.layout import FigureDeclaration, colour_bar, hide_unused
+from vpintegrator.plotting.layout import FigureDeclaration, colour_bar, hide_unused, new_figure
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 20  # em
@@ -20,9 +20,7 @@ _LONG = 100  # steps from which on both axes are logarithmic
 
 def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     style, count = scene.style, len(scene.ensembles)
-    figure = matplotlib.figure.Figure(
-        figsize=(style.wide, style.em * _HEIGHT * (1 + (count > 2))), layout="constrained"
-    )
+    figure = new_figure(style, style.wide, _HEIGHT * (1 + (count > 2)))
     columns = min(count, 2) + 1
     panels = list(figure.subplots(-(-(count + 1) // columns), columns, squeeze=False).flat)
     last = max(int(each.left.max()) for each in scene.ensembles.values())

@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm
 
 from vpintegrator.plotting.density import scale_of_counts
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, InitialCells
-from vpintegrator.plotting.layout import FigureDeclaration
+from vpintegrator.plotting.layout import FigureDeclaration, new_figure
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 19  # em
@@ -34,9 +34,7 @@ def _shown(scene: EnsembleScene) -> dict[str, EnsembleStatistics]:
 
 def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     style, shown = scene.style, _shown(scene)
-    figure = matplotlib.figure.Figure(
-        figsize=(style.wide, style.em * _HEIGHT * len(shown)), layout="constrained"
-    )
+    figure = new_figure(style, style.wide, _HEIGHT * len(shown))
     panels = figure.subplots(len(shown), 2, squeeze=False, sharex=True, sharey=True)
     for row, (name, found) in zip(panels, shown.items(), strict=True):
         assert found.rotation is not None

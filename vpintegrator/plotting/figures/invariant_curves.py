@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib.figure
@@ -96,7 +95,7 @@ def _caption(scene: Scene) -> list[str]:
         *(invariant_numbers(scene, name) for name in names),
         "Drift: the slope of a straight line fitted to the error at every step, with its standard "
         "error; the largest over the orbits.",
-        *closing(scene, *(numbers_drawn(scene, name) for name in names)),
+        *closing(scene, floor=True),
     ]
 
 
@@ -120,10 +119,3 @@ def invariant_numbers(scene: Scene, invariant: str) -> str:
         kind = "relative to its largest value at the start"
     drifts = f"; drift per unit of time {by_method(scene, drift, rates)}" if drift else ""
     return f"{capital(scene.labels[invariant])} ({kind}): {by_method(scene, largest)}{drifts}."
-
-
-def numbers_drawn(scene: Scene, invariant: str) -> Iterator[np.ndarray]:
-    """Return the numbers behind the curves of an invariant."""
-    for name, run in scene.runs.items():
-        start = scene.start[name]
-        yield np.abs(run.invariants[invariant].error[:, : start + 1]).max(axis=0)[start:]

@@ -31,6 +31,7 @@ from vpintegrator.plotting.names import grouped, orbits, plain, shortened, subje
 from vpintegrator.plotting.portraits import (
     axes_of_portraits,
     draw_fate,
+    end_of_early_part,
     last_in_common,
     orbits_shown,
     own_mark,
@@ -38,7 +39,6 @@ from vpintegrator.plotting.portraits import (
     panel_title,
     portrait_kind,
     reference_mark,
-    time_of_stretches,
 )
 from vpintegrator.plotting.scene import Scene
 
@@ -136,11 +136,10 @@ def _is_marked(scene: Scene) -> bool:
 def _caption(scene: Scene) -> list[str]:
     names = [scene.runs[name].title for name in portraits_shown(scene)]
     errors = error_curves.curves_shown(scene)
-    about, drawn = [], [error_curves.numbers_drawn(scene)]
+    about = []
     first = next(iter(scene.system.invariants), None)
     if first is not None:
         about = [invariant_curves.CURVES, invariant_curves.invariant_numbers(scene, first)]
-        drawn.append(invariant_curves.numbers_drawn(scene, first))
     return [
         f"Above: {_fates(scene)} of {listed(names)}.",
         *definitions(scene.system, axes_of_portraits(scene)),
@@ -148,7 +147,7 @@ def _caption(scene: Scene) -> list[str]:
         *error_curves.error_numbers(scene),
         *about,
         *(text for kind in volumes_measured(scene) for text in volume_numbers(scene, kind)),
-        *closing(scene, *drawn),
+        *closing(scene, floor=True),
     ]
 
 
@@ -156,7 +155,7 @@ def _fates(scene: Scene) -> str:
     """Return a description of the portraits."""
     name = portraits_shown(scene)[0]
     span = (
-        f"pale to t = {time_of_stretches(scene, name)}, in full colour at the end or before it "
+        f"pale to t = {end_of_early_part(scene, name)}, in full colour at the end or before it "
         f"diverges{', with the reference in grey at these times' if scene.referenced else ''}"
         f"{long_steps(scene)}"
     )

@@ -16,7 +16,7 @@ from vpintegrator.rollout import ParameterSweep
 
 _ERROR = "median_error"
 _HEIGHT = 20  # em
-_FEW = 3.0  # ratio of the values of a condition from which on its axis is logarithmic
+_FEW = 3.0  # ratio of the values of a parameter from which on its axis is logarithmic
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SweepScene:
     @property
     def varied(self) -> list[str]:
         """Parameters with more than one value; all parameters if there are none."""
-        values = self.sweep.conditions
+        values = self.sweep.parameters
         return [name for name, v in values.items() if len(np.unique(v)) > 1] or list(values)
 
     @property
@@ -45,9 +45,9 @@ class SweepScene:
         return {name: self.style.adapt(look) for name, look in named.items()}
 
 
-def _panel(axes: Axes, scene: SweepScene, condition: str) -> None:
+def _panel(axes: Axes, scene: SweepScene, parameter: str) -> None:
     """Draw medians over all other parameters, in a band from least to largest."""
-    sweep, values = scene.sweep, scene.sweep.conditions[condition]
+    sweep, values = scene.sweep, scene.sweep.parameters[parameter]
     places = np.unique(values)
     for m, look in enumerate(scene.looks.values()):
         errors = [floored(sweep.values[_ERROR][values == place, m]) for place in places]
@@ -56,7 +56,7 @@ def _panel(axes: Axes, scene: SweepScene, condition: str) -> None:
         if max(map(len, errors)) > 1:
             low, high = ([f(each) for each in errors] for f in (np.min, np.max))
             axes.fill_between(places, low, high, color=look.colour, alpha=0.15, lw=0)
-    axes.set(yscale="log", xlabel=plain(condition), ylabel="root mean square error")
+    axes.set(yscale="log", xlabel=plain(parameter), ylabel="root mean square error")
     if places[0] > 0 and places[-1] > _FEW * places[0]:
         axes.set_xscale("log")
         readable_decades(axes)
@@ -64,8 +64,8 @@ def _panel(axes: Axes, scene: SweepScene, condition: str) -> None:
 
 
 def _draw(scene: SweepScene) -> matplotlib.figure.Figure:
-    def draw(axes: Axes, condition: str) -> None:
-        _panel(axes, scene, condition)
+    def draw(axes: Axes, parameter: str) -> None:
+        _panel(axes, scene, parameter)
 
     style, sweep = scene.style, scene.sweep
     lines = [
@@ -90,9 +90,9 @@ def _caption(scene: SweepScene) -> list[str]:
     ]
     ranges = ", ".join(
         f"{name} from {values.min():g} to {values.max():g}"
-        for name, values in sweep.conditions.items()
+        for name, values in sweep.parameters.items()
     )
-    more = "; bands: over all values of the other conditions" if len(scene.varied) > 1 else ""
+    more = "; bands: over all values of the other parameters" if len(scene.varied) > 1 else ""
     return [
         f"{sweep.title}: root mean square error of a component to t = {sweep.time:g}, median "
         f"over orbits, for {ranges}{more}.",

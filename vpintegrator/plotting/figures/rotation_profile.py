@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
-from vpintegrator.plotting.layout import FigureDeclaration
+from vpintegrator.plotting.layout import FigureDeclaration, new_figure
 from vpintegrator.rollout import EnsembleStatistics
 
 _POINTS = 20_000  # points of an ensemble; more make no clearer picture
@@ -44,9 +44,7 @@ def branch(
 
 def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     style, shown = scene.style, _shown(scene)
-    figure = matplotlib.figure.Figure(
-        figsize=(style.narrow * 1.25, style.em * (_PROFILE + _CHANGE + 4)), layout="constrained"
-    )
+    figure = new_figure(style, style.narrow * 1.25, _PROFILE + _CHANGE + 4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _CHANGE])
     curves = _curves(scene)
     sign = -1 if all(np.median(turns) < 0 for _, turns, _ in curves.values()) else 1

@@ -9,7 +9,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.layout import FigureDeclaration
+from vpintegrator.plotting.layout import FigureDeclaration, new_figure
 from vpintegrator.plotting.model_scene import ModelScene, TrainingCourse, read_training
 from vpintegrator.plotting.names import grouped, plain
 from vpintegrator.plotting.scene import choose, drawn_into, own_style, takes_axes
@@ -95,7 +95,7 @@ def _draw(scene: ModelScene) -> matplotlib.figure.Figure:
     width, em = style.wide, style.em
     columns = 2 if width >= 2 * _PANEL * em else 1
     rows = 2 // columns
-    figure = matplotlib.figure.Figure(figsize=(width, em * (21 * rows + 3)), layout="constrained")
+    figure = new_figure(style, width, 21 * rows + 3)
     panels = figure.subplots(rows, columns, sharey=columns > 1, squeeze=False).flat
     for axes, against in zip(panels, AGAINST, strict=True):
         draw_training(axes, training, style, against)

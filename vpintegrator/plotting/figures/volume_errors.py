@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib.figure
@@ -104,7 +103,7 @@ def _caption(scene: Scene) -> list[str]:
     kinds = volumes_measured(scene)
     return [
         *(sentence for kind in kinds for sentence in volume_numbers(scene, kind)),
-        *closing(scene, *(_numbers_drawn(scene, kind) for kind in kinds)),
+        *closing(scene, floor=True),
     ]
 
 
@@ -138,9 +137,3 @@ def volume_numbers(scene: Scene, kind: str) -> list[str]:
         f"{what}, the largest over {orbits(count)} at {len(times)} times to "
         f"t = {grouped(times[-1])}: {by_method(scene, measured, sizes)}{left}."
     ]
-
-
-def _numbers_drawn(scene: Scene, kind: str) -> Iterator[np.ndarray]:
-    for run in scene.runs.values():
-        if kind in run.volume:
-            yield np.abs(run.volume[kind].log_determinant).max(axis=0)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, SECONDS
-from vpintegrator.rollout.diagnostics.departure import DEPARTURE
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
 from vpintegrator.rollout.diagnostics.invariants import INVARIANTS
@@ -19,6 +18,7 @@ from vpintegrator.rollout.diagnostics.structure import (
     SYMPLECTICITY,
     WINDOW_SYMPLECTICITY,
 )
+from vpintegrator.rollout.diagnostics.training_domain import DOMAIN
 from vpintegrator.rollout.diagnostics.trajectory_error import ERROR
 from vpintegrator.rollout.diagnostics.volume import VOLUME
 
@@ -33,7 +33,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     EVALUATIONS,
     SECONDS,
     DIVERGENCE,
-    DEPARTURE,
+    DOMAIN,
     SECTION,
     ROTATION,
 )

@@ -17,13 +17,13 @@ from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
 
 
-class RegionObserver(Observer):
-    """Finds when trajectories leave a region, and how far they get.
+class DomainObserver(Observer):
+    """Finds when trajectories leave the training domain of a model, and how far they get.
 
     Attributes
     ----------
     region
-        Bounds of the quantities that the system has.
+        Training domain: bounds of the quantities that the system has.
     index
         First step outside by more than the tolerance, -1 if none, (trajectory,).
     excess
@@ -56,13 +56,13 @@ class RegionObserver(Observer):
             first_step(self.index, start, outside)
 
 
-class DepartureDiagnostic(Diagnostic):
+class DomainDiagnostic(Diagnostic):
     """Diagnostic of trajectories that leave the training domain of a model.
 
     The measurement is ``departure``, a :class:`vpintegrator.dynamics.region.Departure`. It is None
-    for models without a stored domain and for classical methods. The summary has ``left_region``,
-    the number of trajectories that left; ``left_region_time``, the first time of leaving, None if
-    none left; ``left_region_by``, the greatest distance from the domain. All three are None if the
+    for models without a stored domain and for classical methods. The summary has ``left_domain``,
+    the number of trajectories that left; ``left_domain_time``, the first time of leaving, None if
+    none left; ``left_domain_by``, the greatest distance from the domain. All three are None if the
     domain is not known.
     """
 
@@ -71,10 +71,10 @@ class DepartureDiagnostic(Diagnostic):
         if region is None:
             return {}
         system = ensemble.comparison.system
-        return {"region": RegionObserver(region, system, len(ensemble.first))}
+        return {"region": DomainObserver(region, system, len(ensemble.first))}
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        observer: RegionObserver | None = ensemble.observers.get("region")
+        observer: DomainObserver | None = ensemble.observers.get("region")
         if observer is None:
             return {"departure": None}
         time = ensemble.time_of(observer.index)
@@ -83,12 +83,12 @@ class DepartureDiagnostic(Diagnostic):
     def stored(self, run: Run) -> Iterator[Variable]:
         found: Departure | None = run.departure
         if found is not None:
-            yield Variable("region", "states of the training", values=found.region.text)
-            left = "first time outside the states that the model was trained on"
+            yield Variable("region", "training domain", values=found.region.text)
+            left = "first time out of the training domain"
             yield Variable("region_time", left, TRAJECTORY, values=found.time)
             axis = "region_quantity"
             numbers = np.arange(found.excess.shape[1])
-            title = "component, then invariant, of the region"
+            title = "component, then invariant, of the training domain"
             yield Variable(axis, title, (axis,), values=numbers)
             far = "largest distance from the range of the training states, in its widths"
             yield Variable("region_excess", far, (*TRAJECTORY, axis), values=found.excess)
@@ -105,17 +105,17 @@ class DepartureDiagnostic(Diagnostic):
     def summary(self, run: Run, report: Results) -> dict[str, Any]:
         found: Departure | None = run.departure
         return {
-            "left_region": None if found is None else found.count,
-            "left_region_time": found.first if found and found.count else None,
-            "left_region_by": None if found is None else found.farthest,
+            "left_domain": None if found is None else found.count,
+            "left_domain_time": found.first if found and found.count else None,
+            "left_domain_by": None if found is None else found.farthest,
         }
 
     def columns(self, report: Results) -> list[Column]:
         return [
-            Column("left region", lambda s: s.left_region, "count", place=2),
-            Column("left region at", lambda s: s.left_region_time, "hidden"),
-            Column("left region by", lambda s: s.left_region_by, "hidden"),
+            Column("left domain", lambda s: s.left_domain, "count", place=2),
+            Column("left domain at", lambda s: s.left_domain_time, "hidden"),
+            Column("left domain by", lambda s: s.left_domain_by, "hidden"),
         ]
 
 
-DEPARTURE = DepartureDiagnostic()
+DOMAIN = DomainDiagnostic()
