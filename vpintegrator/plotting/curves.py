@@ -79,10 +79,10 @@ def readable_decades(axes: Axes) -> None:
 
 
 def cut(axes: Axes) -> None:
-    """Cut the axis where a method is wrong beyond all use, lest it squeeze the others.
+    """Limit a logarithmic axis of errors: neither useless methods nor rounding fill the panel.
 
-    Nor does rounding fill a panel as if it were an error: it keeps its place at the bottom, shaded,
-    of an axis that goes up to errors that matter.
+    The range of rounding errors is shaded at the bottom, and the axis reaches up to errors that
+    matter.
     """
     low, high = axes.get_ylim()
     if not low > 0:  # there is nothing to show

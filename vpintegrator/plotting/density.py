@@ -1,8 +1,7 @@
 """Density plots of very many points in a plane, with single dots for few points.
 
-A dot for each of a million points is a blot: islands fill up, and whether an orbit comes by once or
-a thousand times cannot be seen. Counts have a colour of a scale whose lightness is even to the eye
-and goes from that of a single point, which still stands out from the paper, to that of the most.
+A million dots hide islands and densities. So counts of many points have colours of a scale with
+even lightness, on which a single point still stands out from the background.
 """
 
 from __future__ import annotations

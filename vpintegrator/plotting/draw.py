@@ -85,16 +85,16 @@ def draw(
     style
         ``paper``; ``talk``, with large letters; ``dark``, the same on a dark background.
     width
-        Width of every figure: ``"column"``, ``"page"``, or inches. By default each figure has its
-        own, on paper 3.4 or 7 inches.
+        Width of every figure: ``"column"``, ``"page"``, or inches. The default is a width for each
+        figure, 3.4 or 7 inches on paper.
     beside
         Further ensembles, or their files, drawn beside an ensemble: the exact map's, for one.
     columns
         Titles of the columns of the tables; by default all in CSV, and the most telling elsewhere.
     orbits
-        Numbers, from 1, of the orbits that overview and portraits show of every method, up to four,
-        the first of them also in time; by default the overview shows the median and the worst of
-        the first model.
+        Numbers, from 1, of up to four orbits in overview and portraits; the first of them is drawn
+        in time, too. By default the overview shows the median and the worst orbit of the first
+        model.
     progress
         Called with the name of the figure that comes next, the number of those done, and of all.
 
@@ -103,10 +103,8 @@ def draw(
     list of pathlib.Path
         ``overview``, ``phase``, ``coordinates``, ``errors`` and, where there is something to show,
         ``invariants``, ``volume``, ``poincare``, ``map``, ``rotation`` and ``work-precision`` in
-        every format; then
-        ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md``.
-        Of a model, ``training`` and ``attention``, where it says something of its training and has
-        attention, and their captions.
+        every format; then ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md``. A
+        model file gives ``training`` and ``attention``, as far as it has both, and their captions.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 If a method takes few steps in a turn, a polygon through its states would be misleading. Its states
 are then drawn as dots, over a curve through the states of the reference. The curve is the solution
-itself, found anew within every step; where that is too much work or does not lead to the next
-state, it is a Hermite interpolation.
+itself, computed anew within every step. If that is too much work or misses the next state, the
+curve is a Hermite interpolation.
 """
 
 from __future__ import annotations

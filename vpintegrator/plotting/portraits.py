@@ -150,8 +150,8 @@ _PALE = 0.6  # part of the background in the colour of what is early
 def ranked(scene: Scene, name: str) -> np.ndarray:
     """Return the orbits of a method from the best to the worst.
 
-    An orbit that diverges is worse than one that does not, and the sooner the worse; the others
-    go by their root mean square errors, or without a reference by the first invariant's.
+    Diverged orbits come last, the earliest divergence at the end. Other orbits are sorted by root
+    mean square error, or by the error of the first invariant if there is no reference.
     """
     run = scene.runs[name]
     score = run.root_mean_square_error
@@ -169,8 +169,8 @@ def ranked(scene: Scene, name: str) -> np.ndarray:
 def orbits_shown(scene: Scene) -> dict[int, str]:
     """Return the orbits in the overview, each with its rank.
 
-    The orbits are those chosen by the user. By default they are the median and the worst orbit of
-    the first method.
+    The orbits are those chosen by the user. The default is the median and the worst orbit of the
+    first method.
     """
     if scene.orbits:
         return dict.fromkeys(scene.orbits, "")

@@ -1,10 +1,10 @@
 """The table of methods for terminals, CSV, Markdown and LaTeX.
 
 CSV holds every number. The others hold the columns that say something about this comparison, as
-many as can be read side by side, the most telling first. What tells a failure never yields: the
-median and the worst error, what diverged, and both volumes stand in every width; where a line is
-too short for them, the table goes on in a further block. Columns that are chosen by name stand in
-all of them, in the order given, and no others.
+many as can be read side by side, the most telling first. Columns that show failures are never left
+out: median and worst error, diverged orbits, both volumes. If a line is too short for them, the
+table continues in a further block. Columns that are chosen by name stand in all of them, in the
+order given, and no others.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def terminal_table(
 ) -> RenderableType:
     """Return a table for a terminal ``width`` characters wide, learned methods first, in bold.
 
-    Without a width it has all columns. What must not be left out is stacked in several blocks
-    where the width is too small for it.
+    Without a width it has all columns. Columns that must not be left out are stacked in several
+    blocks if the width is too small.
 
     Parameters
     ----------

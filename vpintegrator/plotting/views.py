@@ -266,8 +266,8 @@ def on_sphere(states: np.ndarray) -> float | None:
 class Sphere:
     """A shaded sphere about the origin, seen from outside.
 
-    The projection is orthographic and done here, in the plane: each point knows which side it is
-    on, which three-dimensional axes, sorting whole lines by their distance, would get wrong.
+    The projection is orthographic and computed here: three-dimensional axes sort whole lines by
+    distance and would hide the wrong points.
 
     Attributes
     ----------
@@ -280,8 +280,8 @@ class Sphere:
     style
         Its greys, lines and letters.
     alone
-        Whether one orbit is drawn, which then is seen through the sphere too; of many, the far side
-        is faint, and one that has left the sphere's neighbourhood does not come back.
+        Whether a single orbit is drawn, which shows through the sphere. Of many orbits the far side
+        is faint, and an orbit that has left the sphere's neighbourhood does not return.
     """
 
     components: Sequence[int]

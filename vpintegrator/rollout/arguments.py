@@ -24,7 +24,7 @@ class Start:
     Attributes
     ----------
     initial
-        Initial states, (trajectory, dim). By default ``trajectories`` states are drawn from the
+        Initial states, (trajectory, dim). The default is ``trajectories`` states drawn from the
         distribution that the system suggests.
     dataset
         A dataset, or its file; its first ``trajectories`` test trajectories give the initial
@@ -32,10 +32,9 @@ class Start:
     reference
         States to compare with. ``"solution"`` is an accurate solution and needs the equations.
         ``"dataset"`` is the test trajectories of ``dataset``, or of the dataset of a model's
-        training. An array (trajectory, time, dim) holds measured states, for example, at the time
-        step of the comparison, NaN where nothing is known; it also gives the initial states. The
-        default is the dataset if one is given and the equations are not known, otherwise a
-        solution.
+        training. An array (trajectory, time, dim) holds states at the time step of the comparison,
+        for example measured ones, NaN where unknown. It also gives the initial states. The default
+        is the dataset if one is given and the equations are not known, otherwise a solution.
     trajectories, seed
         Number of initial states, and the seed that they are drawn with.
     """

@@ -75,14 +75,13 @@ def compare(
         ``every``, ``reference_time``; ``threshold``, ``section``,
         ``tangent_steps``, ``work_precision``, ``diagnostics``.
     compiled
-        Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`, and explicit
-        and splitting methods, see :func:`vpintegrator.integrate`; by default wherever that is
-        possible, since it is the time of a step that is compared.
+        Whether models, explicit and splitting methods run as machine code, by default wherever that
+        is possible. See :func:`vpintegrator.rollout.rollout` and :func:`vpintegrator.integrate`.
     checkpoint
-        A folder, made here, in which an interrupted comparison stays. One comparison at a time may
-        work in it, until :meth:`Report.discard_checkpoint` deletes it; nothing else does.
+        Folder that records the comparison, so that it can be resumed. One comparison at a time may
+        work in it. Only :meth:`Report.discard_checkpoint` deletes it.
     resume
-        Go on from there; where nothing is recorded yet, begin anew.
+        Whether to continue the recorded comparison; an empty record begins anew.
     progress
         Called with a method's name (``"reference"`` first), steps done, and steps in all; before
         that with ``"compilation"``, methods and models done, and in all.
@@ -95,8 +94,8 @@ def compare(
     Raises
     ------
     InputError
-        If an argument is wrong, the models do not belong together, a classical method does not
-        apply to the system, or what is asked for does not fit into the memory or on the disk.
+        If an argument is wrong, models belong to different systems, a classical method does not
+        apply, or the memory or the disk is too small.
 
     Notes
     -----

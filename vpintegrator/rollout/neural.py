@@ -59,10 +59,9 @@ def rollout(
     progress
         Called a hundred times or more with the model's name, steps done, and steps in all.
     compiled
-        Whether to run it as machine code (see ``vpintegrator.compiled``), equal up to rounding and
-        ten to hundreds of times faster, after seconds of compilation when a model is seen for the
-        first time. By default from 5,000 evaluations of the model on, if that is possible. On a
-        GPU models run in PyTorch.
+        Whether the model runs as machine code (see ``vpintegrator.compiled``), by default from
+        5,000 evaluations on. Machine code is equal up to rounding and ten to hundreds of times
+        faster; a new model takes seconds to compile. On a GPU models run in PyTorch.
 
     Returns
     -------
@@ -183,9 +182,9 @@ class LearnedCursor(Cursor):
 
     Notes
     -----
-    A model that moves the time on adds the same number again and again, and every sum is rounded
-    the same way. So times are computed from the number of steps, and where there is a period the
-    model is given what is left of them after whole periods: a phase is as accurate late as early.
+    Repeated addition of the time step rounds every sum the same way. So times are computed from the
+    number of steps, and the model reads them within a period if there is one. A late phase is as
+    accurate as an early one.
     """
 
     def __init__(
@@ -327,7 +326,7 @@ def compile_for(
     Raises
     ------
     InputError
-        If it is wanted and impossible. By default a warning says why it is not done.
+        If it is wanted and impossible. A warning gives the reason if ``compiled`` is None.
     """
     if not getattr(model, "differentiable", True):
         if compiled:

@@ -41,7 +41,7 @@ class Accumulator:
         return entries
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from a snapshot. What an earlier version did not record stays as it is."""
+        """Continue from a snapshot; values that it does not hold stay as they are."""
         for name in self.remembered:
             value, entry = getattr(self, name), name.removeprefix("_")
             if isinstance(value, Accumulator):

@@ -81,8 +81,8 @@ def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> n
 def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None:
     """Return a fixed point of a flow about which states turn; None if none is found.
 
-    Newton's method starts from the mean of the states and then from some of them. Of the elliptic
-    points it finds, the one that is nearest to the mean is taken, or that of the mean itself.
+    Newton's method starts from the mean of the states and then from some of them. The result is the
+    elliptic point found from the mean, or else the one nearest to the mean.
 
     Parameters
     ----------

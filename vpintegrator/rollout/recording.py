@@ -60,10 +60,10 @@ class Recording:
         """Make entries of the progress safe, besides those recorded under other names."""
 
     def close(self) -> None:
-        """Leave what is recorded to whoever goes on with it."""
+        """Release the folder; the recording stays."""
 
     def remove(self) -> None:
-        """Delete what is no longer needed."""
+        """Delete the recorded arrays and progress."""
 
 
 class FolderRecording(Recording):
@@ -76,13 +76,13 @@ class FolderRecording(Recording):
     identity
         Settings that must be the same to resume: system, methods, step, initial states.
     resume
-        Whether to go on from what is there. Where nothing is, the work begins anew.
+        Whether to continue the recorded work; an empty folder begins anew.
 
     Raises
     ------
     InputError
-        If the folder holds another rollout, or one and ``resume`` is false, or no rollout at all;
-        if it is damaged; or if another process works on it.
+        If the folder holds another rollout or other files, is damaged, or is in use by another
+        process; or if it holds a rollout and ``resume`` is false.
     """
 
     def __init__(

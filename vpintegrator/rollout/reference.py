@@ -54,8 +54,8 @@ def solve_reference(
     Maps by formula are iterated, with an error of 0; return maps with both tolerances.
 
     The control has a ten times looser tolerance and ends its steps at the output times; the
-    reference ends them at the middles between these too. Where the outputs lie so close that they
-    set the steps, a tolerance alone would change nothing and certify nothing.
+    reference ends them at the middles between these too. If outputs are so close that they set the
+    steps, a tighter tolerance alone would change nothing.
 
     Parameters
     ----------

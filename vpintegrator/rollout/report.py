@@ -144,9 +144,9 @@ class Report(Results, RichDisplay, by="report"):
         write_rollout(self, self.diagnostics, path, overwrite)
 
     def discard_checkpoint(self) -> None:
-        """Delete the checkpoint of the comparison, if there is one: what is in it is here.
+        """Delete the checkpoint of the comparison, if there is one. The report holds all its data.
 
-        Until then no other comparison may work in it.
+        No other comparison can use the folder before.
         """
         self._recording.remove()
 

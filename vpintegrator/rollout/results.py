@@ -149,11 +149,10 @@ class Results:
     def divergence_time(self, name: str) -> np.ndarray:
         """Return the time at which each trajectory diverged, NaN if it has not, (trajectory,).
 
-        A trajectory has diverged where a state is not finite, is farther from the reference than
-        ten times the reference's extent (the largest distance of its states from their mean), or
-        where an invariant has changed by more than a hundred times its largest initial value: an
-        orbit that explodes slowly is as useless as one that overflows. The time is a stored time;
-        all steps before it are searched.
+        A trajectory diverges if a state is not finite, or its distance from the reference exceeds
+        ten times the reference's extent (the largest distance of its states from their mean). It
+        also diverges if an invariant changes by more than a hundred times its largest initial
+        value. The time is a stored time; all steps before it are searched.
         """
         if name not in self._divergence_times:
             run, beyond = self.run(name), np.zeros(self.run(name).error.shape, dtype=bool)

@@ -37,7 +37,8 @@ class Variable:
     stored_as
         Its name in the file, where it is another.
     required
-        Whether a file without it is damaged; else it was not measured then.
+        Whether a file without the variable is damaged. A missing optional variable was not
+        measured.
     whole
         Whether the numbers of the array are whole.
     values, attributes

@@ -71,8 +71,8 @@ def attention(
     Raises
     ------
     InputError
-        If the file is no model, there is no such layer or head, or no window is given and the model
-        does not say what it was trained on.
+        If the file is no model, the layer or head does not exist, or a window is needed because the
+        system of the model is not known.
 
     Examples
     --------

@@ -136,8 +136,8 @@ def _applies(scene: Scene) -> bool:
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     """Draw the sections of the reference and of every method that has one.
 
-    The axes hold all points, or those that are not far from the reference's; where there is no
-    reference, from those of the method whose points stay nearest together.
+    The axes hold all points that are not far from the points of the reference. Without a reference,
+    the method with the smallest section takes its place.
     """
     pair, drawn = plane_of_section(scene), _sections(scene)
     assert pair is not None

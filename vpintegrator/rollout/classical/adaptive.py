@@ -1,10 +1,10 @@
 """Adaptive solvers of SciPy, sampled at a fixed step.
 
 The solvers choose their own steps, so they are no fixed map z -> Phi_h(z). The states are values of
-their continuous solution. As in :func:`vpintegrator.dynamics.solve`, the trajectories of an
-explicit solver are stacked to one vector, and the tolerances divided by the square root of their
-number, which bounds the error of every single one by the tolerance asked for; an implicit one would
-factorise the Jacobian of the stack, so there each trajectory has its own solver.
+their continuous solution. An explicit solver integrates all trajectories as one vector. Its
+tolerances are divided by the square root of their number, which bounds the error of each trajectory
+by the given tolerance. An implicit solver would factorise the Jacobian of this vector, so each
+trajectory has its own solver.
 """
 
 from __future__ import annotations

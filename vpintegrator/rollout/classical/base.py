@@ -23,8 +23,8 @@ Result = TypeVar("Result")
 class ClassicalMethod(ABC):
     r"""A numerical method for systems :math:`\dot z = f(z)`, sampled at a fixed step.
 
-    For equations that depend on time, the time is a component of z with the rate 1. A Runge-Kutta
-    method evaluates the field at the times :math:`t + c_i h` then, as :math:`c_i = \sum_j a_{ij}`.
+    If equations depend on time, the time is a component of z with the rate 1. A Runge-Kutta method
+    evaluates the field at the times :math:`t + c_i h` then, as :math:`c_i = \sum_j a_{ij}`.
 
     A method holds its coefficients and no state, so one instance serves every system.
 
@@ -105,9 +105,9 @@ class ClassicalMethod(ABC):
     def evaluations(self, system: System) -> float | None:
         """Return the evaluations of the vector field in a step; None if they depend on the state.
 
-        A method that evaluates single components counts each as one part in all of them. What a
-        method evaluates beside the field, such as the Jacobian matrix, is not counted; nor is the
-        rate of time, where that is a component.
+        A method that evaluates single components counts each as one part in all of them. Other
+        evaluations, such as those of the Jacobian matrix, are not counted; nor is the rate of a
+        time component.
         """
         return None
 
@@ -151,9 +151,9 @@ class OneStepMethod(ClassicalMethod):
         The components come first, because NumPy is fastest on long rows. The method returns the
         increment rather than the new state, so that the sum can be compensated for rounding. A
         trajectory whose step cannot be computed gets NaN. Each trajectory must be computed by
-        itself, to the last bit. So use elementwise operations, and sums in an order that does not
-        depend on the number of trajectories (no product of matrices with the trajectories as one
-        dimension).
+        itself, to the last bit. So use elementwise operations. Sum in an order that does not depend
+        on the number of trajectories: no product of matrices with the trajectories as one
+        dimension.
         """
 
     @abstractmethod

@@ -79,10 +79,10 @@ def _coefficients(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return h a_ij and h b_i, rounded together.
 
-    Quadratic invariants are kept by b_i a_ij + b_j a_ji = b_i b_j. If each number were rounded by
-    itself, this would fail by a rounding error that is the same in every step, and the invariants
-    drift: by 1e-13 in 10^5 steps. So the entries above the diagonal, the small ones, are computed
-    from those below; with two stages that is exact.
+    Quadratic invariants are kept by b_i a_ij + b_j a_ji = b_i b_j. Numbers that are rounded one by
+    one violate this by an error that is the same in every step: then invariants drift by 1e-13 in
+    10^5 steps. So the entries above the diagonal, the small ones, are computed from those below;
+    with two stages that is exact.
     """
     a, b = step * np.array(matrix), step * np.array(weights)
     np.fill_diagonal(a, b / 2)

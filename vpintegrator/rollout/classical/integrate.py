@@ -48,9 +48,9 @@ def integrate(
     progress
         Called a hundred times or more with the method's name, steps done, and steps in all.
     compiled
-        Whether the method runs as machine code, if it is an explicit or splitting one: equal up to
-        rounding and ten to fifty times faster, after a second of compilation when equations of
-        this form are seen for the first time. Others run as they are.
+        Whether an explicit or splitting method runs as machine code: equal up to rounding and ten
+        to fifty times faster. Compilation takes a second for each new form of equations. Other
+        methods run in NumPy.
 
     Returns
     -------

@@ -221,8 +221,8 @@ def verify(
     """Compare some steps with NumPy's, from states that are given and others near them.
 
     The machine code gives states (trajectory, count, dim) from first ones (trajectory, dim), a step
-    and the number of steps. Where they differ by more than rounding, NumPy is asked again with the
-    last digits of its states changed, which shows how rounding grows.
+    and the number of steps. A second run of NumPy from states with changed last digits shows how
+    rounding grows.
     """
     generator = np.random.default_rng(0)
     own = np.asarray(states, dtype=np.float64)

@@ -1,8 +1,8 @@
 """Newton's method for the stages of implicit Runge-Kutta methods, for many trajectories.
 
-The stages y_i = h sum_j a_ij f(z + y_j) are solved to rounding and not to a chosen tolerance, as a
-residual error that is left over makes quadratic invariants drift (Hairer, Lubich, Wanner, Geometric
-Numerical Integration, section VIII.6.3; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243).
+The stages y_i = h sum_j a_ij f(z + y_j) are solved to rounding: a residual error would make
+quadratic invariants drift (Hairer, Lubich, Wanner, Geometric Numerical Integration, section
+VIII.6.3; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243).
 
 Each trajectory has its own matrices and its own end, so it does not depend on the rest. All arrays
 have the trajectories last; the time goes into calls of NumPy, so there are few of them.

@@ -2,9 +2,9 @@
 
 The formulas of the vector field, or of the parts that a splitting moves, become functions
 (:mod:`vpintegrator.compiled.formulas`), which the step calls. Several blocks of trajectories take
-each step side by side: of short formulas, which are part of the step, operation by operation, so
-that the processor need not wait for results; of long ones function by function, so that each is
-read from memory once for all blocks.
+each step side by side. Short formulas are inlined and their operations interleaved, so that the
+processor need not wait for results. Long formulas are functions that run for all blocks in turn, so
+that each is read from memory once.
 """
 
 from __future__ import annotations

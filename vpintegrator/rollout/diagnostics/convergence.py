@@ -66,9 +66,8 @@ def work_precision(
 ) -> dict[str, WorkPrecision]:
     """Return error against cost: fixed-step methods at several steps, other maps at their own.
 
-    A learned map has one step. One of SciPy's adaptive solvers has its tolerances, and a step to
-    sample at that changes next to nothing: it gives one point too, and further ones as further
-    methods of other tolerances.
+    A learned map has one step and gives one point. An adaptive solver gives one point for its
+    tolerance; list it with several tolerances for more points.
 
     Parameters
     ----------

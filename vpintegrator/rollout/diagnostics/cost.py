@@ -102,7 +102,9 @@ def count_evaluations(
     initial = np.asarray(initial, dtype=np.float64)
     initial = initial[np.isfinite(initial).all(axis=-1)]
     if isinstance(flow, PeriodFlow):
-        return count_evaluations_of_period(flow, initial)
+        found = count_evaluations(flow.inner, flow.lifted(initial)) if len(initial) else None
+        steps = flow.steps
+        return found and Evaluations(found.vector_field * steps, found.jacobian * steps)
     if not isinstance(flow, ClassicalFlow) or not len(initial) or steps < 1:
         return None
     system = CountingSystem(flow.system)
@@ -114,23 +116,6 @@ def count_evaluations(
             return None
         field = system.field_evaluations / total
     return Evaluations(field, system.jacobian_evaluations / total)
-
-
-def count_evaluations_of_period(flow: PeriodFlow, initial: np.ndarray) -> Evaluations | None:
-    """Return the mean evaluations in a period, of a method for the flow.
-
-    Examples
-    --------
-    >>> from vpintegrator.rollout.diagnostics.cost import count_evaluations_of_period
-    >>> from vpintegrator.rollout.map_flows import PeriodFlow
-    >>> flow = PeriodFlow("rk4@50", vp.return_map("forced-duffing", "t = 0"))
-    >>> count_evaluations_of_period(flow, np.ones((1, 2))).vector_field
-    200.0
-    """
-    found = count_evaluations(flow.inner, flow.lifted(initial)) if len(initial) else None
-    if found is None:
-        return None
-    return Evaluations(found.vector_field * flow.steps, found.jacobian * flow.steps)
 
 
 def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | None:

@@ -1,8 +1,9 @@
 """Base class of diagnostics: observers, measurements, storage and summary.
 
 The rollout, the rollout file, summaries, tables in all formats and JSON loop over the diagnostics
-of a report: those in ``registry.py``, and own ones that ``vp.compare(diagnostics=...)`` takes. A
-new diagnostic of the package needs a file in this folder, an instance in the registry, and a test.
+of a report. The package's diagnostics are in ``registry.py``; ``vp.compare(diagnostics=...)`` takes
+further ones. A new diagnostic of the package needs a file in this folder, an instance in the
+registry, and a test.
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ section 9.5; for a regression it is the cluster-robust variance, Liang and Zeger
 
 with residuals r and mean time t has about the variance G/(G - 2) sum_b u_b^2 / S^2 for G batches.
 The batches are 1/64 to 1/32 of the whole time, or two or four times as long, whichever gives the
-largest variance. A steady oscillation whose period divides the batch would leave the same u_b in
-every batch, which are then not independent at all; so the part of u_b that comes from inside the
-batch is added in full, as the square of the sum of its sizes (nothing to speak of for noise).
+largest variance. A steady oscillation whose period divides the batch leaves the same u_b in every
+batch, and the batches are not independent. So the part of u_b from inside the batch is added in
+full, as the square of the sum of its sizes. For noise this part is negligible.
 
 Noise with a longer memory leaves neighbouring batches correlated. So the standard error is at least
 that of a series of batch means whose noise is an AR(1) process, see
 :func:`variance_of_fit` (Bence, Ecology 76 (1995) 628-639).
 
-What varies more slowly than 1/10 of the time cannot be told from a drift by any such means.
+Variations with periods above 1/10 of the time cannot be told from a drift.
 """
 
 from __future__ import annotations

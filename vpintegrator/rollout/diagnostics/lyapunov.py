@@ -37,11 +37,11 @@ class Lyapunov:
     exponent
         Per unit of time, (trajectory,).
     uncertainty
-        Its standard error, (trajectory,), of two parts added in squares. One is statistical, from
-        the scatter of the growth rate over batches of time. The other is 1/time: the length of the
-        tangent vector depends by a factor of order one on where and how it is measured, and where
-        it grows only linearly, on regular motion, the estimate falls to zero like 1/time as well.
-        An exponent of less than two or three times this is not told from zero.
+        Its standard error, (trajectory,), of two parts added in squares. The first part is
+        statistical, from the scatter of the growth rate over batches of time. The second part is
+        1/time: the norm of the tangent vector is arbitrary by a factor of order one. On regular
+        motion, where the vector grows linearly, the estimate falls to zero like 1/time, too. An
+        exponent of less than two or three times this is not told from zero.
     time
         Time over which the growth was averaged, without the first fifth of the whole.
     """
@@ -155,8 +155,9 @@ def _estimate(history: TangentHistory) -> Lyapunov:
 class LyapunovDiagnostic(Diagnostic):
     """The largest Lyapunov exponent over the time of the phase-space volume.
 
-    Measured is ``lyapunov``, a :class:`Lyapunov`. Summed up: ``lyapunov`` and ``lyapunov_error``,
-    the medians over its trajectories of the estimates and of their uncertainties.
+    The measurement is ``lyapunov``, a :class:`Lyapunov`. The summary has ``lyapunov`` and
+    ``lyapunov_error``, the medians over the trajectories of the estimates and of their
+    uncertainties.
     """
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:

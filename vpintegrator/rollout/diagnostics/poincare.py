@@ -45,15 +45,13 @@ class Section:
 class SectionObserver(Observer):
     r"""Finds the crossings of a plane :math:`z_i = c` in trajectories that come in parts.
 
-    A trajectory crosses upwards from a state below the plane to the next one on or above it, and
-    downwards likewise; what only touches the plane between two states is not seen. The crossing is
-    the root of the polynomial of degree 9 through the ten states nearest to it, in the middle of
-    them (off the middle at the ends of a trajectory and where it diverges). For a solution of
-    angular frequency :math:`\omega` its error is about :math:`2 \cdot 10^{-4} (\omega h)^{10}`
-    amplitudes, 3e-11 at :math:`\omega h = 0.2`, and at the ends of a trajectory up to 50 times as
-    large; where the states themselves are rough, as those of a poorly trained model, it says no
-    more than they do. (Henon's trick, Physica D 5 (1982) 412-414, would take a step of the vector
-    field instead, which a learned map does not follow.)
+    A trajectory crosses upwards from a state below the plane to the next state on or above it, and
+    downwards likewise. A trajectory that touches the plane between two states is not seen. The
+    crossing is the root of the polynomial of degree 9 through the ten states nearest to it. For a
+    solution of angular frequency :math:`\omega` its error is about :math:`2 \cdot 10^{-4} (\omega
+    h)^{10}` amplitudes, 3e-11 at :math:`\omega h = 0.2`. At the ends of a trajectory the error is
+    up to 50 times as large. Henon's trick (Physica D 5 (1982) 412-414) needs a vector field, which
+    a learned map does not have.
 
     Parameters
     ----------
@@ -218,8 +216,8 @@ def poincare_section(
 def _root(coefficients: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return a root of each polynomial (power, n) in its bracket, highest power first.
 
-    Each is found by itself: its bits do not depend on which others are sought beside it. Where
-    rounding puts both ends of a bracket on one side of zero, a state lies on the plane: its end.
+    The root of a polynomial does not depend on the other polynomials, to the last bit. A bracket
+    whose ends have one sign, by rounding, ends in a state on the plane; this end is returned.
     """
     from scipy.optimize.elementwise import find_root  # slow to load, and few rollouts need it
 
@@ -254,10 +252,9 @@ def section_plane(
 ) -> tuple[str, float, int] | None:
     """Return component, value and direction of a Poincare section.
 
-    ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is the section that the
-    system file names, else once in a period where equations are periodic in time, q[0] = 0 for a
-    Hamiltonian system of two degrees of freedom, where orbits of one energy pass a plane, and none
-    for others.
+    ``"q[0] = 0"`` is crossed upwards, ``"-q[0] = 0"`` downwards. ``auto`` is the section of the
+    system file; otherwise once in a period for equations periodic in time, q[0] = 0 for Hamiltonian
+    systems of two degrees of freedom, and none for others.
     """
     if section is None or section == "none":
         return None
@@ -275,7 +272,7 @@ def section_plane(
 class SectionDiagnostic(Diagnostic):
     """Points of the Poincare section, if one was asked for.
 
-    Measured is ``section``, a :class:`Section`.
+    The measurement is ``section``, a :class:`Section`.
     """
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:

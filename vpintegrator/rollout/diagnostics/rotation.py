@@ -70,9 +70,10 @@ def add_angles(
 def tolerance_of(steps: int) -> float:
     """Return the largest difference between the halves of a regular orbit, in turns per step.
 
-    (10/steps)**3: of all powers the one that mistakes tori for chaos and chaos for tori about as
-    often, from 200 to 20,000 steps of the standard map at K = 0.5 and K = 0.97
-    (scripts/benchmarks/tori_and_chaos.py); beyond these, rounding errors of angles count.
+    The tolerance is (10/steps)**3. With this power tori and chaos are mistaken for one another
+    about as often, from 200 to 20,000 steps of the standard map at K = 0.5 and K = 0.97
+    (scripts/benchmarks/tori_and_chaos.py). The least tolerance allows for rounding errors of
+    angles.
     """
     return max((10 / steps) ** 3, 1e-10)
 
@@ -106,11 +107,11 @@ class RotationNumbers:
     Attributes
     ----------
     centre
-        The point about which angles are taken, the elliptic fixed point of the map nearest to the
-        mean of the orbits or else that mean; None where a component that is an angle advances.
+        Point about which angles are measured: the elliptic fixed point nearest to the mean of the
+        orbits, or that mean. None if a component is an angle.
     number, change
-        Turns per step, from minus a half to a half, counterclockwise, and the difference between
-        the first and the second half of the way, (trajectory,); NaN where a state is not finite.
+        Turns per step, from minus a half to a half, counterclockwise, and their difference between
+        the first and the second half of the steps, (trajectory,); NaN where a state is not finite.
     reference, reference_change
         The same of the reference.
     tolerance
@@ -183,9 +184,9 @@ def _centre(comparison: Comparison) -> np.ndarray | None:
 class RotationDiagnostic(Diagnostic):
     """Rotation numbers of the orbits of a map of two components.
 
-    Measured is ``rotation``, a :class:`RotationNumbers`; None for other systems, and where the
-    reference is no longer than a few steps. Summed up: ``rotation_error``, the largest difference
-    on orbits that are regular, and ``regular``, how many these are; None where there is nothing.
+    The measurement is ``rotation``, a :class:`RotationNumbers`; None for other systems and short
+    references. The summary has ``rotation_error``, the largest difference on regular orbits, and
+    ``regular``, the number of these orbits.
     """
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:

@@ -10,9 +10,8 @@ _SIZE = 64  # up to here as many as are asked for
 def affordable(wanted: int, size: int) -> int:
     """Return the number of derivatives (size, size) to compute out of ``wanted``, at least one.
 
-    Matrices of up to 64 rows are all computed. Beyond that, the number falls so that the cost stays
-    the same: the time of a determinant, and of the stages of an implicit method, grows with the
-    cube of the rows.
+    Matrices of up to 64 rows are all computed. For larger matrices the number falls with the cube
+    of the rows, as the cost of a determinant grows.
 
     Parameters
     ----------

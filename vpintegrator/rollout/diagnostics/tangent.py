@@ -46,19 +46,17 @@ class TangentMap(Accumulator):
     .. math:: \frac{\partial z_k}{\partial z_0} = D\Phi(z_{k-1}) \cdots D\Phi(z_1)\, D\Phi(z_0).
 
     A model of windows of w states maps the product space :math:`\mathbb{R}^{w \cdot \text{dim}}`;
-    what it does to phase space is the composition of :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by
-    the exact flow (differentiated by the variational equation) with the map of windows as it is
-    iterated, and the newest state of the window. So the tangent is a matrix Y of shape (w dim,
-    dim), and the derivative its block of the state k. Where ``prediction_window`` < w, the window
-    iterated keeps its last states and takes only the new ones from the model, and so does its
-    derivative.
+    its map of phase space is a composition: :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by the exact
+    flow, differentiated by the variational equation; the map of windows, iterated; the newest state
+    of the window. So the tangent is a matrix Y of shape (w dim, dim), and the derivative its block
+    of the state k. If ``prediction_window`` < w, the next window keeps its last states and takes
+    only new states from the model; its derivative follows.
 
     After every map :math:`Y = QR` is orthonormalised, the logarithms of diag(R) are added up, and Q
     goes on (Benettin, Galgani, Giorgilli, Strelcyn, Meccanica 15 (1980) 9-30; Wolf, Swift, Swinney,
     Vastano, Physica D 16 (1985) 285-317). A block of Y is that of Q times the product of all R, so
     :math:`\log |\det|` is exact to rounding however long the trajectory is. The first tangent
-    vector is drawn once for all (with a fixed seed): that it has no part along the direction of
-    fastest growth has probability zero, unlike for a unit vector.
+    vector is random with a fixed seed, so that it has a part along the direction of fastest growth.
 
     Parameters
     ----------

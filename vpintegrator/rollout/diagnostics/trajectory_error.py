@@ -136,7 +136,7 @@ class ErrorObserver(Observer):
     def root_mean_square(self) -> np.ndarray:
         """Over the steps at which the reference is known and the method was not given the state.
 
-        And over the components that move; (trajectory,).
+        Shape (trajectory,); the mean is over the components that move.
         """
         own = self._known.sum(axis=1) - self._known[:, 1 : self._given + 1].sum(axis=1)
         return np.sqrt(self.squares / (own * len(self._moving)))

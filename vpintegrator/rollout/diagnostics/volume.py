@@ -72,12 +72,11 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
 
     .. math:: \log |\det D\Phi(Z)|
 
-    for windows Z (..., window, dim), in the shape (...). For a one-step method that is the volume
-    of phase space. For a model of windows it is that of the product space
-    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, and of the whole map: where
-    ``prediction_window`` < ``window`` only a part of its result is used when it is iterated.
-    :class:`TangentMap` tells what happens to phase space. NaN where the window is not finite or the
-    step cannot be made.
+    for windows Z (..., window, dim), in the shape (...). A one-step method changes the volume of
+    phase space by this factor. A model of windows changes that of the product space
+    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, by its whole map, also if
+    ``prediction_window`` < ``window``. :class:`TangentMap` gives the volume of phase space. NaN
+    where the window is not finite or the step cannot be made.
 
     Parameters
     ----------

@@ -258,8 +258,8 @@ def usual_view(
 ) -> tuple[Interval, Interval]:
     """Return a view that contains the trajectories.
 
-    A whole period of an angle; of others the states of a trial run, (..., dim), as far as they lie
-    in the training domain, where that is known, or among the initial states.
+    The view of an angle is a whole period. Other axes contain the states of a trial run, (...,
+    dim), limited to the training domain, if it is known, and the initial states.
     """
     found = []
     for k in pair:

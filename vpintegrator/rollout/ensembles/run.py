@@ -61,25 +61,25 @@ class EnsembleMeasures:
     Attributes
     ----------
     plane
-        Components on the axes of the density, ``"q,p"``. By default a canonical pair, or the first
-        two.
+        Components on the axes of the density, ``"q,p"``. The default is a canonical pair, or the
+        first two components.
     view
         Visible part of that plane, ``"q=-1:1,p=-2:2"``, or a mapping of names to (least, largest).
-        By default the extent of a trial run; a whole period of an angle.
+        The default is the extent of a trial run, and a whole period of an angle.
     resolution
         Cells of the view on a side, or (columns, rows).
     escape
-        A comparison that holds if a trajectory has left and is not followed any more,
-        ``"q**2 + p**2 > 0.1"``; ``"never"`` stops only trajectories that are no longer finite. By
-        default a trajectory of a model has left if it is outside of the training domain by more
-        than a tenth of the width.
+        A comparison of a state that has escaped; escaped trajectories are not followed any more.
+        Example: ``"q**2 + p**2 > 0.1"``; ``"never"`` stops only trajectories that are no longer
+        finite. A trajectory of a model escapes by default if it is out of the training domain by
+        more than a tenth of the width.
     rotation
         Definition of the rotation number, the mean growth in a step of an angle :math:`\theta` over
         :math:`2\pi`. ``(x, y)`` takes angles about this point of the plane. A name takes the
         component of that name, which must be an angle. ``"auto"`` takes a component of the plane
-        that is an angle, if there is one. Otherwise it takes the elliptic fixed point that Newton's
-        method finds nearest to the mean of the states, or that mean if there is none, and nothing
-        in a plane that is not canonical. None measures no rotation numbers.
+        that is an angle, if there is one. Otherwise it takes angles about the elliptic fixed point
+        nearest to the mean of the states, or about that mean if there is no such point. In a plane
+        that is not canonical it measures nothing. None measures no rotation numbers.
 
     Examples
     --------
