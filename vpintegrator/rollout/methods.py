@@ -75,10 +75,7 @@ def named_models(
 
     if isinstance(model, Mapping):
         for name in model:
-            # the name becomes that of a group in the file
-            fit = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", str(name))
-            if not fit or name in (*RESERVED, ".", ".."):
-                raise InputError(f"a model cannot be named '{name}'; choose another name")
+            _check_name("model", str(name))
         given = {str(name): m for name, m in model.items()}
         for name, m in given.items():
             check_model(m, f"the model {name}")
@@ -170,16 +167,19 @@ def _name_of_own(given: Any, others: Mapping[str, ClassicalMethod], system: Syst
     if not isinstance(given, ClassicalMethod):
         raise InputError(f"against takes names and classical methods, not {given!r}")
     name = given.name
-    # the name becomes that of a group in the file
-    if name in (*RESERVED, ".", "..", "all") or not re.fullmatch(
-        r"[^/\x00\ud800-\udfff]{1,200}", name
-    ):
-        raise InputError(f"a method cannot be named '{name}'; choose another name")
+    _check_name("method", name, "all")
     if system.is_discrete:
         raise InputError(f"{name} is given as a method; {system.name} is a map: give names alone")
     if any(other not in (None, given) for other in (_catalogued(name), others.get(name))):
         raise InputError(f"there is another method named '{name}'; rename yours")
     return name
+
+
+def _check_name(what: str, name: str, *reserved: str) -> None:
+    """Refuse a name that cannot be that of a group in the rollout file."""
+    fits = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", name)
+    if not fits or name in (*RESERVED, ".", "..", *reserved):
+        raise InputError(f"a {what} cannot be named '{name}'; choose another name")
 
 
 def _catalogued(name: str) -> ClassicalMethod | None:

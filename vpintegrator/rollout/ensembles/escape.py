@@ -79,6 +79,13 @@ class Escape:
                 out |= ~((value >= low) & (value <= high))
         return out.astype(np.uint8)
 
+    def mask(self, system: System, states: np.ndarray) -> np.ndarray:
+        """Return a mask of the states (some, count, dim) that are outside."""
+        low, high = self.box(system).T
+        out = ~((states >= low) & (states <= high)).all(axis=-1)
+        more = self.outside(system, states)
+        return out if more is None else out | more.astype(bool)
+
 
 def _widened(region: Region) -> dict[str, np.ndarray]:
     """Return the least and largest value of each quantity that count as inside."""

@@ -96,11 +96,7 @@ class EnsemblePlan:
 
     @property
     def is_canonical(self) -> bool:
-        """Whether turns about a point of the plane are rotation numbers.
-
-        This holds in a phase space of two components, and in the plane of a coordinate and its
-        momentum. In other planes a torus need not wind in one sense about any point.
-        """
+        """Whether turns about a point of the plane are rotation numbers."""
         return is_canonical_plane(self.system, self.pair)
 
     @property
@@ -191,7 +187,8 @@ def find_plane(system: System, names: Any) -> tuple[int, int]:
 def is_canonical_plane(system: System, pair: tuple[int, int]) -> bool:
     """Whether turns about a point of the plane are rotation numbers.
 
-    See :attr:`EnsemblePlan.is_canonical`.
+    This holds in a phase space of two components, and in the plane of a coordinate and its
+    momentum. In other planes a torus need not wind in one sense about any point.
     """
     moving = system.phase_dim
     if moving == 2:

@@ -319,11 +319,7 @@ def turns_between_returns(
 
 def _inside(escape: Escape, system: System, states: np.ndarray) -> np.ndarray:
     """Return the states (state, dim) of trajectories (trajectory, time, dim) before they leave."""
-    low, high = escape.box(system).T
-    out = ~((states >= low) & (states <= high)).all(axis=-1)
-    if (more := escape.outside(system, states)) is not None:
-        out |= more.astype(bool)
-    return states[np.cumsum(out, axis=1) == 0]
+    return states[np.cumsum(escape.mask(system, states), axis=1) == 0]
 
 
 def _turning(

@@ -24,6 +24,7 @@ from vpintegrator.rollout.diagnostics.rotation import (
 )
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
+from vpintegrator.rollout.observer import first_step
 
 
 @dataclass(frozen=True)
@@ -120,23 +121,18 @@ class Statistics:
         self, escape: Escape, states: np.ndarray, done: int, first: np.ndarray
     ) -> None:
         """Write the step of the first state outside into ``first``, where that is -1 so far."""
+        if self._library is None:
+            first_step(first, done, escape.mask(self._plan.system, states))
+            return
         outside = escape.outside(self._plan.system, states)
         box = np.ascontiguousarray(escape.box(self._plan.system))
-        if self._library is not None:
-            self._library.find_outside(
-                _pointer(states),
-                None if outside is None else _pointer(outside),
-                _pointer(box),
-                *map(ctypes.c_int64, (*states.shape, done)),
-                _pointer(first),
-            )
-            return
-        low, high = box.T
-        out = ~((states >= low) & (states <= high)).all(axis=-1)
-        if outside is not None:
-            out |= outside.astype(bool)
-        new = out.any(axis=1) & (first < 0)
-        first[new] = done + out.argmax(axis=1)[new]
+        self._library.find_outside(
+            _pointer(states),
+            None if outside is None else _pointer(outside),
+            _pointer(box),
+            *map(ctypes.c_int64, (*states.shape, done)),
+            _pointer(first),
+        )
 
     def _add(self, states: np.ndarray, done: int, left: np.ndarray, turned: np.ndarray) -> None:
         """Count states and turns by NumPy, with the same result as the machine code."""
