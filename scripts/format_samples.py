@@ -20,8 +20,9 @@ import torch
 import vpintegrator as vp
 from vpintegrator.data import dataset_file
 from vpintegrator.models import saving
-from vpintegrator.rollout import file_writing, recording
+from vpintegrator.rollout import recording
 from vpintegrator.rollout.ensembles import result
+from vpintegrator.rollout.report import FORMAT_VERSION as ROLLOUT_VERSION
 from vpintegrator.training import checkpoint
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
@@ -69,7 +70,7 @@ def current_versions() -> dict[str, int]:
     return {
         "dataset": dataset_file.FORMAT_VERSION,
         "model": saving.VERSION,
-        "rollout": file_writing.FORMAT_VERSION,
+        "rollout": ROLLOUT_VERSION,
         "training-checkpoint": checkpoint.FORMAT_VERSION,
         "rollout-checkpoint": recording.FORMAT_VERSION,
         "ensemble": result.FORMAT_VERSION,

@@ -24,7 +24,6 @@ from vpintegrator.rollout.ensembles import (
     ensemble,
     open_ensemble,
 )
-from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
@@ -37,7 +36,7 @@ from vpintegrator.rollout.parameter_sweep import (
 )
 from vpintegrator.rollout.periodic_points import periodic_point
 from vpintegrator.rollout.reference import Reference, solve_reference
-from vpintegrator.rollout.report import Report, Summary
+from vpintegrator.rollout.report import Report, Summary, open_rollout
 from vpintegrator.rollout.results import Run
 from vpintegrator.rollout.start import recorded_dataset
 from vpintegrator.runtime.callable_module import make_callable

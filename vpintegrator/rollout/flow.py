@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +20,7 @@ from vpintegrator.rollout.classical import (
     find_method,
 )
 from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.rollout.differences import differences
 from vpintegrator.rollout.neural import (
     LearnedCursor,
     as_windows,
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledModel
     from vpintegrator.models import Integrator
     from vpintegrator.rollout.classical import CompiledMethod
-
-
-# central differences of fourth order: offsets, and weights of the values there
-_DIFFERENCES = ((1, 2 / 3), (-1, -2 / 3), (2, -1 / 12), (-2, 1 / 12))
 
 
 class NumericalFlow(ABC):
@@ -490,22 +487,3 @@ def as_flow(
             raise InputError("a classical method needs a system and a step")
         return ClassicalFlow(method, system, step)
     return learned_flow(method, system, step=step)
-
-
-def differences(
-    function: Callable[[np.ndarray], np.ndarray], points: np.ndarray, distances: np.ndarray
-) -> np.ndarray:
-    """Return derivatives (n, dim, dim) of a map of points (n, dim), by fourth-order differences.
-
-    ``distances`` (n, dim) are those of the neighbours in each direction.
-    """
-    dim = points.shape[1]
-    result = np.empty((len(points), dim, dim))
-    for k in range(dim):
-        total = np.zeros(points.shape)
-        for place, weight in _DIFFERENCES:
-            moved = points.copy()
-            moved[:, k] += place * distances[:, k]
-            total += weight * function(moved)
-        result[:, :, k] = total / distances[:, k : k + 1]
-    return result

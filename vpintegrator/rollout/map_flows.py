@@ -13,7 +13,8 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, differences
+from vpintegrator.rollout.differences import differences
+from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
 
 _DIFFERENCE = 5e-4  # its fourth power and rounding over it are alike
 _MOST = 1_000_000  # steps of a period

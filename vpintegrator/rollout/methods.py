@@ -12,9 +12,9 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
-from vpintegrator.rollout.file_writing import RESERVED
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow, learned_flow
 from vpintegrator.rollout.map_flows import PeriodFlow, find_period_method, period_flow_of
+from vpintegrator.rollout.report import RESERVED
 from vpintegrator.rollout.start import find_step, find_system
 
 if TYPE_CHECKING:

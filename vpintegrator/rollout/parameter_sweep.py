@@ -17,9 +17,8 @@ from vpintegrator.errors import InputError, printable
 from vpintegrator.renamed import former_arguments, warn_of_former_name
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare, prepare_comparison
-from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.report import Report, frame_of
 from vpintegrator.rollout.variables import Variable, read_variables
-from vpintegrator.rollout.views import frame_of
 from vpintegrator.storage.hdf5 import create_hdf5, write_words
 from vpintegrator.storage.reading import open_hdf5
 

@@ -1,27 +1,105 @@
-"""Report of a comparison: states of every method, and all measurements on them."""
+"""Report of a comparison: states of every method, all measurements on them, and its file.
+
+Rollout files are HDF5 files that xarray, netCDF tools and h5py open. Group ``reference`` and one
+group for each method hold ``state (trajectory, time, component)`` at the stored times with their
+coordinates. A method's group also holds the measurements of its diagnostics: arrays, and single
+numbers in its attributes.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import h5py
 import numpy as np
 
-from vpintegrator.errors import printable
+from vpintegrator.arguments import as_path
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.state_file import read_system, write_header, write_states
+from vpintegrator.errors import InputError, printable
 from vpintegrator.rich_display import RichDisplay
+from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.diagnostics.invariants import ENDINGS
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS
-from vpintegrator.rollout.file_writing import write_rollout
+from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS, with_own
 from vpintegrator.rollout.recording import Recording
-from vpintegrator.rollout.results import Results, Summary
-from vpintegrator.rollout.views import dataset_of, frame_of
+from vpintegrator.rollout.results import Results, Run, Summary
+from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
+from vpintegrator.storage.hdf5 import create_hdf5
+from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 if TYPE_CHECKING:
     import pandas
     import xarray
+
+FORMAT = "vpintegrator-rollout"
+FORMAT_VERSION = 2
+REFERENCE = "reference"
+WORK_PRECISION = "work-precision"
+RESERVED = (REFERENCE, WORK_PRECISION)
+_COST = "and trajectory, for a unit of simulated time"
+_STUDY = (
+    Variable("step", "time step", ("step",), required=True),
+    Variable("seconds", f"seconds {_COST}", ("step",), required=True),
+    Variable("evaluations", f"vector field evaluations {_COST}", ("step",), required=True),
+    Variable("jacobian_evaluations", f"Jacobian evaluations {_COST}", ("step",)),
+    Variable("error", "root mean square error at the end", ("step",), required=True),
+    Variable("order", "order of accuracy"),
+)
+
+
+def write_rollout(
+    report: Results,
+    diagnostics: Sequence[Diagnostic],
+    path: str | os.PathLike[str],
+    overwrite: bool = False,
+) -> None:
+    """Write a report with the measurements of its diagnostics; see :meth:`Report.save`."""
+    with create_hdf5(path, overwrite) as f:
+        write_header(f, FORMAT, FORMAT_VERSION, report.system, report.step)
+        f.attrs["title"] = f"Rollout: {printable(report.system.title)}"
+        f.attrs["methods"] = json.dumps(list(report.runs))
+        f.attrs["every"] = report.every
+        f.attrs["threshold"] = report.threshold
+        if report.seed is not None:
+            f.attrs["seed"] = report.seed
+        if report.section_plane is not None:
+            f.attrs["section"] = json.dumps(report.section_plane)
+        group = f.create_group(REFERENCE, track_order=True)
+        times = report.times[: report.reference.shape[1]]
+        write_states(group, report.reference, times, report.system)
+        title, error = "estimate of the largest error in any component", report.reference_error
+        Variable("estimated_error", title, TRAJECTORY, values=error).write(group)
+        for name, run in report.runs.items():
+            group = f.create_group(name, track_order=True)
+            _write_method(group, run)
+            write_states(group, run.states, report.times, report.system)
+            for diagnostic in diagnostics:
+                for variable in diagnostic.stored(run):
+                    variable.write(group)
+        if report.work_precision:
+            parent = f.create_group(WORK_PRECISION, track_order=True)
+            for name, study in report.work_precision.items():
+                group = parent.create_group(name, track_order=True)
+                for variable in _STUDY:
+                    if (values := getattr(study, variable.name)) is not None:
+                        replace(variable, values=values).write(group)
+
+
+def _write_method(group: h5py.Group, run: Run) -> None:
+    for key in ("kind", "method", "title", "description"):
+        group.attrs[key] = printable(getattr(run, key))
+    for key in ("window", "prediction_window"):
+        group.attrs[key] = getattr(run, key)
+    group.attrs["structure"] = json.dumps(run.structure)
+    if run.order is not None:
+        group.attrs["order"] = run.order
 
 
 @dataclass(frozen=True)
@@ -167,3 +245,192 @@ _METHOD = [
     Column("order", lambda s: s.order, "words", rank=2, place=0),
     Column("structure", lambda s: ", ".join(s.structure), "words", rank=1, place=0),
 ]
+
+_LARGEST = 1e300  # value of a component
+_COORDINATES = {"state", "trajectory", "time", "component", "unit"}
+
+
+def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic] = ()) -> Report:
+    """Read a rollout file.
+
+    Parameters
+    ----------
+    path
+        The HDF5 file, which vp-rollout or ``Report.save`` wrote.
+    diagnostics
+        Own diagnostics of the comparison. Without them the names of their measurements are in
+        ``unknown`` of each run.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not a rollout, or damaged: something in it is missing,
+        of another kind, or does not fit the rest.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=5)
+    >>> report.save("pendulum-rollout.h5", overwrite=True)
+    >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
+    dict_keys(['rk4'])
+    """
+    path, known_here = as_path("path", path), with_own(diagnostics)
+    with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
+        system = read_system(root, path)
+        methods = _read_methods(root, path)
+        times = _read_times(root.group(methods[0]), path)
+        reference = root.group(REFERENCE)
+        states = reference.array("state", (None, None, system.dim))
+        trajectories, known = states.shape[:2]
+        if not trajectories or not 1 <= known <= len(times):
+            raise InputError(
+                f"{path}: a reference of {trajectories} trajectories at {known} times does not fit "
+                f"methods of {len(times)} times"
+            )
+        sizes = {"trajectory": trajectories, "time": len(times), "component": system.dim}
+        return Report(
+            system=system,
+            step=root.number("step", positive=True),
+            every=root.whole("every", least=1),
+            times=times,
+            reference=states,
+            reference_error=reference.array("estimated_error", (trajectories,)),
+            threshold=root.number("threshold", finite=False),
+            runs={
+                name: _read_run(name, root.group(name), system, sizes, known_here)
+                for name in methods
+            },
+            seed=root.whole("seed", None),
+            section_plane=_read_plane(root, system, path),
+            work_precision=_read_studies(root, methods),
+            diagnostics=known_here,
+        )
+
+
+def _read_methods(root: StoredGroup, path: Path) -> list[str]:
+    methods = root.json("methods", list)
+    known = set(root.groups) - {*RESERVED}
+    if not methods or not all(isinstance(name, str) and name in known for name in methods):
+        raise InputError(f"{path}: the attribute 'methods' must name groups of the file")
+    if len(set(methods)) < len(methods):
+        raise InputError(f"{path}: the attribute 'methods' names a group twice")
+    return list(methods)
+
+
+def _read_times(group: StoredGroup, path: Path) -> np.ndarray:
+    times = group.array("time", (None,))
+    if not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        raise InputError(f"{path}: the times must be numbers that increase")
+    return times
+
+
+def _read_plane(root: StoredGroup, system: System, path: Path) -> tuple[str, float, int] | None:
+    plane = root.json("section", list, None)
+    if plane is None:
+        return None
+    if (
+        len(plane) != 3
+        or plane[0] not in system.components
+        or not isinstance(plane[1], int | float)
+        or not -_LARGEST < plane[1] < _LARGEST
+        or plane[2] not in (-1, 0, 1)
+    ):
+        raise InputError(
+            f"{path}: the attribute 'section' must be a component, its value and a direction"
+        )
+    return plane[0], float(plane[1]), int(plane[2])
+
+
+def _read_run(
+    name: str,
+    group: StoredGroup,
+    system: System,
+    sizes: Mapping[str, int],
+    diagnostics: Sequence[Diagnostic],
+) -> Run:
+    """Read a method's group, with the names of measurements that no diagnostic knows."""
+    kind = group.text("kind")
+    if kind not in ("learned", "classical"):
+        raise InputError(f"{group}: the attribute 'kind' must be learned or classical")
+    structure = group.json("structure", list)
+    if not all(isinstance(trait, str) for trait in structure):
+        raise InputError(f"{group}: the attribute 'structure' must be a list of words")
+    measurements: dict[str, Any] = {}
+    for diagnostic in diagnostics:
+        measurements |= diagnostic.read(group, system, sizes)
+    run = Run(
+        name=name,
+        kind=kind,
+        method=group.text("method"),
+        title=group.text("title"),
+        description=group.text("description"),
+        order=group.whole("order", None),
+        structure=tuple(structure),
+        window=group.whole("window", least=1),
+        prediction_window=group.whole("prediction_window", least=1),
+        states=group.array("state", tuple(sizes.values())),
+        measurements=measurements,
+    )
+    known = {variable.key for each in diagnostics for variable in each.stored(run)}
+    unknown = set(group.names) - known - _COORDINATES
+    return replace(run, unknown=tuple(map(printable, sorted(unknown))))
+
+
+def _read_studies(root: StoredGroup, methods: Sequence[str]) -> dict[str, WorkPrecision]:
+    if WORK_PRECISION not in root:
+        return {}
+    parent = root.group(WORK_PRECISION)
+    unknown = set(parent.groups) - {*methods}
+    if unknown:
+        raise InputError(f"{parent}: '{printable(min(unknown))}' is none of the methods")
+    return {name: _read_study(parent.group(name)) for name in parent.groups}
+
+
+def _read_study(group: StoredGroup) -> WorkPrecision:
+    steps = len(group.array("step", (None,)))
+    if not steps:
+        raise InputError(f"{group}: there are no steps")
+    return WorkPrecision(**read_variables(group, _STUDY, {"step": steps}))
+
+
+_ALONG = ("run", "trajectory", "time")
+
+
+def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Return the rows of a table as a data frame."""
+    frame: pandas.DataFrame = _library("pandas").DataFrame(table)
+    return frame
+
+
+def dataset_of(report: Results) -> xarray.Dataset:
+    """Return the dataset of :meth:`vpintegrator.rollout.Report.to_xarray`."""
+    runs = list(report.runs.values())
+    shape = (len(report.reference), len(report.times), report.system.dim)
+    reference = np.full(shape, np.nan)
+    reference[:, : report.reference.shape[1]] = report.reference
+    variables: dict[str, Any] = {
+        "state": ((*_ALONG, "component"), np.stack([run.states for run in runs])),
+        "reference": ((*_ALONG[1:], "component"), reference),
+        "error": (_ALONG, np.stack([run.error for run in runs])),
+    }
+    for name, series in series_names(report.system.invariants).items():
+        errors = [run.invariants[name].error for run in runs]
+        variables[f"invariant_{series}"] = _ALONG, np.stack(errors), {"invariant": name}
+    coordinates = {
+        "run": [run.name for run in runs],
+        "kind": ("run", [run.kind for run in runs]),
+        "time": report.times,
+        "component": list(report.system.components),
+    }
+    about = {"system": report.system.name, "step": report.step, "every": report.every}
+    about |= {f"parameter_{name}": value for name, value in report.system.parameters.items()}
+    return _library("xarray").Dataset(variables, coordinates, about)
+
+
+def _library(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"this needs {name}, which is not installed: pip install {name}") from None
