@@ -138,7 +138,7 @@ def verdict(
     new_states = Objective().new_states(model, targets)[:, 0].double().cpu().numpy()
     first, scale = inputs[:, -1].double().cpu().numpy(), data.error_scale
     deadline = time.perf_counter() + seconds
-    one = _Condition(model, system, data.dataset.step, inputs)
+    one = _Case(model, system, data.dataset.step, inputs)
     if system.family is not None and seconds > 0:
         one = _typical(one, data)
     found = []
@@ -163,7 +163,7 @@ def verdict(
     return Verdict(own, sorted(found, key=lambda each: each.error))
 
 
-class _Condition(NamedTuple):
+class _Case(NamedTuple):
     """Map with initial states."""
 
     model: Integrator
@@ -172,7 +172,7 @@ class _Condition(NamedTuple):
     windows: torch.Tensor
 
 
-def _typical(family: _Condition, data: TrainingData) -> _Condition:
+def _typical(family: _Case, data: TrainingData) -> _Case:
     """Return the model in the middle of the ranges, or the family if it has no single models."""
     middle = {name: (low + high) / 2 for name, (low, high) in data.dataset.varied.items()}
     try:
@@ -181,10 +181,10 @@ def _typical(family: _Condition, data: TrainingData) -> _Condition:
         return family
     step = float(model.metadata["step"])
     system = find_system({model.name: model}, None)
-    return _Condition(model, system, step, family.windows[..., : model.dim])
+    return _Case(model, system, step, family.windows[..., : model.dim])
 
 
-def _cost_of_method(method: ClassicalMethod, one: _Condition) -> float:
+def _cost_of_method(method: ClassicalMethod, one: _Case) -> float:
     states = one.windows[torch.arange(TRAJECTORIES) % len(one.windows), -1]
     first = states.double().cpu().numpy()
     with warnings.catch_warnings():

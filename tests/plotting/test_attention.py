@@ -58,7 +58,7 @@ def test_a_model_file_is_drawn_as_far_as_it_tells(rotations, tmp_path):
     assert matplotlib.image.imread(paths[0]).std() > 0.02
     rotations.metadata.pop("system")
     vp.save(rotations, tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="says nothing of its training"):
+    with pytest.raises(InputError, match="holds no record of a training"):
         vp.draw(tmp_path / "other.safetensors", tmp_path / "g")
 
 

@@ -66,8 +66,8 @@ def test_the_command_draws_the_training_of_a_model(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        (None, "says nothing of its training"),
-        ("{}", "what it says of its training is damaged"),
+        (None, "holds no record of a training"),
+        ("{}", "the record of the training is damaged"),
         ({"epoch": [1, 2]}, "damaged"),
         ({"training_error": "much"}, "damaged"),
         ({"training_error": [[1]] * 5}, "damaged"),

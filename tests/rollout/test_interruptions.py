@@ -219,7 +219,7 @@ def test_damage_is_told_and_the_folder_stays(tmp_path):
                 vp.compare(**options, checkpoint=work, resume=True)
             assert files(work) == before
     (folder / "rollout.json").unlink()
-    with pytest.raises(InputError, match="is not what an interrupted rollout left"):
+    with pytest.raises(InputError, match="holds no interrupted rollout"):
         vp.compare(**options, checkpoint=folder, resume=True)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="it is no folder"):

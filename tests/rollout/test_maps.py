@@ -90,7 +90,7 @@ def test_a_method_over_the_period_is_a_map(name):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("rk4@0", "how many steps a period has"), ("dop853@5", "chooses its steps by itself")],
+    [("rk4@0", "number of steps in a period"), ("dop853@5", "adaptive step size")],
 )
 def test_steps_of_a_period_are_counted(name, message):
     with pytest.raises(InputError, match=message):

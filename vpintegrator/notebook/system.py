@@ -13,12 +13,7 @@ from typing import Any
 import sympy
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.typeset import (
-    equations_latex,
-    invariants_latex,
-    latex,
-    symmetries_latex,
-)
+from vpintegrator.dynamics.typeset import equations_latex, invariants_latex, latex, symmetries_latex
 from vpintegrator.errors import printable
 
 _SHOWN = 8  # entries of a list, images of a symmetry

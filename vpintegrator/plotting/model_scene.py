@@ -170,7 +170,7 @@ def read_training(source: Any) -> TrainingCourse:
     scene = model_scene(source)
     if scene.training is None:
         raise InputError(
-            f"{scene.where} says nothing of its training; train it with vp-train or vp.train"
+            f"{scene.where} holds no record of a training; train it with vp-train or vp.train"
         )
     return scene.training
 
@@ -186,7 +186,7 @@ def _training(name: str, told: dict[str, Any], where: str) -> TrainingCourse:
         best, words = int(told["best_epoch"]), [str(told[k]) for k in ("optimizer", "stopped_by")]
     except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(
-            f"{where}: what it says of its training is damaged; train the model anew to draw it"
+            f"{where}: the record of the training is damaged; train the model anew to draw it"
         ) from None
     if not len(curves[0]):
         raise InputError(f"{where}: its training ended before the first epoch; train it for longer")

@@ -62,10 +62,7 @@ def axes_of_portraits(scene: Scene) -> list[str]:
 
 
 def view_of(
-    scene: Scene,
-    scale: np.ndarray,
-    pair: tuple[int, int] | None = None,
-    alone: bool = False,
+    scene: Scene, scale: np.ndarray, pair: tuple[int, int] | None = None, alone: bool = False
 ) -> View:
     """Return the view for the orbits of a scene; ``pair``, if given, asks for that plane.
 

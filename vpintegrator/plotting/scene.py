@@ -77,12 +77,7 @@ class Scene:
         Whether the rollout is so long that its time axes are logarithmic.
     """
 
-    def __init__(
-        self,
-        report: Report,
-        style: Style = PAPER,
-        orbits: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, report: Report, style: Style = PAPER, orbits: Sequence[int] = ()) -> None:
         count = len(report.reference)
         if len(orbits) > _CHOSEN or not all(1 <= number <= count for number in orbits):
             raise InputError(

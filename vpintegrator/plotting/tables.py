@@ -307,7 +307,12 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
         f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
         "z_0 → z_n; yes where it is rounding.",
     ]
-    sentences += [*_on_invariants(report), *_on_symplecticity(report)]
+    sentences += _on_invariants(report)
+    if any(run.symplecticity is not None for run in report.runs.values()):
+        sentences.append(
+            "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
+            "step; for models of windows, of the map from z_0 to the newest state."
+        )
     if any(report.diverged(name) for name in report.runs):
         sentences.append(
             "Diverged: orbits that are not finite, farther from the reference than ten times its "
@@ -353,17 +358,6 @@ def _on_invariants(report: Report) -> list[str]:
                 f"{label} by {'all' if len(kept) == len(report.runs) else ', '.join(kept)}"
             )
     return [f"Kept to rounding: {'; '.join(parts)}."] if parts else []
-
-
-def _on_symplecticity(report: Report) -> list[str]:
-    """Return a sentence on the map whose symplecticity defect was measured, if one was."""
-    known = [run for run in report.runs.values() if run.symplecticity is not None]
-    if not known:
-        return []
-    one, several = any(run.window == 1 for run in known), any(run.window > 1 for run in known)
-    through = "of models of windows that from z_0, through a solution, to the newest state"
-    maps = ["of the map of one step"] * one + [through] * several
-    return [f"Symplecticity: largest entry of |D^T J D - J|, D the derivative {', '.join(maps)}."]
 
 
 def departures(runs: Iterable[Run]) -> list[str]:

@@ -355,12 +355,7 @@ def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _ball(
-    axes: Axes,
-    radius: float,
-    right: np.ndarray,
-    up: np.ndarray,
-    toward: np.ndarray,
-    style: Style,
+    axes: Axes, radius: float, right: np.ndarray, up: np.ndarray, toward: np.ndarray, style: Style
 ) -> None:
     """Draw a sphere, lit from the upper left, as an image with three great circles."""
     grid = np.linspace(-1, 1, 240)

@@ -20,10 +20,7 @@ _WORTH = 2_000  # steps from which on compiling pays
 
 @former_arguments(conditions="parameters")
 def rollout_driven(
-    model: Integrator,
-    initial: Any,
-    parameters: Mapping[str, Any],
-    compiled: bool | None = None,
+    model: Integrator, initial: Any, parameters: Mapping[str, Any], compiled: bool | None = None
 ) -> np.ndarray:
     """Iterate a family of one-step maps with parameters that change from step to step.
 

@@ -197,7 +197,7 @@ class ClassicalFlow(NumericalFlow):
     def derivative(self, windows: np.ndarray) -> np.ndarray:
         if not isinstance(self.method, OneStepMethod):
             raise InputError(
-                f"{self.name} chooses its steps by itself, so it is no fixed map and has no "
+                f"{self.name} has an adaptive step size, so it is no fixed map and has no "
                 "derivative; take a method with a fixed step"
             )
         with np.errstate(all="ignore"):

@@ -113,15 +113,15 @@ def find_period_method(name: str) -> tuple[ClassicalMethod, int | None]:
     if not at:
         return method, None
     if not count.isdecimal() or not 1 <= int(count) <= _MOST:
-        raise InputError(f"{name}: behind @ stands how many steps a period has, as in rk4@64")
+        raise InputError(f"{name}: give the number of steps in a period behind @, as in rk4@64")
     return method, int(count)
 
 
 class PeriodFlow(NumericalFlow):
     """A classical method over the period of a stroboscopic map, without the time.
 
-    A method with a fixed step takes ``steps`` of them in a period; one that chooses its steps by
-    itself goes over the period at once.
+    A method with a fixed step takes ``steps`` of them in a period; a method with an
+    adaptive step size goes over the period at once.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class PeriodFlow(NumericalFlow):
         period = self._period = returns.crossings * (flow.period or math.nan)
         fixed = isinstance(found, OneStepMethod)
         if count is not None and not fixed:
-            raise InputError(f"{method}: {found.name} chooses its steps by itself; leave @ out")
+            raise InputError(f"{method}: {found.name} has an adaptive step size; leave @ out")
         if count is None:
             suggested = flow.defaults.get("step", period / 100)
             count = max(round(period / suggested), 1) if fixed else 1
@@ -218,11 +218,7 @@ class PeriodFlow(NumericalFlow):
 
 class _PeriodCursor(Cursor):
     def __init__(
-        self,
-        inner: Cursor,
-        steps: int,
-        times: tuple[np.ndarray, float] | None,
-        periods: np.ndarray,
+        self, inner: Cursor, steps: int, times: tuple[np.ndarray, float] | None, periods: np.ndarray
     ) -> None:
         self._inner, self._steps, self._times, self._periods = inner, steps, times, int(periods)
 

@@ -27,10 +27,7 @@ _USUAL_METHODS = ("implicit-midpoint", "rk4")
 
 
 def chosen_flows(
-    models: Mapping[str, Integrator],
-    against: Against | None,
-    system: System,
-    step: float,
+    models: Mapping[str, Integrator], against: Against | None, system: System, step: float
 ) -> list[NumericalFlow]:
     """Return flows of the models, then of the classical methods named, with system and step.
 

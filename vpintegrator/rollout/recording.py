@@ -159,7 +159,7 @@ class FolderRecording(Recording):
             self._lock.enter_context(claim_folder(self.folder, "another rollout is at work in"))
         if not self._made and not resume:
             raise InputError(
-                f"{self.folder} is what an interrupted rollout left: go on with it by --resume "
+                f"{self.folder} holds an interrupted rollout: continue it by --resume "
                 "(resume=True in Python), or delete the folder to start anew"
             )
         path = self.folder / _IDENTITY
@@ -168,8 +168,8 @@ class FolderRecording(Recording):
             self._recorded = self._read(self.folder / _PROGRESS, version)
         elif any(not entry.name.endswith(".part") for entry in self.folder.iterdir()):
             raise InputError(
-                f"{self.folder} is not what an interrupted rollout left, there is no {_IDENTITY} "
-                "in it; move it away, or choose another output"
+                f"{self.folder} holds no interrupted rollout, as {_IDENTITY} is missing; move it "
+                "away, or choose another output"
             )
         else:
             with replacing(path) as temporary:
@@ -185,7 +185,7 @@ class FolderRecording(Recording):
             raise self._damaged(path, "it holds no JSON object")
         name, _, number = str(saved.get("format")).rpartition("-")
         if name != FORMAT:
-            raise self._damaged(path, "it does not say that it is a rollout's")
+            raise self._damaged(path, "its format is not that of a rollout")
         version = check_version(self.folder, number, FORMAT_VERSION)
         wanted = json.loads(json.dumps({**identity, "format": saved["format"]}))
         for key, value in wanted.items():
@@ -211,7 +211,7 @@ class FolderRecording(Recording):
             raise self._damaged(path, error) from None
         digest = recorded.pop(_DIGEST, None)
         if version > 1 and not np.array_equal(digest, _digest(recorded)):
-            raise self._damaged(path, "it is not what was recorded")
+            raise self._damaged(path, "its digest does not fit its content")
         return recorded
 
     def _map(self, path: Path, shape: tuple[int, ...]) -> np.memmap:

@@ -35,10 +35,7 @@ _ROWS = 5
 
 @takes_axes
 def portrait(
-    report: Rollout,
-    method: str = REFERENCE,
-    plane: Sequence[str] | None = None,
-    ax: Any = None,
+    report: Rollout, method: str = REFERENCE, plane: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
     """Draw orbits of a method on a sphere, in space, or in a plane over the reference.
 

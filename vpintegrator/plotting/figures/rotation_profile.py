@@ -20,9 +20,7 @@ _FAINT = 0.35
 _NEAR_ZERO = 0.02  # share of the largest rotation; below it, steps in a turn have no bound
 
 
-def branch(
-    found: EnsembleStatistics,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def branch(found: EnsembleStatistics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return coordinates, turns per step, and differences of halves of trajectories that stay.
 
     Turns are known up to whole ones, which are chosen so that the regular orbits form a curve.

@@ -196,10 +196,7 @@ def _particle(system: System) -> Particle:
     )
     slopes = [e.algebra.gradient(f) for f in fields]
     derivatives = [slope.get(x, 0) for slope in slopes for x in place]
-    return Particle(
-        vectorised(fields, place, "numpy"),
-        vectorised(derivatives, place, "numpy"),
-    )
+    return Particle(vectorised(fields, place, "numpy"), vectorised(derivatives, place, "numpy"))
 
 
 BORIS = Boris(

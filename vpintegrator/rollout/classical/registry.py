@@ -19,14 +19,7 @@ from vpintegrator.rollout.classical import (
 )
 from vpintegrator.rollout.classical.base import ClassicalMethod
 
-_FAMILIES = (
-    explicit,
-    gauss_legendre,
-    splitting,
-    boris,
-    adaptive,
-    embedded,
-)
+_FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive, embedded)
 METHODS: dict[str, ClassicalMethod] = {
     method.name: method
     for family in _FAMILIES

@@ -8,10 +8,7 @@ ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
 from vpintegrator.dynamics.magnitude import ensemble_size
-from vpintegrator.rollout.diagnostics.convergence import (
-    WorkPrecision,
-    work_precision,
-)
+from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
 from vpintegrator.rollout.diagnostics.cost import (
     CountingSystem,
     Evaluations,
@@ -38,11 +35,7 @@ from vpintegrator.rollout.diagnostics.structure import (
     symplecticity_defect,
     window_symplecticity_defect,
 )
-from vpintegrator.rollout.diagnostics.tangent import (
-    TangentHistory,
-    TangentMap,
-    tangent_propagation,
-)
+from vpintegrator.rollout.diagnostics.tangent import TangentHistory, TangentMap, tangent_propagation
 from vpintegrator.rollout.diagnostics.trajectory_error import (
     root_mean_square_error,
     trajectory_error,

@@ -107,13 +107,12 @@ def count_evaluations(
         return found and Evaluations(found.vector_field * steps, found.jacobian * steps)
     if not isinstance(flow, ClassicalFlow) or not len(initial) or steps < 1:
         return None
-    system = CountingSystem(flow.system)
-    flow.method.start(system, initial, flow.step).advance(steps)
-    total = len(initial) * steps
     field = flow.method.evaluations(flow.system)
+    if field is None and flow.method.needs_formulas:  # machine code evaluates the formulas itself
+        return None
+    system, total = CountingSystem(flow.system), len(initial) * steps
+    flow.method.start(system, initial, flow.step).advance(steps)
     if field is None:
-        if not system.field_evaluations:
-            return None
         field = system.field_evaluations / total
     return Evaluations(field, system.jacobian_evaluations / total)
 

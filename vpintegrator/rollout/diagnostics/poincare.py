@@ -77,12 +77,7 @@ class SectionObserver(Observer):
     remembered = ("_states", "_start", "_next", "_points", "_trajectory", "_time")
 
     def __init__(
-        self,
-        component: int,
-        value: float,
-        direction: int,
-        step: float,
-        period: float | None = None,
+        self, component: int, value: float, direction: int, step: float, period: float | None = None
     ) -> None:
         if direction not in (-1, 0, 1):
             raise InputError(f"direction = {direction!r} must be 1 (up), -1 (down) or 0 (both)")

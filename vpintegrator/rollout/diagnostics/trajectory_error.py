@@ -252,10 +252,7 @@ class ErrorDiagnostic(Diagnostic):
             Column("median RMSE", of("error"), place=1),
             Column("worst RMSE", of("worst_error"), place=1),
             Column(
-                "median final error",
-                of("final_error"),
-                header=("median final", "distance"),
-                rank=8,
+                "median final error", of("final_error"), header=("median final", "distance"), rank=8
             ),
             Column(
                 "median time to failure",

@@ -224,9 +224,11 @@ def _as_flow(flow: Any, initial: Any) -> tuple[NumericalFlow, Integrator | None]
         flow, model = LearnedFlow(alone, system, name), alone
     assert isinstance(flow, NumericalFlow)
     if flow.system is None or flow.dim != flow.system.dim:
-        raise InputError(f"{flow.name} must have its system, of as many components")
+        raise InputError(f"{flow.name} needs a system with {flow.dim} components")
     if flow.window != 1:
-        raise InputError(f"{flow.name} reads {flow.window} states; ensembles are for one")
+        raise InputError(
+            f"{flow.name} reads {flow.window} states; an ensemble needs a map of single states"
+        )
     return flow, model
 
 
