@@ -112,8 +112,9 @@ def count_evaluations(
         return None
     system, total = CountingSystem(flow.system), len(initial) * steps
     flow.method.start(system, initial, flow.step).advance(steps)
-    if field is None:
-        field = system.field_evaluations / total
+    if field is None and not system.field_evaluations:
+        return None
+    field = system.field_evaluations / total if field is None else field
     return Evaluations(field, system.jacobian_evaluations / total)
 
 
