@@ -116,7 +116,7 @@ def _figure(
         _invariants(axes, drawn, invariants, style)
         axes.set_xlabel("steps" if "step" in dataset.varied else "time $t$")
     if beside:
-        _conditions(figure, grid[len(rows) - 1], dataset, list(drawn), style)
+        _parameters(figure, grid[len(rows) - 1], dataset, list(drawn), style)
     figure.suptitle(
         f"{plain(dataset.title)}\n{plain(dataset.description)}", fontsize=1.1 * style.letters
     )
@@ -220,7 +220,7 @@ def _first(dataset: Dataset, group: str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([times, times[:, 1:]], axis=1).ravel(), states
 
 
-def _conditions(figure: Any, place: Any, dataset: Dataset, groups: list[str], style: Style) -> None:
+def _parameters(figure: Any, place: Any, dataset: Dataset, groups: list[str], style: Style) -> None:
     """Draw a histogram of each parameter that varies."""
     names = list(dataset.varied)[:_BESIDE]
     parts = place.subgridspec(1, len(names))

@@ -61,7 +61,7 @@ class NumericalFlow(ABC):
         Whether it has a ``derivative``.
     system
         The system, where it is known.
-    region
+    domain
         Training domain of a model, where it is known.
     step
         Time step h.
@@ -78,7 +78,7 @@ class NumericalFlow(ABC):
     structure: tuple[str, ...] = ()
     differentiable: bool = True
     system: System | None
-    region: Region | None = None
+    domain: Region | None = None
     step: float
     dim: int
     window: int = 1
@@ -247,7 +247,7 @@ class LearnedFlow(NumericalFlow):
         self.structure = self.traits(model)
         self.system, self.dim = system, model.dim
         if "region" in model.metadata:
-            self.region = Region.from_text(
+            self.domain = Region.from_text(
                 model.metadata["region"], f"the training domain of {self.name}"
             )
         self.window, self.prediction_window = model.window, model.prediction_window

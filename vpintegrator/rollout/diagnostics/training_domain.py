@@ -22,7 +22,7 @@ class DomainObserver(Observer):
 
     Attributes
     ----------
-    region
+    domain
         Training domain: bounds of the quantities that the system has.
     index
         First step outside by more than the tolerance, -1 if none, (trajectory,).
@@ -32,10 +32,10 @@ class DomainObserver(Observer):
 
     remembered = ("index", "excess")  # recordings of earlier versions have neither
 
-    def __init__(self, region: Region, system: System, trajectories: int) -> None:
-        self.region = region.within(system)
-        self._quantities = self.region.quantities(system)
-        self._scales = [*zip(self.region.bounds, self.region.units, strict=True)]
+    def __init__(self, domain: Region, system: System, trajectories: int) -> None:
+        self.domain = domain.within(system)
+        self._quantities = self.domain.quantities(system)
+        self._scales = [*zip(self.domain.bounds, self.domain.units, strict=True)]
         self.index = np.full(trajectories, -1)
         self.excess = np.zeros((trajectories, len(self._quantities)))
 
@@ -67,18 +67,18 @@ class DomainDiagnostic(Diagnostic):
     """
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        region = ensemble.flow.region
-        if region is None:
+        domain = ensemble.flow.domain
+        if domain is None:
             return {}
         system = ensemble.comparison.system
-        return {"region": DomainObserver(region, system, len(ensemble.first))}
+        return {"region": DomainObserver(domain, system, len(ensemble.first))}
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         observer: DomainObserver | None = ensemble.observers.get("region")
         if observer is None:
             return {"departure": None}
         time = ensemble.time_of(observer.index)
-        return {"departure": Departure(observer.region, time, observer.excess)}
+        return {"departure": Departure(observer.domain, time, observer.excess)}
 
     def stored(self, run: Run) -> Iterator[Variable]:
         found: Departure | None = run.departure

@@ -26,12 +26,12 @@ class Escape:
     ----------
     expression
         Comparison of components and parameters that holds outside, ``"q**2 + p**2 > 0.1"``.
-    region
-        Domain; states beyond it by more than a tenth of its width are outside.
+    domain
+        Training domain; states beyond it by more than a tenth of its width are outside.
     """
 
     expression: str | None = None
-    region: Region | None = None
+    domain: Region | None = None
 
     def check(self, system: System) -> None:
         """Check that the expression is one of the system.
@@ -49,14 +49,14 @@ class Escape:
         """Condition in words."""
         if self.expression is not None:
             return self.expression
-        return "out of the training domain" if self.region else "not finite"
+        return "out of the training domain" if self.domain else "not finite"
 
     def box(self, system: System) -> np.ndarray:
         """Return the bounds of each component, (dim, 2)."""
         box = np.tile([-_LARGEST, _LARGEST], (system.dim, 1))
-        if self.region is not None:
-            for name, bounds in _widened(self.region).items():
-                if name in self.region.components:
+        if self.domain is not None:
+            for name, bounds in _widened(self.domain).items():
+                if name in self.domain.components:
                     box[system.components.index(name)] = bounds
         return box
 
@@ -69,11 +69,11 @@ class Escape:
             if self.expression is not None:
                 found = _difference(system, self.expression)(states) > 0
                 return np.ascontiguousarray(found, np.uint8)
-            if self.region is None or not self.region.invariants:
+            if self.domain is None or not self.domain.invariants:
                 return None
             out = np.zeros(states.shape[:2], bool)
-            bounds = _widened(self.region)
-            for name in self.region.invariants:
+            bounds = _widened(self.domain)
+            for name in self.domain.invariants:
                 value = system.invariants[name](states)
                 low, high = bounds[name]
                 out |= ~((value >= low) & (value <= high))
@@ -87,10 +87,10 @@ class Escape:
         return out if more is None else out | more.astype(bool)
 
 
-def _widened(region: Region) -> dict[str, np.ndarray]:
+def _widened(domain: Region) -> dict[str, np.ndarray]:
     """Return the least and largest value of each quantity that count as inside."""
-    margin = TOLERANCE * region.units[:, None] * [-1, 1]
-    return dict(zip(region.names, region.bounds + margin, strict=True))
+    margin = TOLERANCE * domain.units[:, None] * [-1, 1]
+    return dict(zip(domain.names, domain.bounds + margin, strict=True))
 
 
 @lru_cache(8)

@@ -145,7 +145,7 @@ class EnsemblePlan:
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan for a file; plans are equal if their JSON is."""
-        region = self.escape.region
+        domain = self.escape.domain
         rotation = None if self.angle is None else self.system.components[self.angle]
         return {
             "steps": self.steps,
@@ -153,7 +153,7 @@ class EnsemblePlan:
             "view": [list(interval) for interval in self.view],
             "cells": [self.columns, self.rows],
             "escape": self.escape.words,
-            "region": None if region is None else json.loads(region.text),
+            "region": None if domain is None else json.loads(domain.text),
             "rotation": (self.centre and list(self.centre)) if rotation is None else rotation,
             "about": self.about,
             "near": self.near,

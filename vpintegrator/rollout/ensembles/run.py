@@ -280,9 +280,9 @@ def make_plan(
     system = flow.system
     assert system is not None
     pair = find_plane(system, measures.plane)
-    region = None if flow.region is None else flow.region.within(system)
+    domain = None if flow.domain is None else flow.domain.within(system)
     if measures.escape is None:
-        escape = Escape(region=region)
+        escape = Escape(domain=domain)
     else:
         escape = Escape(None if measures.escape.strip() == "never" else measures.escape)
     escape.check(system)
@@ -291,11 +291,11 @@ def make_plan(
     with np.errstate(all="ignore"):
         trial = move(states[chosen], min(steps, _TRIAL)).astype(np.float64)
     seen = _inside(escape, system, np.concatenate([states[chosen][:, None], trial], axis=1))
-    view = read_view(system, pair, measures.view) or usual_view(pair, system, seen, region, states)
+    view = read_view(system, pair, measures.view) or usual_view(pair, system, seen, domain, states)
     turns = _turning(flow, pair, measures.rotation, seen)
     if "centre" in turns:
         turns["near"] = turns_between_returns(system, pair, turns["centre"])
-    return EnsemblePlan(system, steps, pair, view, columns, rows, escape, domain=region, **turns)
+    return EnsemblePlan(system, steps, pair, view, columns, rows, escape, domain=domain, **turns)
 
 
 def turns_between_returns(
@@ -423,7 +423,7 @@ def _gather(
     states: np.ndarray,
     seed: int | None,
 ) -> EnsembleStatistics:
-    """Add up what lies in the shards."""
+    """Return the sum of the statistics in the shards."""
     density, off = np.zeros((plan.rows, plan.columns), np.int64), 0
     parts: dict[str, list[np.ndarray]] = {
         name: [] for name in ("left", "left_domain", "rotation", "change")

@@ -75,7 +75,7 @@ class Statistics:
         self._off = np.zeros(1, np.int64)
         self.left = np.full(trajectories, -1, np.int32)
         self._left_domain = np.full(trajectories, -1, np.int32)
-        self._domain = None if plan.domain == plan.escape.region else Escape(region=plan.domain)
+        self._domain = None if plan.domain == plan.escape.domain else Escape(domain=plan.domain)
         self._weights = birkhoff_weights(plan.steps)
         self._turned = np.zeros((trajectories, SUMS))
         self._library = None if compiled is False else _library()
