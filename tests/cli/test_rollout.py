@@ -287,7 +287,7 @@ def test_no_mistake_costs_the_checkpoint(run, model, tmp_path, monkeypatch):
     before = kept("a.h5.checkpoint")
     assert "progress.npz" in before
     for wrong, message in (
-        ([], "go on with it by --resume"),
+        ([], "continue it by --resume"),
         (["--steps", "41", "--resume"], "another rollout (steps differs)"),
         (["--against", "heun", "--resume"], "another rollout (methods differs)"),
         (["--against", "rk5", "--resume"], "no classical method 'rk5'"),

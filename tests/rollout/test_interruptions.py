@@ -110,7 +110,7 @@ def test_a_checkpoint_is_not_mistaken_for_another(tmp_path):
     with pytest.raises(Stop):
         vp.compare(**arguments(), checkpoint=folder, progress=stopping_at("rk4", 100))
     kept = files(folder)
-    with pytest.raises(InputError, match="go on with it by --resume"):
+    with pytest.raises(InputError, match="continue it by --resume"):
         vp.compare(**arguments(), checkpoint=folder)
     for changes, what in (
         ({"steps": 701}, "steps"),
