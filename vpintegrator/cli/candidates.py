@@ -211,7 +211,7 @@ def started(path: Path) -> Candidate:
         raise InputError("ict is trained in one go: leave out --start, and give more --seconds")
     if without_attention(model) is not None:  # attention layers stay frozen
         freeze_attention(model)
-    for name in ("verdict", "fastest"):  # results of the model before the training
+    for name in ("verdict", "fastest", "baselines"):  # results of the model before the training
         model.metadata.pop(name, None)
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from vpintegrator.rollout import Report
 
 
+# metadata that results hold as they are read
+_READ = ("system", "training", "region", "verdict", "fastest", "baselines")
+
+
 def system_results(system: System) -> dict[str, Any]:
     """Return the properties of a system."""
     return {
@@ -68,11 +72,8 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "verdict": read_json(model.metadata.get("verdict", "{}"), "the verdict of the training"),
         "fastest": read_json(model.metadata.get("fastest", "{}"), "the candidates of the training"),
-        "metadata": {
-            k: v
-            for k, v in model.metadata.items()
-            if k not in ("system", "training", "region", "verdict", "fastest")
-        },
+        "baselines": read_json(model.metadata.get("baselines", "{}"), "the baselines"),
+        "metadata": {k: v for k, v in model.metadata.items() if k not in _READ},
     }
 
 

@@ -33,7 +33,7 @@ from vpintegrator.cli.common import (
 )
 from vpintegrator.cli.completion import models, offer
 from vpintegrator.cli.further_training import Further
-from vpintegrator.cli.judging import VERDICT_SECONDS, judge
+from vpintegrator.cli.judging import BASELINE_SECONDS, VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.cli.structure import warn_of_structure
 from vpintegrator.errors import InputError
@@ -255,6 +255,13 @@ class _Command(click.Command):
     help="Compare a step of the model with classical methods where the equations are known; takes "
     f"some {VERDICT_SECONDS:.0f} seconds, as methods are compiled.",
 )
+@click.option(
+    "--baselines",
+    is_flag=True,
+    help="Train baselines on the same data, and print one table: a linear map, sparse regression "
+    "of the vector field, a Hamiltonian network, Gaussian-process generating functions; takes some "
+    f"{BASELINE_SECONDS:.0f} seconds.",
+)
 @click.option("--list-models", is_flag=True, help="List the architectures and their options.")
 @common_options
 @verbose_option
@@ -270,7 +277,6 @@ def main(
     orbits: int | None,
     resume: bool,
     list_models: bool,
-    verdict: bool,
     **values: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
@@ -305,12 +311,10 @@ def main(
 
     terminate_as_interrupt()
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
+    comparisons = {name: values.pop(name) for name in ("verdict", "baselines")}
     asked, options, files = _read(values, start, given)
     data = _opened(dataset, system, asked)
-    if adaptive is not None:
-        from vpintegrator.training import AdaptiveData
-
-        AdaptiveData(data)  # a mistake is told before the training
+    _check_data(data, adaptive, comparisons["baselines"])
     candidate = started(start) if start else untrained(data, asked, options)
     path = output or candidate.path(data)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
@@ -341,7 +345,7 @@ def main(
         history = Further(adaptive, orbits).train(network, data, history, options, path)
         training_report.report(history, path, checkpoint)
         if history.stopped_by != "interrupt":
-            judge(network, data, path, candidate.cheapest, verdict)
+            judge(network, data, path, candidate.cheapest, **comparisons)
             warn_of_structure(network, data)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
@@ -353,6 +357,18 @@ def main(
     processes.stop()
     if nothing:
         _leave_interrupted("not an epoch was done, so nothing is written")
+
+
+def _check_data(data: Dataset, adaptive: int | None, baselines: bool) -> None:
+    """Tell before the training if data do not admit what follows it."""
+    if adaptive is not None:
+        from vpintegrator.training import AdaptiveData
+
+        AdaptiveData(data)
+    if baselines:
+        from vpintegrator.baselines.table import check
+
+        check(data)
 
 
 def _opened(path: Path, system: str | None, asked: ModelOptions) -> Dataset:
