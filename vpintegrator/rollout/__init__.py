@@ -25,9 +25,10 @@ from vpintegrator.rollout.ensembles import (
     open_ensemble,
 )
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
+from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
-from vpintegrator.rollout.neural import device_for, rollout
+from vpintegrator.rollout.neural import device_for
 from vpintegrator.rollout.other_bodies import with_parameters
 from vpintegrator.rollout.parameter_sweep import (
     ParameterSweep,

@@ -24,7 +24,13 @@ from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
-from vpintegrator.rollout.methods import as_models, chosen_flows, fingerprint, named_models
+from vpintegrator.rollout.methods import (
+    as_models,
+    check_posteriors,
+    chosen_flows,
+    fingerprint,
+    named_models,
+)
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
@@ -72,8 +78,8 @@ def compare(
         :class:`~vpintegrator.rollout.arguments.Duration` and
         :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
         ``dataset``, ``reference``, ``trajectories``, ``seed``; ``time``, ``steps``, ``step``,
-        ``every``, ``reference_time``; ``threshold``, ``section``,
-        ``tangent_steps``, ``work_precision``, ``diagnostics``.
+        ``every``, ``reference_time``; ``threshold``, ``section``, ``tangent_steps``,
+        ``work_precision``, ``samples``, ``uncertain_start``, ``diagnostics``.
     compiled
         Whether models, explicit and splitting methods run as machine code, by default wherever that
         is possible. See :func:`vpintegrator.rollout.rollout` and :func:`vpintegrator.integrate`.
@@ -131,6 +137,8 @@ def compare(
             threshold=measures.threshold or _usual_threshold(system, aligned),
             section_plane=plane,
             tangent_steps=tangent_steps,
+            samples=int(measures.samples),
+            uncertain_start=measures.uncertain_start,
         )
         first = exact.states[:, : max(flow.window for flow in flows)]
         runs = {
@@ -181,6 +189,8 @@ def prepare_comparison(
     """
     models, system, step = as_models(named_models(model), system, start, duration.step)
     flows = chosen_flows(models, against, system, step)
+    if measures.samples:
+        check_posteriors(flows)
     window = max(flow.window for flow in flows)
     plane = section_plane(system, measures.section)
     if measures.work_precision:

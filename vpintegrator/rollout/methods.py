@@ -222,6 +222,24 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     return methods, reasons
 
 
+def check_posteriors(flows: Sequence[NumericalFlow]) -> None:
+    """Refuse flows of which none is a model with a posterior.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a model was trained further after its posterior was computed.
+    """
+    from vpintegrator.models.posterior import checked
+
+    models = [flow.model for flow in flows if isinstance(flow, LearnedFlow)]
+    if not models:
+        raise InputError("samples are drawn from the posterior of a model; give a model")
+    held = [model for model in models if getattr(model, "posterior", None) is not None]
+    for model in held or models[:1]:
+        checked(model)
+
+
 def fingerprint(flow: NumericalFlow) -> str:
     """Return a text that distinguishes methods of the same name."""
     if isinstance(flow, ClassicalFlow) and flow.method != _catalogued(flow.name):

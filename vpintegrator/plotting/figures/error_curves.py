@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import by_method, capital, closing
+from vpintegrator.plotting.captions import bands_shown, by_method, capital, closing
 from vpintegrator.plotting.curves import (
     cut,
     draw_curve,
@@ -41,7 +41,12 @@ def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     with np.errstate(all="ignore"):
         middle = np.nanmedian(values, axis=0)
         low, high = floored(np.nanmin(values, axis=0)), floored(np.nanmax(values, axis=0))
-    if scene.bands:
+    drawn = [scene.measured(f"error_{side}").get(name) for side in ("low", "high")]
+    ends = [largest_between(each, chosen) for each in drawn if each is not None]
+    if ends:
+        low, high = (floored(np.nanmedian(each, axis=0)) for each in ends)
+        axes.fill_between(times, low, high, color=look.colour, alpha=0.25, lw=0)
+    elif scene.bands:
         axes.fill_between(times, low, high, color=look.colour, alpha=0.12, lw=0)
     draw_curve(axes, scene, name, times, middle)
 
@@ -102,7 +107,8 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 def _caption(scene: Scene) -> list[str]:
     curves = capital(curves_shown(scene))
-    return [f"{curves}.", *error_numbers(scene), *closing(scene, floor=True)]
+    numbers = [*error_numbers(scene), *bands_shown(scene)]
+    return [f"{curves}.", *numbers, *closing(scene, floor=True)]
 
 
 ERRORS = FigureDeclaration("errors", _draw, _caption, has_errors)
