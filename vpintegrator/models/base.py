@@ -16,6 +16,7 @@ from vpintegrator.models.domain import in_domain
 from vpintegrator.models.family import conditions_of, extended, member
 from vpintegrator.models.normalisation import (
     Normalised,
+    alike_at_sites,
     averaged_over_connected,
     chart_of,
     check_angles,
@@ -137,7 +138,7 @@ class Integrator(WithPosterior, Normalised):
             rhos, self.periods = as_reversing_symmetries(a.reversing_symmetries, a.dim), a.periods
         self.reversing_symmetries = rhos
         check_angles(self.periods, rhos)
-        self.bodies = getattr(a, "bodies", 0)
+        self.bodies, self.sites = getattr(a, "bodies", 0), getattr(a, "sites", 1)
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.scaling: list[int] = list(getattr(a, "scaling", ()))
         if self.conserved and self.attention_mixes_alone:
@@ -398,7 +399,7 @@ class Integrator(WithPosterior, Normalised):
         period, and scaling parameters are not shifted. In symplectic models the scale of each
         momentum follows from that of its position: their products are equal, the median of what was
         asked for. With many bodies all positions have the same scale, and so have all momenta;
-        nothing is shifted.
+        nothing is shifted. At sites alike shift and scale are the same.
 
         Parameters
         ----------
@@ -415,6 +416,8 @@ class Integrator(WithPosterior, Normalised):
             If a value is not finite or a scale is not positive.
         """
         shift_, scale_ = vector("shift", shift, self.dim), positive("scale", scale, self.dim)
+        if self.sites > 1:
+            shift_, scale_ = alike_at_sites(shift_, scale_, self.sites)
         if len(rhos := self.reversing_symmetries):
             shift_ = fixed_point_projection(rhos, self.dim) @ shift_
             scale_ = averaged_over_connected(scale_, rhos)

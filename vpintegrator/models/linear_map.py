@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import IntegratorArguments, argument
+from vpintegrator.models.arguments import SiteArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.normalisation import positive, vector
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.names import STRUCTURES
 from vpintegrator.nn.affine_map import AffineMap
@@ -39,20 +37,13 @@ class LinearMap(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(IntegratorArguments):
+    class Arguments(SiteArguments):
         """See the class."""
 
         structure: str = argument(
             "volume-preserving",
             "What the map keeps: the symplectic form of states (q, p), volume, or nothing.",
             choices=STRUCTURES,
-        )
-        sites: int = argument(
-            1,
-            "Sites of a ring at which the map is the same. A state holds a number for each site, "
-            "field by field; 1 for a map without this symmetry.",
-            least=1,
-            omitted=True,
         )
 
         def __post_init__(self) -> None:
@@ -68,13 +59,3 @@ class LinearMap(Integrator):
         where = f", the same at {a.sites} sites of a ring" if a.sites > 1 else ""
         self.description = f"{kind}{where}"
         return AffineMap(a.dim, a.structure, a.sites)
-
-    def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
-        """Set the normalisation, the same at all sites of a ring."""
-        sites = self.core.sites
-        moved = vector("shift", shift, self.dim).unflatten(0, (-1, sites))
-        size = positive("scale", scale, self.dim).unflatten(0, (-1, sites))
-        moved, size = moved.mean(1, True), size.log2().mean(1, True).round().exp2()
-        super().set_normalisation(
-            moved.expand(-1, sites).flatten(), size.expand(-1, sites).flatten(), spread
-        )

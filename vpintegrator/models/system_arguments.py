@@ -145,10 +145,15 @@ def hamiltonian_of(system: System, architecture: type[Integrator]) -> str:
     return formula
 
 
-def structure_arguments(system: System, known: Iterable[str]) -> dict[str, Any]:
+def structure_arguments(
+    system: System, known: Iterable[str], functions: Any = None
+) -> dict[str, Any]:
     """Return the arguments of models that are made of formulas, or that take any structure."""
     if {"hamiltonian", "field"} <= {*known}:
         return _formula_arguments(system)
+    row = system.sites
+    if {"sites", "reach"} <= {*known} and row is not None and row.topology == "ring":
+        return {"sites": row.count} if functions == "polynomial" else {}
     if "structure" not in known:
         return {}
     if system.is_canonical and system.explicit_time is None:

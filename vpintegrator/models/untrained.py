@@ -208,7 +208,7 @@ def build(
         asked = arguments.get("functions", "polynomial")
         arguments = invariant_arguments(system, asked) | arguments | {"functions": asked}
     arguments |= function_arguments(system, architecture, arguments.get("functions"))
-    arguments = structure_arguments(system, known) | arguments
+    arguments = structure_arguments(system, known, arguments.get("functions")) | arguments
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
+from vpintegrator.models.arguments import (
+    CouplingArguments,
+    SiteArguments,
+    TriangularArguments,
+    argument,
+)
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
 from vpintegrator.models.registry import BUILT_IN
@@ -46,9 +51,12 @@ class VolumePreservingFeedForward(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(CouplingArguments, TriangularArguments):
+    class Arguments(SiteArguments, CouplingArguments, TriangularArguments):
         """See the class."""
 
+        reach: int = argument(
+            2, "Sites on either side that a site depends on, along a ring.", least=1, omitted=True
+        )
         depth: int = argument(3, "Number of coupling sweeps, or of triangular stacks.", least=1)
 
         def __post_init__(self) -> None:
@@ -61,5 +69,7 @@ class VolumePreservingFeedForward(Integrator):
 
     def network(self, a: Arguments) -> nn.Module:
         """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""
-        self.description = f"volume-preserving feed-forward network: one step by {in_words(a)}"
+        where = f", the same at {a.sites} sites of a ring" if a.sites > 1 else ""
+        words = f"one step by {in_words(a)}{where}"
+        self.description = f"volume-preserving feed-forward network: {words}"
         return Composition(*(layer for _ in range(a.depth) for layer in feed_forward(a)))

@@ -36,6 +36,7 @@ from vpintegrator.nn.potentials import (
 )
 from vpintegrator.nn.reversible import Reflection, Reversible
 from vpintegrator.nn.rotated import Rotated, spread_rotation
+from vpintegrator.nn.site_coupling import SiteCoupling
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
@@ -81,6 +82,7 @@ __all__ = [
     "ResidualLayer",
     "Reversible",
     "Rotated",
+    "SiteCoupling",
     "SymplecticAttention",
     "SymplecticGeneratingFunction",
     "TimeMixing",

@@ -223,14 +223,15 @@ class _CouplingSearch(SizeSearch):
         if self._ends:
             return
         first = smallest(self.make, self.sizes, functions)
-        if first is not None and not first.bodies:  # these are worth a splitting method
+        alike = first is not None and (first.bodies or first.sites > 1)
+        if first is not None and not alike:  # these are worth a splitting method
             self._train(first, _SLICE)
         if self._ends:
             return
         splitting = self._splitting(functions)
         if splitting is not None:
             self._train(splitting, _SLICE)
-        elif first is not None and first.bodies:
+        elif first is not None and alike:
             self._train(first, _SLICE)
 
     def _splitting(self, functions: str) -> Integrator | None:

@@ -25,6 +25,7 @@ from vpintegrator.training.training_data import TrainingData
 _SMALLEST_RING = 5  # sites: matrices of fewer have few coefficients anyway
 _REACHES = (1, 2, 3, 5, 8)
 _ROUNDING = 1e-14  # leave-one-out error that is as good as any
+_LINEAR = 1e-10  # leave-one-out error up to which a map is linear but for rounding
 _WHOLE = Pattern()
 
 
@@ -192,10 +193,13 @@ class _PatternSearch(SizeSearch):
             return ""
         whole = next(other for each, other in self.fits if each == _WHOLE)
         shape = "ring" if pattern.is_ring else "chain"
-        return (
+        told = (
             f"linear with any matrix {whole.error:.1e}, with that of a {shape} {fit.error:.1e} "
             f"(leave-one-out), so the components are taken for those of a {shape}"
         )
+        if fit.error > _LINEAR and self.data.dataset.system.sites is None:
+            told += f"; vp-gen --topology {shape} tells other models, too"
+        return told
 
 
 def _kind(pattern: Pattern) -> tuple[bool, bool]:

@@ -177,6 +177,9 @@ def _structures(make: Make, sizes: Arguments, data: TrainingData) -> Iterator[Ar
     if chosen or not {"sweep", "bases"} <= plain.Arguments.declared().keys():
         yield {}
         return
+    if plain.sites > 1:
+        yield {"sweep": "symmetric"}
+        return
     group = symmetry_group(plain.reversing_symmetries, plain.dim)
     system, states = data.dataset.system, torch.from_numpy(data.some_states())
     if plain.chart is not None:
