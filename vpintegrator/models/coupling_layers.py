@@ -107,7 +107,7 @@ def _site_coupling(a: Any) -> nn.Module:
 
 def feed_forward(a: Any) -> list[nn.Module]:
     """Return a unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
-    if a.sites > 1:
+    if getattr(a, "sites", 1) > 1:
         return [_site_coupling(a)]
     if a.feed_forward == "coupling":
         return couplings(a)

@@ -200,7 +200,10 @@ class _CouplingSearch(SizeSearch):
 
     def _result(self) -> SearchResult:
         """Return the best model, which says how it was trained."""
-        assert self.best is not None
+        if self.best is None:
+            raise InputError(
+                "no couplings were trained in the time that was left; give more seconds"
+            )
         found = self.best
         if found.history.epochs and not math.isfinite(found.error):
             raise NothingLearned(found.model.name, found.history)
