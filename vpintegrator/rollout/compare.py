@@ -22,7 +22,7 @@ from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.poincare import section_plane
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.flow import NumericalFlow
-from vpintegrator.rollout.measure import Progress, run_through
+from vpintegrator.rollout.measure import Progress, Propagation
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import (
     as_models,
@@ -142,9 +142,9 @@ def compare(
         )
         first = exact.states[:, : max(flow.window for flow in flows)]
         runs = {
-            flow.name: run_through(
-                flow, first, comparison, recording, str(number), progress, prepared.diagnostics
-            )
+            flow.name: Propagation(
+                flow, first, comparison, recording, str(number), prepared.diagnostics
+            ).run(progress)
             for number, flow in enumerate(flows)
         }
         studied = {}

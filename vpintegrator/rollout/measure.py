@@ -23,25 +23,6 @@ _PART_VALUES = 500_000  # numbers in the states advanced at a time: they stay in
 _LARGEST_PART = 4096  # steps
 
 
-def run_through(
-    flow: NumericalFlow,
-    first: np.ndarray,
-    comparison: Comparison,
-    recording: Recording,
-    key: str,
-    progress: Progress | None = None,
-    diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
-) -> Run:
-    """Run a method through a comparison; the arguments are those of :class:`Propagation`.
-
-    ``first`` may have more states than a window of the method.
-    """
-    windows = np.ascontiguousarray(first[:, : flow.window])
-    propagation = Propagation(flow, windows, comparison, recording, key, diagnostics)
-    propagation.run(progress)
-    return propagation.result()
-
-
 class Propagation:
     """A method's way through a comparison.
 
@@ -50,7 +31,7 @@ class Propagation:
     flow
         The method.
     first
-        First windows, (trajectory, window, dim).
+        First states, (trajectory, time, dim), at least a window of the method.
     comparison
         Data that all methods share.
     recording
@@ -70,6 +51,7 @@ class Propagation:
         key: str,
         diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
     ) -> None:
+        first = np.ascontiguousarray(first[:, : flow.window])
         self._first, self._comparison = first, comparison
         self.flow, self._recording, self._key = flow, recording, key
         self._diagnostics = diagnostics
@@ -85,8 +67,8 @@ class Propagation:
             **self.ensemble.observers,
         }
 
-    def run(self, progress: Progress | None = None) -> None:
-        """Go through all steps, or those that an interruption left.
+    def run(self, progress: Progress | None = None) -> Run:
+        """Go through all steps, or those that an interruption left, and return the run.
 
         Whatever interrupts it, the recording can go on from the last part that was complete.
         """
@@ -119,9 +101,10 @@ class Propagation:
                     progress(flow.name, done, steps)
         finally:
             self._recording.record(latest)
+        return self._result()
 
     @np.errstate(all="ignore")
-    def result(self) -> Run:
+    def _result(self) -> Run:
         """Return the run with all measurements, also those that need derivatives or more steps."""
         flow = self.flow
         measurements: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Very many trajectories of one map: statistics, made in shards by processes or clusters."""
 
-from vpintegrator.rollout.ensembles.result import EnsembleStatistics, is_ensemble, open_ensemble
+from vpintegrator.rollout.ensembles.result import EnsembleStatistics, open_ensemble
 from vpintegrator.rollout.ensembles.run import EnsembleMeasures, ensemble
 
-__all__ = ["EnsembleMeasures", "EnsembleStatistics", "ensemble", "is_ensemble", "open_ensemble"]
+__all__ = ["EnsembleMeasures", "EnsembleStatistics", "ensemble", "open_ensemble"]

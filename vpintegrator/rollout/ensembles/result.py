@@ -22,7 +22,7 @@ from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePla
 from vpintegrator.rollout.ensembles.statistics import Counts
 from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5, write_words
-from vpintegrator.storage.reading import LARGEST_UNSTORED, StoredGroup, kind_of, open_hdf5
+from vpintegrator.storage.reading import LARGEST_UNSTORED, StoredGroup, open_hdf5
 
 FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
@@ -331,14 +331,3 @@ def _is_list(value: Any, length: int, kind: Any) -> bool:
         and len(value) == length
         and all(isinstance(x, kind) and not isinstance(x, bool) for x in value)
     )
-
-
-def is_ensemble(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an ensemble, as far as its format says.
-
-    Parameters
-    ----------
-    path
-        A file.
-    """
-    return Path(path).is_file() and kind_of(path) == "ensemble"
