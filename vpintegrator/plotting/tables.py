@@ -309,9 +309,10 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     ]
     sentences += _on_invariants(report)
     if any(run.symplecticity is not None for run in report.runs.values()):
+        through = "; for models of windows, of the map from z_0 to the newest state"
         sentences.append(
             "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
-            "step; for models of windows, of the map from z_0 to the newest state."
+            f"step{through if windows else ''}."
         )
     if any(report.diverged(name) for name in report.runs):
         sentences.append(

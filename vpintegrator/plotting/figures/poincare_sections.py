@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgb
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, divergence
+from vpintegrator.plotting.density import draw_dots
 from vpintegrator.plotting.layout import FigureDeclaration, orbit_legend, panels_of_portraits
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
@@ -83,14 +84,8 @@ def draw_section(
     colours = np.array([to_rgb(c) for c in orbit_colours(len(scene.report.reference), style)])
     chosen = slice(None, None, -(-len(found.points) // _POINTS))
     points = found.points[chosen]
-    axes.scatter(
-        points[:, pair[0]],
-        points[:, pair[1]],
-        s=np.clip(900 / len(points), 0.4, 4.0) * style.line**2,
-        c=colours[found.trajectory[chosen]],
-        linewidths=0,
-        rasterized=True,
-    )
+    x, y = points[:, pair[0]], points[:, pair[1]]
+    draw_dots(axes, x, y, colours[found.trajectory[chosen]], style)
     axes.set(xlabel=mathtext(scene.components[pair[0]]), ylabel=mathtext(scene.components[pair[1]]))
     axes.set_title(panel_title(scene, name), color=scene.colour(name))
 
