@@ -350,7 +350,7 @@ def pair(t, y):
         lambda junk: vp.System.from_function(pair, 2, parameters={"a": junk}),
         *(
             lambda junk, name=name: vp.Map.from_function(lambda z: z, 2, **{name: junk})
-            for name in ("inverse", "structure", "sample", "invariants", "periodic")
+            for name in ("structure", "sample", "invariants", "periodic")
         ),
     ],
 )

@@ -6,11 +6,13 @@ them, with sums and indices; those of others component by component.
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -41,44 +43,84 @@ def latex(expression: Any) -> str:
     return str(_NamesAsWords().doprint(expression))
 
 
+@dataclass(frozen=True)
+class _Style:
+    """Forms of expressions of a file, and of equations that follow from a Hamiltonian."""
+
+    right: Callable[[str | float, Mapping[str, int]], str]
+    dotted: Callable[[str], str]
+    primed: str
+    slope: str
+
+    def rows(self, system: System, entries: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return names and expressions of a table of a file."""
+        lengths = _file(system)[1]
+        return [(name, self.right(text, lengths)) for name, text in _named(system, entries)]
+
+
+# expressions as they are in the file are texts already
+_Row = tuple[str, "str | sympy.Expr"]
+
+
 def equations_unicode(system: System, width: int = 100) -> str:
     """Return Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns.
 
     Of a map the new values of components, stage by stage.
     """
     system = system.flow or system
-    if system.equations.stages:
-        return _stages_unicode(system, width)
-    if _by_array(system):
-        rows = _rows(system, in_a_line, _dotted_unicode, "∂H/∂{}[i]")
-        return "\n".join(_filled(name, right, width) for name, right in rows)
-    rows = _Written(system).rows
-    shown = _SHOWN + system.is_hamiltonian
-    blocks = [_expression_unicode(name, right, width) for name, right in rows[:shown]]
-    if system.dim > _SHOWN:
-        blocks.append(f"... and {system.dim - _SHOWN} more")
-    return _stacked(blocks)
+    auxiliary, stages = _equations(system, _UNICODE)
+    is_map = bool(system.equations.stages)
+    blocks = [_unicode(row, width) for row in auxiliary]
+    for number, rows in enumerate(stages, start=1):
+        label = f"stage {number}:\n" if len(stages) > 1 else ""
+        parts = [_unicode(row, width, " → " if is_map else " = ") for row in rows]
+        if not is_map and not _by_array(system) and system.dim > _SHOWN:
+            parts = parts[: _SHOWN + system.is_hamiltonian]
+            parts.append(f"... and {system.dim - _SHOWN} more")
+        blocks.append(label + ("\n".join(parts) if _by_array(system) else _stacked(parts)))
+    if (count := system.equations.iterations) > 1:
+        blocks.append(f"{count} times in one step")
+    return "\n".join(blocks)
 
 
 def equations_latex(system: System, environment: str = "align*") -> str:
     """Return the equations as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
     system = system.flow or system
-    if system.equations.stages:
-        rows = _stages_latex(system)
-        count = len(rows)
-    elif _by_array(system):
-        slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
-        rows = _rows(system, _latex, _dotted_latex, slope)
-        count = len(rows)
-    else:
-        rows = [(latex(sympy.Symbol(name)), latex(right)) for name, right in _Written(system).rows]
-        count = system.phase_dim + system.is_hamiltonian
+    auxiliary, stages = _equations(system, _LATEX)
+    rows = [_in_latex(row) for row in itertools.chain(auxiliary, *stages)]
+    whole = bool(system.equations.stages) or _by_array(system)
+    count = len(rows) if whole else system.phase_dim + system.is_hamiltonian
     most = _SHOWN + system.is_hamiltonian
     lines = [f"{name} &= {right}" for name, right in rows[:most]]
     if (more := count - most) > 0:
         lines.append(rf"& \;\text{{and {more} more}}")
     inside = " \\\\\n".join(lines)
     return f"\\begin{{{environment}}}\n{inside}\n\\end{{{environment}}}"
+
+
+def _equations(system: System, style: _Style) -> tuple[list[_Row], list[list[_Row]]]:
+    """Return auxiliary expressions, and the rows of each stage of a map, or all rows of a flow."""
+    e = system.equations
+    if not _by_array(system):
+        formulas = _Written(system)
+        return [], [[*rows] for rows in (formulas.stages if e.stages else [formulas.rows])]
+    table, _ = _file(system)
+    first = dict(list(table.get("auxiliary", {}).items())[:_SHOWN])
+    auxiliary = [(name, style.right(text, _file(system)[1])) for name, text in first.items()]
+    if e.stages:
+        entries = table["map"] if isinstance(table["map"], list) else [table["map"]]
+        stages = [style.rows(system, entry) for entry in entries]
+        return [*auxiliary], [[(name + style.primed, text) for name, text in s] for s in stages]
+    if not system.is_hamiltonian:
+        rows = style.rows(system, table["vector_field"])
+        return [*auxiliary], [[(style.dotted(name), text) for name, text in rows]]
+    found = style.rows(system, {"H": table["hamiltonian"]})
+    for q, p in _pairs(system):
+        found += [
+            (style.dotted(f"{q}[i]"), style.slope.format(p)),
+            (style.dotted(f"{p}[i]"), "-" + style.slope.format(q)),
+        ]
+    return [*auxiliary], [[*found]]
 
 
 def invariants_unicode(system: System, width: int = 100) -> str:
@@ -88,22 +130,9 @@ def invariants_unicode(system: System, width: int = 100) -> str:
     """
     if system.flow is not None:
         return "\n".join(f"{name.replace('_', ' ')} of the flow" for name in system.invariants)
-    if _by_array(system):
-        table, lengths = _file(system)
-        lines = [
-            _filled(name.replace("_", " "), in_a_line(text, lengths), width)
-            for name, text in table.get("invariants", {}).items()
-        ]
-        return "\n".join([*(["energy = H"] if _keeps_energy(system) else []), *lines])
-    e = _Written(system)
-    return _stacked(
-        [
-            "energy = H"
-            if expression == e.hamiltonian
-            else _expression_unicode(name, expression, width)
-            for name, expression in e.invariants.items()
-        ]
-    )
+    rows = [(name.replace("_", " "), right) for name, right in _invariants(system, _UNICODE)]
+    blocks = [_unicode(row, width) for row in rows]
+    return "\n".join(blocks) if _by_array(system) else _stacked(blocks)
 
 
 def invariants_latex(system: System) -> dict[str, str]:
@@ -111,17 +140,17 @@ def invariants_latex(system: System) -> dict[str, str]:
     if system.flow is not None:
         found = invariants_latex(system.flow)
         return {name: text for name, text in found.items() if name in system.invariants}
-    if not _by_array(system):
-        e = _Written(system)
-        return {
-            name: "H" if expression == e.hamiltonian else latex(expression)
-            for name, expression in e.invariants.items()
-        }
-    table, lengths = _file(system)
-    found = {"energy": "H"} if _keeps_energy(system) else {}
-    return found | {
-        name: _latex(text, lengths) for name, text in table.get("invariants", {}).items()
-    }
+    return {name: _in_latex((name, right))[1] for name, right in _invariants(system, _LATEX)}
+
+
+def _invariants(system: System, style: _Style) -> list[_Row]:
+    if _by_array(system):
+        table, lengths = _file(system)
+        texts = table.get("invariants", {}).items()
+        first: list[_Row] = [("energy", "H")] if _keeps_energy(system) else []
+        return [*first, *((name, style.right(text, lengths)) for name, text in texts)]
+    e = _Written(system)
+    return [(name, "H" if x == e.hamiltonian else x) for name, x in e.invariants.items()]
 
 
 def _keeps_energy(system: System) -> bool:
@@ -237,54 +266,31 @@ class _Written:
         return self._sympy(value).expand() if can_be_expanded(value) else None
 
 
-def _stages_unicode(system: System, width: int) -> str:
-    """Return ``p → p + K⋅sin(q)`` for each component that a stage changes."""
-    blocks = []
-    if _by_array(system):
-        _, lengths = _file(system)
-        blocks += [_filled(*row, width) for row in _auxiliary(system, in_a_line)]
-        stages = [
-            "\n".join(
-                _filled(name, in_a_line(text, lengths), width, " → ")
-                for name, text in _named(system, entry)
-            )
-            for entry in _map_tables(system)
-        ]
-    else:
-        stages = [
-            _stacked([_expression_unicode(name, right, width) for name, right in rows])
-            for rows in _Written(system).stages
-        ]
-    for number, text in enumerate(stages, start=1):
-        blocks.append(f"stage {number}:\n{text}" if len(stages) > 1 else text)
-    if (count := system.equations.iterations) > 1:
-        blocks.append(f"{count} times in one step")
-    return "\n".join(blocks)
-
-
-def _stages_latex(system: System) -> list[tuple[str, str]]:
-    if _by_array(system):
-        _, lengths = _file(system)
-        return _auxiliary(system, _latex) + [
-            (f"{name}'", _latex(text, lengths))
-            for entry in _map_tables(system)
-            for name, text in _named(system, entry)
-        ]
-    return [
-        (latex(sympy.Symbol(name)), latex(right))
-        for rows in _Written(system).stages
-        for name, right in rows
-    ]
-
-
-def _map_tables(system: System) -> list[dict[str, Any]]:
-    given = _file(system)[0]["map"]
-    return given if isinstance(given, list) else [given]
-
-
 def _symbols(value: Value | tuple[Value, ...]) -> list[Symbol]:
     entries = value if isinstance(value, tuple) else (value,)
     return [entry for entry in entries if isinstance(entry, Symbol)]
+
+
+def _unicode(row: _Row, width: int, sign: str = " = ") -> str:
+    """Return a row in Unicode, over several lines where it has fractions or is long."""
+    name, right = row
+    if isinstance(right, str):
+        filled = textwrap.fill(
+            f"{name}{sign}{right}",
+            width,
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return filled.replace("\N{NO-BREAK SPACE}", " ")
+    return _expression_unicode(name, right, width)
+
+
+def _in_latex(row: _Row) -> tuple[str, str]:
+    name, right = row
+    if isinstance(right, str):
+        return name, right
+    return latex(sympy.Symbol(name)), latex(right)
 
 
 def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
@@ -300,18 +306,6 @@ def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
 def _stacked(blocks: list[str]) -> str:
     tall = any("\n" in block for block in blocks)
     return ("\n\n" if tall else "\n").join(blocks)
-
-
-def _filled(name: str, line: str, width: int, sign: str = " = ") -> str:
-    """Return a long line broken at blanks."""
-    filled = textwrap.fill(
-        f"{name}{sign}{line}",
-        width,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return filled.replace("\N{NO-BREAK SPACE}", " ")
 
 
 # formulas know these by signs and absolute values, which are hard to read
@@ -354,15 +348,6 @@ def _all_texts(table: Mapping[str, Any]) -> Iterator[str | float]:
     yield from table.get("invariants", {}).values()
 
 
-def _texts(system: System) -> Iterator[tuple[str, str | float]]:
-    """Yield the texts of the file: H, or the right-hand sides by array or component."""
-    table, _ = _file(system)
-    if system.is_hamiltonian:
-        yield "H", table["hamiltonian"]
-        return
-    yield from _named(system, table["vector_field"])
-
-
 def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str | float]]:
     """Yield expressions of a table by component, with indices where they are of arrays."""
     for name, text in table.items():
@@ -382,33 +367,6 @@ def _pairs(system: System) -> list[tuple[str, str]]:
     return pairs if all(len(arrays[q]) == len(arrays[p]) for q, p in pairs) else []
 
 
-def _rows(
-    system: System,
-    right: Callable[[str | float, Mapping[str, int]], str],
-    dotted: Callable[[str], str],
-    slope: str,
-) -> list[tuple[str, str]]:
-    """Return the equations as the file writes them, and those that follow from a Hamiltonian."""
-    _, lengths = _file(system)
-    rows = _auxiliary(system, right)
-    rows += [
-        (name if name == "H" else dotted(name), right(text, lengths))
-        for name, text in _texts(system)
-    ]
-    for q, p in _pairs(system):
-        rows += [(dotted(f"{q}[i]"), slope.format(p)), (dotted(f"{p}[i]"), "-" + slope.format(q))]
-    return rows
-
-
-def _auxiliary(
-    system: System, right: Callable[[str | float, Mapping[str, int]], str]
-) -> list[tuple[str, str]]:
-    """Return the first of the names that the file gives to parts of its formulas."""
-    table, lengths = _file(system)
-    entries = list(table.get("auxiliary", {}).items())
-    return [(name, right(text, lengths)) for name, text in entries[:_SHOWN]]
-
-
 def _dotted_unicode(name: str) -> str:
     return unicodedata.normalize("NFC", f"{name[0]}\u0307{name[1:]}")
 
@@ -422,6 +380,10 @@ def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
     if not is_short(text):
         return r"\text{too long to be typeset}"
     return latex(as_written(text, lengths))
+
+
+_UNICODE = _Style(in_a_line, _dotted_unicode, "", "∂H/∂{}[i]")
+_LATEX = _Style(_latex, _dotted_latex, "'", r"\frac{{\partial H}}{{\partial {}_{{i}}}}")
 
 
 def _marked(name: str, mark: str) -> str:

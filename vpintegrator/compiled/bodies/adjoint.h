@@ -8,8 +8,7 @@
 //   SLOPE_SLOTS, slopes       from a cluster to the derivatives of what it moves by by the cluster,
 //                             h (OUTPUTS, SIZE), and by the trained weights, b (OUTPUTS, TRAINED)
 //
-// Windows are (trajectory, dim) and targets (trajectory, call, outputs) as the package has them. New
-// states are the last outputs of dim components; with fewer there is one call.
+// Windows are (trajectory, dim) and targets (trajectory, call, dim) as the package has them;
 // derivatives come with windows last, lanes side by side. A Jacobian is computed by rows of its
 // transpose, some of them at a time: what depends on the states alone is shared by them, and clusters
 // that none of them has reached are left out, so that it takes a time proportional to the bodies.

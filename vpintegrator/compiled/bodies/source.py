@@ -58,7 +58,6 @@ class LoopsSource:
     _potentials: list[int]
     _placed: list[PlacedPotential]
     _normalisation: tuple[np.ndarray, np.ndarray]
-    _outputs: int
 
     @property
     def forward(self) -> int:
@@ -75,7 +74,6 @@ class LoopsSource:
             np.argsort(self.trained),
             self._normalisation,
             dimension=dimension,
-            outputs=self._outputs,
             lanes=lanes,
             narrow=narrow,
         )
@@ -137,11 +135,9 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
     used = [written[placed[number].kind] for number in numbers]
     of_shear = list(zip(used, [len(shear.read) for shear in shears], strict=True))
     together = np.concatenate(values)
-    normalisation = (
-        np.tile(numbers.numpy().astype(together.dtype), model.window)
-        for numbers in (model.shift, model.scale)
+    shift, scale = (
+        numbers.numpy().astype(together.dtype) for numbers in (model.shift, model.scale)
     )
-    shift, scale = normalisation
     return LoopsSource(
         _units(written, REALS[together.dtype], derivatives),
         constants,
@@ -154,7 +150,6 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
         numbers,
         placed,
         (shift, scale),
-        model.prediction_window * model.dim,
     )
 
 

@@ -81,11 +81,9 @@ class Tables:
     rows
         Index of each trained weight of each potential among all trained weights.
     normalisation
-        Shift and scale of the components of a state, or of a window.
+        Shift and scale of the components of a state.
     dimension
-        Components of a body, 0 for windows.
-    outputs
-        Components of the new states.
+        Components of a body.
     lanes
         Numbers in a vector.
     narrow
@@ -106,7 +104,6 @@ class Tables:
         normalisation: tuple[np.ndarray, np.ndarray],
         *,
         dimension: int,
-        outputs: int,
         lanes: int,
         narrow: bool,
     ) -> None:
@@ -116,9 +113,7 @@ class Tables:
         self._kept: list[object] = []
         dim = len(scale)
         # bodies side by side, so that those of neighbouring clusters are too
-        place = np.arange(dim)
-        if dimension:
-            place = np.argsort(place.reshape(2, -1, dimension).swapaxes(1, 2).ravel())
+        place = np.argsort(np.arange(dim).reshape(2, -1, dimension).swapaxes(1, 2).ravel())
         found = [self._shear(s, n, place) for s, n in zip(shears, potentials, strict=True)]
         listed = (_Shear * len(found))(*found)
         others = (_Potential * len(placed))(
@@ -129,7 +124,7 @@ class Tables:
         together = min(max(_ROWS // share, _FEWEST), _MOST) // _FEWEST * _FEWEST
         self._structure = _Shears(
             dim,
-            outputs,
+            dim,  # outputs
             len(found),
             len(placed),
             narrow,
