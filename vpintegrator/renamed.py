@@ -17,6 +17,12 @@ ARGUMENTS = {
     "layout": "topology",
     "rates": "scaling",
 }
+# arguments that are no more, with the values that stored files may have; None for any
+ENDED: dict[str, tuple[Any, ...] | None] = {
+    "attention": ("rotations",),
+    "features": (0,),
+    "heads": None,
+}
 
 
 def warn_of_former_name(former: str, name: str, stacklevel: int = 3) -> None:
@@ -45,6 +51,8 @@ def with_new_arguments(values: Mapping[str, Any], known: Collection[str]) -> dic
     """
     found = {}
     for name, value in values.items():
+        if has_ended(name, value, known):
+            continue
         new = name if name in known else ARGUMENTS.get(name, name)
         if new != name and new in known:
             warn_of_former_name(f"{name}=", f"{new}=", stacklevel=4)
@@ -73,6 +81,12 @@ def former_arguments(**names: str) -> Callable[[Function], Function]:
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def has_ended(name: str, value: Any, known: Collection[str]) -> bool:
+    """Return whether a former argument says nothing that its absence does not say."""
+    allowed = ENDED.get(name, ())
+    return name not in known and (allowed is None or value in allowed)
 
 
 def former_attributes(

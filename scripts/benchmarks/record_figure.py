@@ -34,9 +34,8 @@ _PEERS = {
     "g-sympnet": ("#0072B2", "s"),
     "la-sympnet": ("#56B4E9", "v"),
     "henonnet": ("#009E73", "^"),
-    "linear-transformer": ("#CC79A7", "D"),
 }
-_FAMILIES = ("g-sympnet", "la-sympnet", "henonnet", "linear-transformer")
+_FAMILIES = ("g-sympnet", "la-sympnet", "henonnet")
 
 
 def tables(text: str) -> dict[str, list[Row]]:

@@ -69,15 +69,13 @@ def options(entry: str, dim: int) -> str:
         f"{_PLAIN}",
         "henonnet": "--model spff --functions neurons --option layer=henon --width 10 --depth 10 "
         f"{_PLAIN}",
-        "linear-transformer": "--model spt --functions neurons --option attention=linear --window "
-        f"4 --prediction-window 4 --width {2 * dim} --depth 1 {_PLAIN}",
     }
     name = entry.removesuffix("-adam")
     return network[name] + (f" {_ADAM} {RATES[name]}" if entry != name else "")
 
 
 # the published ones, with Adam's learning rate
-RATES = {"g-sympnet": 0.001, "la-sympnet": 0.001, "henonnet": 0.02, "linear-transformer": 0.01}
+RATES = {"g-sympnet": 0.001, "la-sympnet": 0.001, "henonnet": 0.02}
 ENTRIES = ("spff", "spt", *RATES, *(f"{name}-adam" for name in RATES))
 NOTES = [
     "error: relative, one step ahead, of states of the test group, of models of windows too",
@@ -89,8 +87,7 @@ NOTES = [
     "Levenberg-Marquardt",
     "SympNets: modules, widths, sigmoid and Adam's rate of 0.001 of their authors' pendulum (two "
     "components) or double pendulum (more). HenonNet: ten layers of ten units, "
-    "Adam's rate 0.02. Linear transformer: window 4, a unit of attention and two modules, twice as "
-    "wide as a state, Adam's rate 0.01. The rate falls along a cosine, batches are of 1024",
+    "Adam's rate 0.02. The rate falls along a cosine, batches are of 1024",
 ]
 
 

@@ -80,7 +80,6 @@ def test_declarations_need_no_torch():
             "the system is Hamiltonian in states (q, p), and the map symplectic",
         ),
         ("duffing", {"window": 2}, "spt", "Hamiltonian"),
-        ("duffing", {"attention": "softmax"}, "spt", "Hamiltonian"),
         ("duffing", {"functions": "polynomial", "bases": 2}, "vpff", "models have no bases"),
         ("duffing", {"time_mixing": True, "window": 2}, "vpt", "models have no time_mixing"),
         ("rigid-body", {}, "vpff", "the flow preserves volume, and so does the map"),

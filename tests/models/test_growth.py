@@ -154,12 +154,9 @@ def test_layers_rest_only_if_they_can():
         nn.VolumePreservingAttention(4),
         nn.VolumePreservingAttention(4, "arbitrary"),
         nn.CoupledAttention(4, 3),
-        nn.CoupledAttention(4, 3, features=2),
         nn.TimeMixing(3),
         nn.SymplecticAttention(4),
         nn.AttentionCoupling(4, 3),
-        nn.GradientCoupling(nn.AttentionPotential(2), nn.AttentionPotential(2)),
-        nn.GradientCoupling(nn.TimePotential(2, 3), nn.TimePotential(2, 3)),
     ],
     ids=lambda layer: type(layer).__name__,
 )

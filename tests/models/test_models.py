@@ -29,7 +29,6 @@ MODELS = {
     "vpt, two units, time mixing": lambda **k: VolumePreservingTransformer(time_mixing=True, **k),
     "vpt, triangular": lambda **k: VolumePreservingTransformer(feed_forward="triangular", **k),
     "vpt, coupled": lambda **k: VolumePreservingTransformer(weighting="coupled", **k),
-    "vpt, features": lambda **k: VolumePreservingTransformer(weighting="coupled", features=3, **k),
     "vpmt": lambda **k: VolumePreservingMultiheadTransformer(depth=1, attention_width=4, **k),
     "vpff": lambda window, **k: VolumePreservingFeedForward(**k),
     "vpff, to and fro": lambda window, **k: VolumePreservingFeedForward(

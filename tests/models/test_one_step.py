@@ -16,8 +16,7 @@ MODELS = {
     "vpt, coupled": {"weighting": "coupled", "time_mixing": True},
     "vpmt": {"prediction_window": 1},
     "spt": {"functions": "polynomial", "degree": 3, "periodic": [(0, 6.0)]},
-    "spt, softmax": {"attention": "softmax", "reversing_symmetries": FLIP},
-    "spt, linear": {"attention": "linear"},
+    "spt, reversible": {"reversing_symmetries": FLIP},
     "spt, bodies": {"functions": "polynomial", "degree": 2, "bodies": 2, "topology": "pairs"},
 }
 

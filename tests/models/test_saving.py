@@ -144,7 +144,6 @@ ABSURD = {
         {"width": 10**13},
         {"depth": 10**9},
         {"window": 10**13},
-        {"features": 10**9, "weighting": "coupled"},
         {"weighting": "coupled", "window": 10_000},
         {"dim": 10**13},
         {"dim": 5000},

@@ -48,8 +48,6 @@ MODELS = {
         {"degree": 3, "expressions": ["sigmoid(z[0])", "exp(-z[0]**2 - z[3]**2)"]},
     ),
     "rotations": (SymplecticTransformer, {**ALL, **POLYNOMIAL}),
-    "softmax": (SymplecticTransformer, {**ALL, "attention": "softmax"}),
-    "linear": (SymplecticTransformer, {**ALL, "attention": "linear"}),
 }
 
 
@@ -112,7 +110,6 @@ def test_every_model_that_says_symplectic_is():
         "reversible functions",
         "generating function",
         "rotations",
-        "softmax",
     ],
 )
 def test_the_map_is_reversible_for_every_symmetry(name):
@@ -132,7 +129,6 @@ def test_the_map_is_reversible_for_every_symmetry(name):
         "polynomials of angles",
         "generating function",
         "generating function of formulas",
-        "softmax",
     ],
 )
 def test_a_file_and_machine_code_give_the_same_map(name, tmp_path):

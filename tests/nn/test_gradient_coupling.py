@@ -12,7 +12,6 @@ from vpintegrator.nn.potentials import NeuronPotential, QuadraticPotential
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
 from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, SECULAR
-from vpintegrator.nn.window_potentials import AttentionPotential
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 MINUS = (-torch.eye(4)).tolist()
@@ -80,18 +79,6 @@ def test_formulas_of_other_components_are_refused():
         BasisPotential(
             2, 2, expressions=["exp(z[1])"], group=generated_group([MINUS], 4)[:, :2, :2]
         )
-
-
-def test_softmax_attention_is_the_gradient_of_its_potential():
-    V = randomise(AttentionPotential(3, 2), 0.5, 4)
-
-    def value(Q):
-        scores = Q @ (V.query.mT @ V.key) @ Q.mT
-        return (V.outer_weight * scores.logsumexp(-1).sum(-1)).sum()
-
-    Q = sample(4, 3)
-    assert_close(V.gradient(Q), torch.func.grad(value)(Q), 1e-13)
-    assert_close(V.attention_weights(Q).sum(-1), torch.ones(2, 4, dtype=torch.float64), 1e-14)
 
 
 @pytest.mark.parametrize("generators", [[EXCHANGE], [MINUS], [TURN], [TURN, EXCHANGE]])

@@ -59,8 +59,6 @@ LAYERS = {
     ),
     "linear modules": lambda n, T: coupling(nn.QuadraticPotential, n),
     "activation modules": lambda n, T: coupling(nn.ComponentPotential, n),
-    "softmax attention": lambda n, T: coupling(nn.AttentionPotential, n),
-    "linear attention": lambda n, T: coupling(nn.TimePotential, n, T),
     "pairs of bodies": lambda n, T: coupling(pairs, n + 1, 1),
     "pairs of bodies, lengths": lambda n, T: coupling(pairs, n + 1, 2, rotations=True),
     "pairs of bodies, bounded": lambda n, T: coupling(

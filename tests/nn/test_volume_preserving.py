@@ -50,7 +50,6 @@ LAYERS = {
     "skew attention": lambda d, T: nn.VolumePreservingAttention(d),
     "scaled attention": lambda d, T: nn.VolumePreservingAttention(d, scale=d**-0.5),
     "coupled attention": lambda d, T: nn.CoupledAttention(d, T),
-    "coupled attention, features": lambda d, T: nn.CoupledAttention(d, T, features=4),
     "additive coupling": lambda d, T: nn.AdditiveCoupling(d, 5),
     "coupling in two blocks": lambda d, T: nn.AdditiveCoupling(d, 5, split=[range(1), range(1, d)]),
     "coupling of any functions": shears,
@@ -185,7 +184,6 @@ EQUIVARIANT = {
         d, "arbitrary", **k
     ),
     "coupled attention": lambda rhos, d, T, **k: nn.CoupledAttention(d, T, split=rhos, **k),
-    "features": lambda rhos, d, T, **k: nn.CoupledAttention(d, T, features=3, split=rhos, **k),
     "additive coupling": lambda rhos, d, T, **k: nn.AdditiveCoupling(d, 5, split=rhos, **k),
     "attention coupling": lambda rhos, d, T, **k: nn.AttentionCoupling(
         d, T, width=4, heads=2, split=rhos, **k

@@ -38,7 +38,7 @@ def test_the_tables_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     verlet = json.loads((tmp_path / "pendulum-stoermer-verlet.json").read_text())
     assert found["form"] < 1e-13 and found["on windows"] is None
     assert verlet["form"] < 1e-13 and 0 < verlet["error"] < 1e-2
-    windows = json.loads((tmp_path / "pendulum-linear-transformer-adam.json").read_text())
+    windows = json.loads((tmp_path / "pendulum-spt.json").read_text())
     assert windows["on windows"] < 1e-13 < windows["form"]
     assert f"| {found['error']:.1e} |" in result.output
     assert "**Mathematical pendulum, 1 s of training each**" in result.output
@@ -53,7 +53,7 @@ def test_the_tables_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
 def test_every_entry_is_a_model_of_vp_train(tmp_path, benchmark, system):
     path = tmp_path / "data.h5"
     data = vp.generate(system, path, count=10, steps=8)
-    for entry in ("g-sympnet", "la-sympnet-adam", "henonnet", "linear-transformer-adam"):
+    for entry in ("g-sympnet", "la-sympnet-adam", "henonnet"):
         given = shlex.split(benchmark.options(entry, data.system.dim))
         output = ["-o", str(tmp_path / f"{entry}.safetensors"), "--epochs", "1", "--quiet"]
         train.main([str(path), *output, "--compiled", "no", *given], standalone_mode=False)

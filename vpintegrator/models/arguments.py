@@ -259,10 +259,6 @@ class RotationArguments(FunctionArguments):
     attention_scale: float | None = argument(
         None, 'Factor of the correlations, for "skew" and "arbitrary"; 1 by default.'
     )
-    features: int = argument(
-        0,
-        'For "coupled": nonlinear features in the correlations, 0 for the components themselves.',
-    )
     time_mixing: bool = argument(
         False, "Also mix the time steps by a constant rotation in each unit."
     )

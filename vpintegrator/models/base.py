@@ -460,8 +460,8 @@ class Integrator(WithPosterior, Normalised):
         self.set_normalisation(other.shift, other.scale, other.state_scale)
         if self.explicit_time:
             self.set_advance(other.get_buffer("advance").item())
-        like = next(having(other.core, "adapt_like"), None)
-        for layer in having(self.core, "adapt_like"):
+        like = next(having(other.core, "adapt"), None)
+        for layer in having(self.core, "adapt"):
             layer.adapt_like(like)  # type: ignore[operator]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -17,9 +17,9 @@ from vpintegrator.models.normalisation import Normalised
 from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.folding import at
 from vpintegrator.nn.formulas import Formulas, with_values
-from vpintegrator.nn.implicit import ImplicitMap
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.potentials import NeuronPotential
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.reversible import psi_of
 from vpintegrator.storage.reading import read_json
 
 Model = TypeVar("Model", bound=Normalised)
@@ -263,26 +263,15 @@ def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
 @torch.no_grad()
 def _take(plain: Normalised, core: torch.nn.Module) -> None:
     """Give a model the weights of layers that a family was reduced to."""
-    both = [map.psi if isinstance(map, Reversible) else map for map in (plain.core, core)]
-    if isinstance(both[0], ImplicitMap) and isinstance(both[1], ImplicitMap):
-        both[0].settle_like(both[1])
-    for new, old in zip(*map(_parts, both), strict=True):
-        if hasattr(new, "prolong"):  # a layer with the remaining symmetries
-            new.prolong(old)
-        else:
-            try:
-                new.load_state_dict(old.state_dict())
-            except RuntimeError:  # tensors of other symmetries
-                raise InputError(
-                    f"what a {type(new).__name__} reads of the conditions cannot be multiplied "
-                    "out; run the family itself, on states that its method extended makes"
-                ) from None
-
-
-def _parts(stack: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """Yield layers of a composition, or functions of a layer."""
-    for part in stack.children():
-        yield from part if isinstance(part, torch.nn.ModuleList) else [part]
+    layer, folded = (psi_of(each) for each in (plain.core, core))
+    assert isinstance(layer, Layer)
+    try:
+        layer.prolong(folded)  # a layer with the remaining symmetries
+    except RuntimeError:  # tensors of other symmetries
+        raise InputError(
+            f"what {type(folded).__name__} reads of the conditions cannot be multiplied out; run "
+            "the family itself, on states that its method extended makes"
+        ) from None
 
 
 @torch.no_grad()

@@ -69,12 +69,7 @@ def prolong(model: Model, *, depth: int | None = None, degree: int | None = None
     larger.normalise_like(model)
     larger.metadata, larger.choices = dict(model.metadata), list(model.choices)
     larger.to(model.scale.device)
-    # a Composition holds its layers in order, so new ones are those that are left over
-    for new, old in zip(layers(larger), layers(model), strict=False):
-        if is_prolongable(new):
-            new.prolong(old)  # type: ignore[operator]
-        else:
-            new.load_state_dict(old.state_dict())
+    layers(larger).prolong(layers(model))  # layers that are left over stay the identity
     return larger
 
 

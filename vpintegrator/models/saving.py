@@ -27,7 +27,7 @@ from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import NAME as WRAPPED
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own, name_of
 from vpintegrator.nn.tensor_arguments import as_dtype
-from vpintegrator.renamed import ARGUMENTS
+from vpintegrator.renamed import ARGUMENTS, has_ended
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.file_kinds import LARGEST_HEADER
 from vpintegrator.storage.files import check_version
@@ -223,7 +223,11 @@ def _build(
     where = f"the header of {path} does not describe a {architecture.name} model"
     arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
     known = set(architecture.Arguments.declared()) - {"dtype", "shift", "scale"}
-    arguments = {ARGUMENTS.get(name, name): value for name, value in arguments.items()}
+    arguments = {
+        ARGUMENTS.get(name, name): value
+        for name, value in arguments.items()
+        if not has_ended(name, value, known)
+    }
     if unknown := sorted(set(arguments) - known):
         raise InputError(
             f"{where} of this version, which has no argument {unknown[0]!r}; its arguments must be "

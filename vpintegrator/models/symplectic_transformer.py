@@ -7,17 +7,13 @@ from typing import Any
 
 from torch import nn
 
-from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.body_arguments import BodyArguments
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
-from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
-from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
 
 class SymplecticTransformer(Integrator):
@@ -29,8 +25,7 @@ class SymplecticTransformer(Integrator):
     The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
     exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
     a law of the space of windows: what it does to phase space, rollouts measure. Of many bodies it
-    keeps their momenta in every time step, and its weights do not know their number. The linear
-    symplectic transformer as published is ``attention = "linear"`` with ``functions = "neurons"``.
+    keeps their momenta in every time step, and its weights do not know their number.
 
     Raises
     ------
@@ -40,7 +35,7 @@ class SymplecticTransformer(Integrator):
 
     Examples
     --------
-    >>> model = vp.models.SymplecticTransformer(dim=4, window=3, depth=1, attention="softmax")
+    >>> model = vp.models.SymplecticTransformer(dim=4, window=3, depth=1)
     >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
     >>> model.symplectic, bool(torch.allclose(model.inverse(model(Z)), Z))
     (True, True)
@@ -58,44 +53,23 @@ class SymplecticTransformer(Integrator):
         prediction_window: int | None = argument(
             1, "Time steps predicted, None for all of them.", least=1
         )
-        attention: str = argument(
-            "rotations",
-            "Rotations by the areas between time steps; softmax attention as the gradient of its "
-            "potential; or linear symplectic attention (with neurons the linear symplectic "
-            "transformer as published).",
-            choices=["rotations", "softmax", "linear"],
-        )
-        heads: int = argument(2, "Heads of softmax attention.", least=1)
 
     def network(self, a: Arguments) -> nn.Module:
         """Return attention and gradient couplings by turns."""
-        self.description = f"symplectic transformer: {a.attention} attention, then {in_words(a)}"
+        self.description = f"symplectic transformer: attention by rotations, then {in_words(a)}"
         layers = [layer for _ in range(a.depth) for layer in (_attention(a), symplectic_layer(a))]
         return Composition(*layers)
 
 
 def _attention(a: Any) -> nn.Module:
-    scale = {"initial_scale": a.initial_scale}
+    of_bodies = {}
     if a.bodies:
-        if a.attention != "rotations":
-            raise InputError(
-                f"attention = {a.attention} knows no bodies; take attention = rotations"
-            )
-        return SymplecticAttention(
-            a.dim,
-            symmetries=a.group,
-            bodies=a.bodies,
-            species=a.species_of_each,
-            rotations=a.rotations,
-            translations=a.translations,
-            **scale,
-        )
-    if a.attention == "rotations":
-        return SymplecticAttention(a.dim, symmetries=a.group, **scale)
-    size = a.dim // 2
-    if a.attention == "linear":
-        return GradientCoupling(*(TimePotential(size, a.window, **scale) for _ in range(2)))
-    groups = reversed(canonical_blocks(a.group))
-    return GradientCoupling(
-        *(AttentionPotential(size, a.heads, group=group, **scale) for group in groups)
+        of_bodies = {
+            "bodies": a.bodies,
+            "species": a.species_of_each,
+            "rotations": a.rotations,
+            "translations": a.translations,
+        }
+    return SymplecticAttention(
+        a.dim, symmetries=a.group, initial_scale=a.initial_scale, **of_bodies
     )

@@ -20,7 +20,7 @@ from vpintegrator.models.coupling_layers import feed_forward, in_words
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.symmetry import invariant_count, symmetry_group
+from vpintegrator.nn.symmetry import invariant_entries, symmetry_group
 from vpintegrator.nn.time_mixing import TimeMixing
 
 
@@ -122,12 +122,10 @@ class VolumePreservingTransformer(Integrator):
 def _attention(a: Any) -> nn.Module:
     common = {"symmetries": a.group, "initial_scale": a.initial_scale}
     if a.weighting == "coupled":
-        return CoupledAttention(
-            a.dim, a.window, features=a.features, split=a.split_blocks, **common
-        )
+        return CoupledAttention(a.dim, a.window, split=a.split_blocks, **common)
     return VolumePreservingAttention(a.dim, a.weighting, scale=a.attention_scale, **common)
 
 
 def skew_weighting_exists(group: torch.Tensor) -> bool:
     """Whether some skew matrix other than zero is invariant under a group (element, dim, dim)."""
-    return len(group) == 1 or invariant_count("skew", group) > 0
+    return len(group) == 1 or invariant_entries("skew", group)[2] > 0

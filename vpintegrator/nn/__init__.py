@@ -45,14 +45,12 @@ from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 from vpintegrator.nn.time_mixing import TimeMixing
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
 from vpintegrator.nn.volume_generating import VolumePreservingGeneratingFunction
-from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
 __all__ = [
     "AdditiveAttention",
     "AdditiveCoupling",
     "AffineMap",
     "AttentionCoupling",
-    "AttentionPotential",
     "BasisCoupling",
     "BasisPotential",
     "ClusterFeatures",
@@ -86,7 +84,6 @@ __all__ = [
     "SymplecticAttention",
     "SymplecticGeneratingFunction",
     "TimeMixing",
-    "TimePotential",
     "TriangularFeedForward",
     "TriangularLayer",
     "VolumePreservingAttention",

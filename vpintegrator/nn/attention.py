@@ -16,12 +16,12 @@ from vpintegrator.nn.cayley import (
     skew_correlations,
     skew_matrix,
 )
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
-class VolumePreservingAttention(nn.Module):
+class VolumePreservingAttention(InvertibleLayer):
     r"""Windows rotated in time by the Cayley transform of their own correlations.
 
     For a window X (..., window, dim), a row per time step, with the Cayley transform
@@ -84,6 +84,7 @@ class VolumePreservingAttention(nn.Module):
     """
 
     identity_at_zero = True
+    shown = ("dim", "weighting", "scale")
 
     def __init__(
         self,
@@ -93,26 +94,14 @@ class VolumePreservingAttention(nn.Module):
         scale: float | None = None,
         symmetries: Any = (),
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.weighting = one_of("weighting", weighting, ["skew", "arbitrary"])
         self.dim = whole("dim", dim, 2 if weighting == "skew" else 1)
         self.scale = 1.0 if scale is None else float(scale)
         group = generated_group(symmetries, dim)
-        self.weight = InvariantWeight(
-            dim, weighting, group, initial_scale=initial_scale, dtype=dtype
-        )
-
-    @property
-    def volume_preserving(self) -> bool:
-        """True for the skew weighting, False for the arbitrary one."""
-        return self.weighting == "skew"
-
-    @property
-    def _rank(self) -> int | None:
-        """A bound on the rank of C: that of X A X^T is at most dim, however long the window."""
-        return self.dim if self.weighting == "skew" else None
+        self.weight = InvariantWeight(dim, weighting, group, initial_scale=initial_scale)
+        self.volume_preserving = weighting == "skew"
 
     def correlations(self, X: torch.Tensor) -> torch.Tensor:
         """Return the skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
@@ -128,48 +117,36 @@ class VolumePreservingAttention(nn.Module):
         """
         return cayley(self.correlations(X)).mT
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        last_size("X", X, {"dim": self.dim})
-        return self._moved(X, self.correlations(X))
-
-    def _moved(self, X: torch.Tensor, C: torch.Tensor) -> torch.Tensor:
-        return X + cayley_increment(C, X, self._rank)
-
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """Return the windows that ``forward`` maps to Y; for the skew weighting only."""
-        if not self.volume_preserving:
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        if sign < 0 and not self.volume_preserving:
             raise InputError(
                 "attention with the arbitrary weighting has no explicit inverse; use "
                 'weighting="skew", or CoupledAttention'
             )
-        return self._moved(Y, -self.correlations(Y))
+        # the rank of X A X^T is at most dim, however long the window
+        rank = self.dim if self.volume_preserving else None
+        return z + cayley_increment(sign * self.correlations(z), z, rank)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, weighting={self.weighting!r}, scale={self.scale:g}"
 
-
-class CoupledAttention(nn.Module):
+class CoupledAttention(InvertibleLayer):
     r"""Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
 
     For each block of components in turn, the values of that block over the window, :math:`X_a`
     (window, size), are rotated in time by the correlations of the other components :math:`X_b`:
 
     .. math:: X_a \mapsto \Lambda(C_a)^T X_a, \qquad C_a = B_a + \operatorname{tril}(S_a, -1)
-        - \operatorname{tril}(S_a, -1)^T, \quad S_a = F(X_b) A_a F(X_b)^T,
+        - \operatorname{tril}(S_a, -1)^T, \quad S_a = X_b A_a X_b^T,
 
     with the Cayley transform :math:`\Lambda(C) = (I - C)(I + C)^{-1}`. :math:`B_a` is a constant
-    skew matrix, :math:`A_a` is arbitrary, and :math:`F(X_b)` are the components themselves or, with
-    ``features`` > 0, that many functions :math:`\tanh(W z + b)` of them. The Jacobian of each step
-    is block triangular with orthogonal blocks, so the determinant is exactly 1; the inverse takes
-    the steps backwards. Where symmetries leave no skew weighting (the sign flips of the rigid
-    body), this is the attention that remains.
+    skew matrix, and :math:`A_a` is arbitrary. The Jacobian of each step is block triangular with
+    orthogonal blocks, so the determinant is exactly 1; the inverse takes the steps backwards.
+    Where symmetries leave no skew weighting (the sign flips of the rigid body), this is the
+    attention that remains.
 
     Parameters
     ----------
     dim, window : int
         Components of a state, time steps in a window (at least 2).
-    features : int
-        0 for the components themselves.
     split : "coordinates", "halves" or blocks of indices
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: :math:`C_a` is averaged over it.
@@ -194,8 +171,8 @@ class CoupledAttention(nn.Module):
     True
     """
 
-    volume_preserving = True
     identity_at_zero = True
+    axes = shown = ("window", "dim")
     attention_part = "block"  # name of the parts in figures of the weights
     places: torch.Tensor
 
@@ -204,67 +181,35 @@ class CoupledAttention(nn.Module):
         dim: int,
         window: int,
         *,
-        features: int = 0,
         split: Blocks = "coordinates",
         symmetries: Any = (),
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
         self.window = whole("window", window, 2)
-        self.features = whole("features", features, 0)
         self.blocks = as_blocks(split, dim)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
-        dtype = as_dtype(dtype)
-        self.register_buffer("places", lower_places(window), persistent=False)
-        angles = window * (window - 1) // 2
-        self.constants = nn.Parameter(
-            initial_scale * torch.randn(len(self.blocks), angles, dtype=dtype)
-        )
+        self.constant("places", lower_places(window))
+        angles = torch.randn(len(self.blocks), window * (window - 1) // 2, dtype=torch.float64)
+        self.constants = nn.Parameter(initial_scale * angles)
         self.weights = nn.ModuleList()
-        self.inner_weights = nn.ParameterList()
-        self.inner_biases = nn.ParameterList()
         for index, block in enumerate(self.blocks):
             rest = others(block, dim)
-            restricted = group[:, rest][:, :, rest]
-            self.register_buffer(f"block_{index}", torch.tensor(block), persistent=False)
-            self.register_buffer(f"others_{index}", torch.tensor(rest), persistent=False)
-            self.register_buffer(
-                f"placement_{index}", placement(block, dim).to(dtype), persistent=False
+            self.constant(f"block_{index}", torch.tensor(block))
+            self.constant(f"others_{index}", torch.tensor(rest))
+            self.constant(f"placement_{index}", placement(block, dim))
+            own = group[:, rest][:, :, rest]
+            self.weights.append(
+                InvariantWeight(len(rest), "arbitrary", own, initial_scale=initial_scale)
             )
-            if features:
-                weight = InvariantWeight(
-                    features, "arbitrary", initial_scale=initial_scale, dtype=dtype
-                )
-                inner = torch.randn(len(rest), features, dtype=dtype) / len(rest) ** 0.5
-                self.inner_weights.append(inner)
-                self.inner_biases.append(2 * torch.rand(features, dtype=dtype) - 1)
-                self.register_buffer(
-                    f"transposed_{index}", restricted.mT.to(dtype), persistent=False
-                )
-            else:
-                weight = InvariantWeight(
-                    len(rest), "arbitrary", restricted, initial_scale=initial_scale, dtype=dtype
-                )
-            self.weights.append(weight)
 
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
         """Return correlations of the other components than those of a block, and a constant."""
         constant = skew_matrix(self.constants[index], self.window, self.places)
         rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
-        A = self.weights[index]()
-        if not self.features:
-            return constant + skew_correlations(rest, A)
-        # one wide layer for the whole group: features of S z for every S, side by side
-        inner = self.get_buffer(f"transposed_{index}") @ self.inner_weights[index]
-        wide = inner.movedim(0, 1).flatten(1)
-        bias = self.inner_biases[index].repeat(len(inner))
-        hidden = torch.tanh(rest @ wide + bias)
-        weighted = (hidden.unflatten(-1, (len(inner), -1)) @ A).flatten(-2)
-        lower = torch.tril(weighted @ hidden.mT, -1) / len(inner)
-        return constant + lower - lower.mT
+        return constant + skew_correlations(rest, self.weights[index]())
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
         """The rotations (..., block, window, window) of the blocks of windows X, in their order.
@@ -275,23 +220,15 @@ class CoupledAttention(nn.Module):
         rotations = []
         for index in range(len(self.blocks)):
             rotations.append(cayley(self._correlations(X, index)).mT)
-            X = self._sweep(X, range(index, index + 1), 1)
+            X = self._rotated(X, index, 1)
         return torch.stack(rotations, -3)
 
-    def _sweep(self, X: torch.Tensor, order: range, sign: int) -> torch.Tensor:
-        last_size("X", X, {"window": self.window, "dim": self.dim})
-        for index in order:
-            block = X.index_select(-1, self.get_buffer(f"block_{index}"))
-            increment = cayley_increment(sign * self._correlations(X, index), block)
-            X = X + increment @ self.get_buffer(f"placement_{index}")
-        return X
+    def _rotated(self, X: torch.Tensor, index: int, sign: int) -> torch.Tensor:
+        block = X.index_select(-1, self.get_buffer(f"block_{index}"))
+        increment = cayley_increment(sign * self._correlations(X, index), block)
+        return X + increment @ self.get_buffer(f"placement_{index}")
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return self._sweep(X, range(len(self.blocks)), 1)
-
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """Return the windows that ``forward`` maps to Y."""
-        return self._sweep(Y, range(len(self.blocks) - 1, -1, -1), -1)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, window={self.window}, features={self.features}"
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for index in range(len(self.blocks))[::sign]:
+            z = self._rotated(z, index, sign)
+        return z

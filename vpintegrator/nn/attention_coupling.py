@@ -9,12 +9,13 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.couplings import Coupling
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.split import Blocks, as_blocks
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.nn.tensor_arguments import last_size
 
 
-class WindowAttention(nn.Module):
+class WindowAttention(Layer):
     r"""A function of a whole window by multihead attention: the g of a coupling.
 
     With a learned vector :math:`p_t` per time step, multihead attention over the window, and a
@@ -44,8 +45,6 @@ class WindowAttention(nn.Module):
     torch.Size([5, 3, 1])
     """
 
-    volume_preserving = False
-
     def __init__(
         self,
         inputs: int,
@@ -56,19 +55,18 @@ class WindowAttention(nn.Module):
         heads: int,
         stiefel: bool = False,
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
         self.window = whole("window", window)
-        self.attention = MultiHeadAttention(
-            width, heads, residual=True, stiefel=stiefel, dtype=dtype
+        self.attention = MultiHeadAttention(width, heads, residual=True, stiefel=stiefel)
+        self.embedding = nn.Parameter(torch.randn(inputs, width, dtype=torch.float64) / inputs**0.5)
+        self.positions = nn.Parameter(torch.randn(window, width, dtype=torch.float64) / 2)
+        self.inner_weight = nn.Parameter(
+            torch.randn(width, width, dtype=torch.float64) / width**0.5
         )
-        self.embedding = nn.Parameter(torch.randn(inputs, width, dtype=dtype) / inputs**0.5)
-        self.positions = nn.Parameter(torch.randn(window, width, dtype=dtype) / 2)
-        self.inner_weight = nn.Parameter(torch.randn(width, width, dtype=dtype) / width**0.5)
-        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=dtype) - 1)
-        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, outputs, dtype=dtype))
+        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=torch.float64) - 1)
+        outer = torch.randn(width, outputs, dtype=torch.float64)
+        self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"window": self.window, "components": self.embedding.shape[0]})
@@ -128,7 +126,6 @@ class AttentionCoupling(Coupling):
         symmetries: Any = (),
         stiefel: bool = False,
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         functions = [
             WindowAttention(
@@ -139,8 +136,7 @@ class AttentionCoupling(Coupling):
                 heads=heads,
                 stiefel=stiefel,
                 initial_scale=initial_scale,
-                dtype=dtype,
             )
             for block in as_blocks(split, dim)
         ]
-        super().__init__(dim, functions, split=split, symmetries=symmetries, dtype=dtype)
+        super().__init__(dim, functions, split=split, symmetries=symmetries)

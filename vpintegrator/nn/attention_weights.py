@@ -56,21 +56,7 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
     with ExitStack() as hooks, torch.no_grad():
         hooks.callback(model.train, training)
         for place, layer in model.named_modules():
-            if hasattr(layer, "gradient") and hasattr(layer, "attention_weights"):
-                _watch_gradient(layer, reader(place))
-                hooks.callback(delattr, layer, "gradient")
-            elif hasattr(layer, "attention_weights"):
+            if hasattr(layer, "attention_weights"):
                 hooks.callback(layer.register_forward_pre_hook(reader(place)).remove)
         model.eval()(window)
     return found
-
-
-def _watch_gradient(potential: Any, read: Any) -> None:
-    """Potentials are asked for their gradients, which PyTorch's hooks do not see."""
-    given = potential.gradient
-
-    def gradient(Q: torch.Tensor) -> torch.Tensor:
-        read(potential, (Q,))
-        return given(Q)
-
-    potential.gradient = gradient

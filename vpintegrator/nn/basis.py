@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import torch
-from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
 from vpintegrator.nn.univariate import Univariate
 
@@ -163,7 +163,7 @@ def equivariant_coefficients(
     return orbit_parameters(links)
 
 
-class Terms(nn.Module):
+class Terms(Layer):
     r"""Terms of a function with values in m components, and the parameters of its coefficients.
 
     .. math:: g_k(u) = \sum_e C_{ek} \varphi_e(u), \qquad C_{ek} = f_{ek}\, c_{s_{ek}}
@@ -197,9 +197,9 @@ class Terms(nn.Module):
     ) -> None:
         super().__init__()
         self.degree, self.kinds, self.count = degree, [*kinds], count
-        self.register_buffer("chosen", chosen, persistent=False)
-        self.register_buffer("sources", sources, persistent=False)
-        self.register_buffer("factors", factors.double(), persistent=False)
+        self.constant("chosen", chosen)
+        self.constant("sources", sources)
+        self.constant("factors", factors.double())
         # as plain booleans: reading a tensor in every evaluation would make a GPU wait
         self.occurs: list[bool] = chosen.any(0).tolist()
 

@@ -22,14 +22,15 @@ from vpintegrator.nn.basis import (
 )
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.units import InUnits, scaled
 from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, families
 
 
-class BasisCoupling(nn.Module):
+class BasisCoupling(InvertibleLayer, InUnits):
     r"""A sweep of additive couplings by polynomials, and Fourier sums of angles, on every state.
 
     For each block a of components in turn, with b the components not in a:
@@ -95,10 +96,8 @@ class BasisCoupling(nn.Module):
     True
     """
 
-    volume_preserving = True
     prolongable = True
-    state_shift: torch.Tensor
-    state_scale: torch.Tensor
+    shown = ("dim", "degree", "blocks", "sweep")
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class BasisCoupling(nn.Module):
         self.dim = whole("dim", dim)
         self.degree = checked_degree(degree)
         self.blocks = as_blocks(split, dim)
-        self.sweep = self._checked(range(len(self.blocks)) if sweep is None else sweep)
+        self.sweep = self._as_sweep(range(len(self.blocks)) if sweep is None else sweep)
         moved = [self.blocks[a] for a in sorted({*self.sweep})]
         still = others([index for block in moved for index in block], dim)
         if not {*scaling}.issubset(still):
@@ -135,7 +134,7 @@ class BasisCoupling(nn.Module):
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim).respected(group))
         for a, block in enumerate(self.blocks):
-            self._constant(f"block_{a}", torch.tensor(block))
+            self.constant(f"block_{a}", torch.tensor(block))
         distinct = {a: self._terms_of(a, moves) for a in sorted({*self.sweep})}
         self._set_terms([distinct[a] for a in self.sweep])
         each = torch.cat([terms.degrees for terms in self.terms]).clamp(min=1).float()
@@ -147,7 +146,7 @@ class BasisCoupling(nn.Module):
         scales = initial_scale / each**2
         self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).double())
 
-    def _checked(self, sweep: Sequence[int]) -> list[int]:
+    def _as_sweep(self, sweep: Sequence[int]) -> list[int]:
         numbers = [plain("sweep", a, (int,)) for a in sweep]
         if not numbers or not all(0 <= a < len(self.blocks) for a in numbers):
             raise InputError(
@@ -183,30 +182,25 @@ class BasisCoupling(nn.Module):
                 "each of the expressions depends on components of every block of the split, or is "
                 "not respected by the symmetries; leave them out"
             )
-        for name in ("shift", "scale"):
-            self.register_buffer(f"state_{name}", torch.zeros(self.dim).double())
+        self.add_units(self.dim)
         self.set_units(torch.zeros(self.dim), torch.ones(self.dim))
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
-        """Say that the states are (z - shift) / scale, z being what the formulas are about.
+        """Set the units of states, and normalise formulas to their median and spread there.
 
-        Formulas are normalised too, to their median and spread at states like these; symmetries
-        that take one to another, or change its sign, are respected.
+        Symmetries that take one formula to another, or change its sign, are respected.
         """
         if not any(map(len, self.formulas)):
             return
-        with torch.no_grad():
-            self.state_shift.copy_(shift)
-            self.state_scale.copy_(scale)
-            for a, formulas in enumerate(self.formulas):
-                if not len(formulas):
-                    continue
-                middle, size = formulas.units(shift, scale)
-                self.get_buffer(f"formula_shift_{a}").copy_(middle)
-                self.get_buffer(f"formula_scale_{a}").copy_(size)
+        super().set_units(shift, scale)
+        for a, formulas in enumerate(self.formulas):
+            if len(formulas):
+                for own, unit in zip(self._units(a), formulas.units(shift, scale), strict=True):
+                    own.copy_(unit)
 
-    def _constant(self, name: str, value: torch.Tensor) -> None:
-        self.register_buffer(name, value, persistent=False)
+    def _units(self, a: int) -> list[torch.Tensor]:
+        """Return shift and scale of the formulas of a block."""
+        return [self.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale")]
 
     def prolong(self, smaller: BasisCoupling) -> None:
         """Become the map of a layer of the same components and symmetries, of no higher degree.
@@ -219,10 +213,7 @@ class BasisCoupling(nn.Module):
                 own = smaller.coefficients[smaller.shares[i]]
                 coefficients[self.shares[i]] = self.terms[i].prolonged(smaller.terms[i], own)
             self.coefficients.copy_(coefficients)
-            buffers = dict(self.named_buffers())
-            for name, value in smaller.state_dict().items():  # of formulas
-                if name in buffers:
-                    buffers[name].copy_(value)
+            self.adapt_like(smaller)
 
     def _matrix(self, i: int) -> torch.Tensor:
         """Return coefficients (term, dim) of a shear of the sweep, zero outside its block."""
@@ -238,13 +229,7 @@ class BasisCoupling(nn.Module):
             return torch.zeros_like(z)
         variables = [z[..., index] for index in others(self.blocks[a], self.dim)]
         if len(formulas := self.formulas[a]):
-            shifts = self.get_buffer(f"formula_shift_{a}").unbind()
-            scales = self.get_buffer(f"formula_scale_{a}").unbind()
-            values = formulas(z * self.state_scale + self.state_shift)
-            variables += [
-                (value - shift) / scale
-                for value, shift, scale in zip(values, shifts, scales, strict=True)
-            ]
+            variables += scaled(formulas(self.physical(z)), *self._units(a))
         phi: torch.Tensor | None = None
         for j, x in enumerate(variables):
             if terms.occurs[j]:
@@ -276,24 +261,10 @@ class BasisCoupling(nn.Module):
             for i, a in enumerate(self.sweep)
         ]
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
-        for i in range(len(self.sweep)):
-            z = z + self.move(z, i)
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for i in range(len(self.sweep))[::sign]:
+            z = torch.add(z, self.move(z, i), alpha=sign)
         return z
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        last_size("z", z, {"dim": self.dim})
-        for i in reversed(range(len(self.sweep))):
-            z = z - self.move(z, i)
-        return z
-
-    def extra_repr(self) -> str:
-        return (
-            f"dim={self.dim}, degree={self.degree}, blocks={self.blocks}, sweep={self.sweep}, "
-            f"parameters={self.coefficients.numel()}"
-        )
 
 
 def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
@@ -324,7 +295,7 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
         b, rest = found.sweep[i], others(layer.blocks[a], layer.dim)
         known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
         if units:
-            own = [layer.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale")]
+            own = layer._units(a)
             of = layer.formulas[a].at(values, (*units, *own))
             known |= {len(rest) + j: value for j, value in of.values.items()}
             found.formulas[b] = of.formulas

@@ -20,6 +20,7 @@ from vpintegrator.nn.basis import (
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.units import InUnits, scaled
 from vpintegrator.nn.univariate import POLYNOMIALS, SECULAR, Univariate, families
 
 Potential = TypeVar("Potential", bound="BasisPotential")
@@ -29,7 +30,7 @@ class NoTermsError(InputError):
     """Symmetries leave no term of a potential."""
 
 
-class BasisPotential(nn.Module):
+class BasisPotential(InUnits):
     r"""A polynomial in the Chebyshev basis, with harmonics of angles.
 
     .. math:: V(x) = \sum_e c_e\, \varphi_e(x), \qquad
@@ -84,10 +85,9 @@ class BasisPotential(nn.Module):
     """
 
     prolongable = True
+    shown = ("size", "degree")
     largest_count = LARGEST_COUNT
     differentiated: Sequence[int] = ()  # see GeneratingFunction
-    state_shift: torch.Tensor
-    state_scale: torch.Tensor
     formula_shift: torch.Tensor
     formula_scale: torch.Tensor
 
@@ -173,25 +173,22 @@ class BasisPotential(nn.Module):
         self.formulas = Formulas(expressions, dim, self.components).respected(group)
         if not len(self.formulas):
             raise InputError("the symmetries respect none of the expressions; leave them out")
+        self.add_units(len(self.components))
         for name in ("shift", "scale"):
-            self.register_buffer(f"state_{name}", torch.zeros(len(self.components)).double())
             self.register_buffer(f"formula_{name}", torch.zeros(len(self.formulas)).double())
         self.set_units(torch.zeros(dim), torch.ones(dim))
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
-        """Say that states are (z - shift) / scale, z being what the formulas are about.
-
-        Formulas are normalised too, to their median and spread at states like these.
-        """
-        if not len(self.formulas):
-            return
-        shift, scale = shift[self.components], scale[self.components]
-        with torch.no_grad():
-            self.state_shift.copy_(shift)
-            self.state_scale.copy_(scale)
-            middle, size = self.formulas.units(shift, scale)
-            self.formula_shift.copy_(middle)
-            self.formula_scale.copy_(size)
+        """Set the units of states, and normalise formulas to their median and spread there."""
+        if len(self.formulas):
+            shift, scale = shift[self.components], scale[self.components]
+            super().set_units(shift, scale)
+            for own, unit in zip(
+                (self.formula_shift, self.formula_scale),
+                self.formulas.units(shift, scale),
+                strict=True,
+            ):
+                own.copy_(unit)
 
     def _variables(
         self, x: torch.Tensor
@@ -200,15 +197,13 @@ class BasisPotential(nn.Module):
         variables = list(x.unbind(-1))
         if not len(self.formulas):
             return variables, []
-        values, slopes = self.formulas.with_slopes(x * self.state_scale + self.state_shift)
+        values, slopes = self.formulas.with_slopes(self.physical(x))
         units = self.state_scale.unbind()
-        found = []
-        for value, by_component, shift, scale in zip(
-            values, slopes, self.formula_shift.unbind(), self.formula_scale.unbind(), strict=True
-        ):
-            variables.append((value - shift) / scale)
-            found.append({j: slope * (units[j] / scale) for j, slope in by_component.items()})
-        return variables, found
+        found = [
+            {j: slope * (units[j] / scale) for j, slope in by_component.items()}
+            for by_component, scale in zip(slopes, self.formula_scale.unbind(), strict=True)
+        ]
+        return variables + scaled(values, self.formula_shift, self.formula_scale), found
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
@@ -246,13 +241,7 @@ class BasisPotential(nn.Module):
     def prolong(self, smaller: BasisPotential) -> None:
         """Become the potential of the same components and symmetries, of no higher degree."""
         self.coefficients.copy_(self.terms.prolonged(smaller.terms, smaller.coefficients))
-        own = dict(self.named_buffers())
-        for name, value in smaller.state_dict().items():  # of formulas
-            if name in own:
-                own[name].copy_(value)
-
-    def extra_repr(self) -> str:
-        return f"size={self.size}, degree={self.degree}, parameters={self.terms.count}"
+        self.adapt_like(smaller)
 
 
 def potential_at(

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import torch
-from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.univariate import RADIUS
 
 _MARGIN = 1.2  # relative to the range in the data: layers see states between those of the data
@@ -18,7 +17,7 @@ _BOUND = 1.6 * RADIUS
 _BEYOND = 0.4 * RADIUS  # largest increase of bounded variables beyond the bound
 
 
-class ClusterFeatures(nn.Module):
+class ClusterFeatures(Layer):
     r"""Variables of a cluster that are invariant under translations and rotations.
 
     Vectors :math:`x_1, \dots, x_k` of the bodies become the differences
@@ -57,6 +56,7 @@ class ClusterFeatures(nn.Module):
     tensor([4.], dtype=torch.float64)
     """
 
+    shown = ("order", "dimension", "translations", "rotations", "logarithms", "bounded")
     centre: torch.Tensor
     unit: torch.Tensor
 
@@ -69,7 +69,6 @@ class ClusterFeatures(nn.Module):
         rotations: bool = False,
         logarithms: bool = False,
         bounded: bool = False,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         if translations and order < 2:
@@ -81,8 +80,8 @@ class ClusterFeatures(nn.Module):
         pairs = [(a, b) for a in range(self.vectors) for b in range(a, self.vectors)]
         self._pairs = pairs if rotations else []
         self.size = len(pairs) if rotations else self.vectors * dimension
-        self.register_buffer("centre", torch.zeros(self.size, dtype=as_dtype(dtype)))
-        self.register_buffer("unit", torch.ones(self.size, dtype=as_dtype(dtype)))
+        self.register_buffer("centre", torch.zeros(self.size, dtype=torch.float64))
+        self.register_buffer("unit", torch.ones(self.size, dtype=torch.float64))
 
     @property
     def ends(self) -> list[list[int]]:
@@ -190,9 +189,3 @@ class ClusterFeatures(nn.Module):
         with torch.no_grad():
             self.centre.copy_(0.5 * (least + most))
             self.unit.copy_(usual)
-
-    def extra_repr(self) -> str:
-        return (
-            f"order={self.order}, dimension={self.dimension}, translations={self.translations}, "
-            f"rotations={self.rotations}, logarithms={self.logarithms}"
-        )

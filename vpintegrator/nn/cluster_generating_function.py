@@ -10,6 +10,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.clusters import Clusters
 from vpintegrator.nn.generating_function import GeneratingFunction
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.phase_features import Move, PhaseFeatures
 from vpintegrator.nn.univariate import RADIUS
 
@@ -23,7 +24,7 @@ class _OfVariables(GeneratingFunction):
             super().set_units(shift, scale)
 
 
-class ClusterTerm(nn.Module):
+class ClusterTerm(Layer):
     r"""A function g of clusters of bodies that are alike, summed over these clusters.
 
     .. math:: S(q, p) = \sum_c w_c\, g(s_{c1} q_{c1}, \dots, s_{ck} q_{ck},
@@ -80,9 +81,9 @@ class ClusterTerm(nn.Module):
         own = clusters.index.unsqueeze(-1) * d + torch.arange(d)  # (cluster, order, d)
         both = torch.cat([own, own + bodies * d], 1).flatten(1)
         sign = clusters.sign.repeat(1, 2).unsqueeze(-1)
-        self.register_buffer("places", both, persistent=False)
-        self.register_buffer("sign", sign.double(), persistent=False)
-        self.register_buffer("weight", clusters.weight.double(), persistent=False)
+        self.constant("places", both)
+        self.constant("sign", sign)
+        self.constant("weight", clusters.weight)
 
     def _vectors(self, x: torch.Tensor) -> torch.Tensor:
         """Return vectors (..., cluster, vector, dimension) of the clusters of x (..., size)."""
@@ -141,7 +142,7 @@ class ClusterTerm(nn.Module):
         self.function.adapt(self.features(self._vectors(x.double())).flatten(0, 1))
 
 
-class ClusterGeneratingFunction(nn.Module):
+class ClusterGeneratingFunction(Layer):
     r"""A generating function of many bodies: a sum over kinds of clusters.
 
     Where the variables are those that translations or rotations leave alone, the symplectic map of
@@ -206,7 +207,7 @@ class ClusterGeneratingFunction(nn.Module):
     @property
     def degrees(self) -> torch.Tensor:
         """Total degree of what each coefficient multiplies (coefficient,)."""
-        return torch.cat([term.function.degrees for term in self.terms])
+        return torch.cat([term.function.terms.degrees for term in self.terms])
 
     def _parts(self, c: torch.Tensor | None) -> list[tuple[ClusterTerm, torch.Tensor]]:
         c = self.coefficients if c is None else c
@@ -235,12 +236,6 @@ class ClusterGeneratingFunction(nn.Module):
             term.adapt(x)
         half = (x.amax(0) - x.amin(0)).double().unflatten(0, (2, -1)).amax(1) / (2 * RADIUS)
         self.half_scale.copy_(torch.where(half > 0, half, torch.ones(()).double()))
-
-    def adapt_like(self, other: ClusterGeneratingFunction) -> None:
-        """Take the boxes of a function of the same clusters."""
-        for own, theirs in zip(self.terms, other.terms, strict=True):
-            own.function.adapt_like(theirs.function)
-        self.half_scale.copy_(other.half_scale)
 
     @torch.no_grad()
     def prolong(self, smaller: ClusterGeneratingFunction) -> None:

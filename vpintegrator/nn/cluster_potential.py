@@ -10,10 +10,11 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cluster_features import ClusterFeatures
 from vpintegrator.nn.clusters import Clusters
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.shears import is_prolongable
 
 
-class ClusterPotential(nn.Module):
+class ClusterPotential(Layer):
     r"""Sum of one function g over clusters of bodies.
 
     .. math:: V(x) = \sum_c w_c\, g(s_c x_c)
@@ -50,6 +51,7 @@ class ClusterPotential(nn.Module):
     True
     """
 
+    shown = ("bodies",)
     index: torch.Tensor
     sign: torch.Tensor
     weight: torch.Tensor
@@ -73,15 +75,13 @@ class ClusterPotential(nn.Module):
             )
         self.bodies, self.size = bodies, bodies * features.dimension
         self.features, self.function = features, function
-        dtype = features.centre.dtype
         if group is None:
             group = torch.eye(features.size, dtype=torch.float64).unsqueeze(0)
-        self.register_buffer("index", clusters.index, persistent=False)
-        self.register_buffer("sign", clusters.sign.to(dtype), persistent=False)
-        self.register_buffer("weight", clusters.weight.to(dtype), persistent=False)
-        self.register_buffer("group", group, persistent=False)
+        for name in ("index", "sign", "weight"):
+            self.constant(name, getattr(clusters, name))
+        self.constant("group", group)
         memberships, self.missing = _memberships(clusters.index, bodies)
-        self.register_buffer("memberships", memberships, persistent=False)
+        self.constant("memberships", memberships)
 
     @property
     def prolongable(self) -> bool:
@@ -112,18 +112,6 @@ class ClusterPotential(nn.Module):
         """Shift and scale the variables to the range that they have in states x (..., size)."""
         self.features.adapt(self._gathered(x), self.group.to(torch.float64))
 
-    def adapt_like(self, other: ClusterPotential) -> None:
-        """Scale the variables as those of another potential of such clusters."""
-        self.features.load_state_dict(other.features.state_dict())
-
-    def prolong(self, smaller: ClusterPotential) -> None:
-        """Become the potential of the same clusters, by polynomials of no higher degree."""
-        self.adapt_like(smaller)
-        self.function.prolong(smaller.function)  # type: ignore[operator]
-
-    def extra_repr(self) -> str:
-        return f"bodies={self.bodies}, clusters={len(self.index)}"
-
 
 def _memberships(index: torch.Tensor, bodies: int) -> tuple[torch.Tensor, bool]:
     """Return the places of each body in the flattened clusters (body, most), and whether some lack.
@@ -138,7 +126,7 @@ def _memberships(index: torch.Tensor, bodies: int) -> tuple[torch.Tensor, bool]:
     return torch.tensor([own + [index.numel()] * (most - len(own)) for own in places]), missing
 
 
-class PotentialSum(nn.Module):
+class PotentialSum(Layer):
     r"""A sum of potentials, such as those of clusters of several orders and kinds.
 
     .. math:: V(x) = \sum_k V_k(x)
@@ -183,14 +171,3 @@ class PotentialSum(nn.Module):
         for potential in self.potentials:
             if isinstance(potential, ClusterPotential):
                 potential.adapt(x)
-
-    def adapt_like(self, other: PotentialSum) -> None:
-        """See ``ClusterPotential``, for all that are it."""
-        for own, theirs in zip(self.potentials, other.potentials, strict=True):
-            if isinstance(own, ClusterPotential):
-                own.adapt_like(theirs)  # type: ignore[arg-type]
-
-    def prolong(self, smaller: PotentialSum) -> None:
-        """Become the sum of others, by polynomials of no higher degree."""
-        for own, other in zip(self.potentials, smaller.potentials, strict=True):
-            own.prolong(other)  # type: ignore[operator]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.folding import at
+from vpintegrator.nn.layer import Layer, preserves
 
 
-class Composition(nn.Sequential):
+class Composition(Layer, nn.Sequential):
     r"""Layers applied in order; invertible and volume-preserving when all of them are.
 
     .. math:: z \mapsto (\ell_n \circ \cdots \circ \ell_1)(z)
@@ -27,12 +29,12 @@ class Composition(nn.Sequential):
     @property
     def volume_preserving(self) -> bool:
         """Whether every layer preserves volume exactly."""
-        return all(getattr(layer, "volume_preserving", False) for layer in self)
+        return preserves("volume_preserving", *self)
 
     @property
     def symplectic(self) -> bool:
         """Whether every layer keeps the symplectic form of states (q, p) exactly."""
-        return all(getattr(layer, "symplectic", False) for layer in self)
+        return preserves("symplectic", *self)
 
     @property
     def conserved(self) -> int:
@@ -58,18 +60,13 @@ class Composition(nn.Sequential):
         return y
 
 
-class Inverse(nn.Module):
-    """The inverse of a layer.
-
-    Parameters
-    ----------
-    layer : Module
-        Explicitly invertible.
+class Inverse(Layer):
+    """The inverse of an explicitly invertible layer.
 
     Raises
     ------
     InputError
-        If it is not.
+        If the layer has no explicit inverse.
 
     Examples
     --------
@@ -84,24 +81,16 @@ class Inverse(nn.Module):
         super().__init__()
         if not is_invertible(layer):
             raise InputError(f"{type(layer).__name__} has no explicit inverse")
-        self.layer = layer
-
-    @property
-    def volume_preserving(self) -> bool:
-        """Whether the layer preserves volume."""
-        return bool(getattr(self.layer, "volume_preserving", False))
-
-    @property
-    def symplectic(self) -> bool:
-        """Whether the layer keeps the form of states (q, p)."""
-        return bool(getattr(self.layer, "symplectic", False))
+        self.layer: Any = layer
+        self.volume_preserving = preserves("volume_preserving", layer)
+        self.symplectic = preserves("symplectic", layer)
 
     def at(self, values: torch.Tensor) -> Inverse:
         """Return the inverse of the layer of the other components, at values of the last ones."""
         return Inverse(at(self.layer, values))
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
-        return self.layer.inverse(y)  # type: ignore[operator]
+        return self.layer.inverse(y)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """Return the layer's image of z."""
@@ -113,8 +102,8 @@ def is_invertible(layer: nn.Module) -> bool:
 
     Every layer of this package that preserves volume exactly, or is damped, is invertible.
     """
-    keeps = getattr(layer, "volume_preserving", False) or getattr(layer, "damped", False)
-    return hasattr(layer, "inverse") and bool(keeps)
+    keeps = preserves("volume_preserving", layer) or preserves("damped", layer)
+    return hasattr(layer, "inverse") and keeps
 
 
 def having(layer: nn.Module, method: str) -> Iterator[nn.Module]:

@@ -12,12 +12,12 @@ from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given, remaining, still_without, without
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
-class AdditiveCoupling(nn.Module):
+class AdditiveCoupling(InvertibleLayer):
     r"""A sweep of additive couplings with one hidden layer each, applied to every state.
 
     For each block a of components in turn, with b the components not in a and the activation
@@ -69,7 +69,7 @@ class AdditiveCoupling(nn.Module):
     True
     """
 
-    volume_preserving = True
+    shown = ("dim", "width", "blocks", "conserved")
     place: torch.Tensor
     mask: torch.Tensor
     group: torch.Tensor | None
@@ -87,7 +87,6 @@ class AdditiveCoupling(nn.Module):
         symmetries: Any = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
@@ -97,31 +96,29 @@ class AdditiveCoupling(nn.Module):
         still = still_without(scaling, dim - conserved, dim)
         self.activation = activation
         self._activation = activation_of(activation)
-        dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
-        self.register_buffer("still", still if still is None else still.to(dtype), persistent=False)
+        self.constant("still", still)
         back = torch.linalg.inv(group).mT / len(group)
         if is_diagonal(group):
             group, back = (matrices.diagonal(dim1=-2, dim2=-1) for matrices in (group, back))
-        if len(group) == 1:
-            self.register_buffer("group", None, persistent=False)
-        else:
-            self.register_buffer("group", group.to(dtype), persistent=False)
-            self.register_buffer("back", back.to(dtype), persistent=False)
+        self.constant("group", None if len(group) == 1 else group)
+        self.constant("back", back)
         # all W_a below one another; `place` says where their rows stand among all components
         counts = torch.tensor([dim - len(block) for block in self.blocks])
-        inner = torch.randn(int(counts.sum()), width, dtype=dtype)
-        fan_in = counts.repeat_interleave(counts).to(dtype).unsqueeze(1)
+        inner = torch.randn(int(counts.sum()), width, dtype=torch.float64)
+        fan_in = counts.repeat_interleave(counts).unsqueeze(1)
         self.inner_weight = nn.Parameter(inner / fan_in.sqrt())
-        mask = torch.zeros(len(self.blocks), dim, 1, dtype=dtype)
+        mask = torch.zeros(len(self.blocks), dim, 1, dtype=torch.float64)
         for a, block in enumerate(self.blocks):
             mask[a, block] = 1
-        self.register_buffer("place", (mask == 0).flatten().nonzero().squeeze(1), persistent=False)
-        self.register_buffer("mask", mask, persistent=False)
-        self.inner_bias = nn.Parameter(2 * torch.rand(len(self.blocks), width, dtype=dtype) - 1)
+        self.constant("place", (mask == 0).flatten().nonzero().squeeze(1))
+        self.constant("mask", mask)
+        self.inner_bias = nn.Parameter(
+            2 * torch.rand(len(self.blocks), width, dtype=torch.float64) - 1
+        )
         # every component that moves is in one block, so one row each: the A_a below one another
-        outer = torch.randn(dim - conserved, width, dtype=dtype)
+        outer = torch.randn(dim - conserved, width, dtype=torch.float64)
         self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def _matrices(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -192,30 +189,16 @@ class AdditiveCoupling(nn.Module):
         found.outer_weight.copy_(outer)
         return found.to(self.inner_weight)
 
-    def _sweep(self, z: torch.Tensor, order: range, sign: int) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
-        steps = self._matrices()
-        for a in order:
-            W, b, A = steps[a]
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for W, b, A in self._matrices()[::sign]:
             hidden = self._activation(z @ W + b)
             if self.still is not None:
                 hidden = hidden - self._activation((z * self.still) @ W + b)
             z = torch.add(z, hidden @ A, alpha=sign)
         return z
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self._sweep(z, range(len(self.blocks)), 1)
 
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        return self._sweep(z, range(len(self.blocks) - 1, -1, -1), -1)
-
-    def extra_repr(self) -> str:
-        elements = 1 if self.group is None else len(self.group)
-        return f"dim={self.dim}, width={self.width}, blocks={self.blocks}, symmetries={elements}"
-
-
-class Coupling(nn.Module):
+class Coupling(InvertibleLayer):
     r"""A sweep of additive couplings with any functions.
 
     For each block a of components in turn, with b the components not in a:
@@ -254,8 +237,6 @@ class Coupling(nn.Module):
     True
     """
 
-    volume_preserving = True
-
     def __init__(
         self,
         dim: int,
@@ -263,7 +244,6 @@ class Coupling(nn.Module):
         *,
         split: Blocks = "coordinates",
         symmetries: Any = (),
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
@@ -274,22 +254,17 @@ class Coupling(nn.Module):
                 f"split, not {len(functions)}"
             )
         self.functions = nn.ModuleList(functions)
-        dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
         self.elements = len(group)
         inverses = torch.linalg.inv(group)
         for a, block in enumerate(self.blocks):
             rest = others(block, dim)
-            self._constant(f"others_{a}", torch.tensor(rest))
-            self._constant(f"placement_{a}", placement(block, dim).to(dtype))
+            self.constant(f"others_{a}", torch.tensor(rest))
+            self.constant(f"placement_{a}", placement(block, dim))
             # rows multiply from the left, hence the transposes
-            self._constant(f"there_{a}", group[:, rest][:, :, rest].mT.to(dtype))
-            back = inverses[:, block][:, :, block].mT / len(group)
-            self._constant(f"back_{a}", back.to(dtype))
-
-    def _constant(self, name: str, value: torch.Tensor) -> None:
-        self.register_buffer(name, value, persistent=False)
+            self.constant(f"there_{a}", group[:, rest][:, :, rest].mT)
+            self.constant(f"back_{a}", inverses[:, block][:, :, block].mT / len(group))
 
     def _shift(self, X: torch.Tensor, a: int) -> torch.Tensor:
         rest = X.index_select(-1, self.get_buffer(f"others_{a}"))
@@ -304,15 +279,7 @@ class Coupling(nn.Module):
             shift = function(rest)
         return shift @ self.get_buffer(f"placement_{a}")
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        last_size("X", X, {"dim": self.dim})
-        for a in range(len(self.blocks)):
-            X = X + self._shift(X, a)
-        return X
-
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """Return the windows that ``forward`` maps to Y."""
-        last_size("Y", Y, {"dim": self.dim})
-        for a in reversed(range(len(self.blocks))):
-            Y = Y - self._shift(Y, a)
-        return Y
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for a in range(len(self.blocks))[::sign]:
+            z = torch.add(z, self._shift(z, a), alpha=sign)
+        return z

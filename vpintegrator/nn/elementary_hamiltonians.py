@@ -14,12 +14,13 @@ from vpintegrator.arguments import whole
 from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Value
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import StateExpressions, deriving, with_values
+from vpintegrator.nn.units import InUnits
 
 ORDERS = (2, 4, 6)  # orders of the methods whose generating functions have these terms
 _IN_HESSIAN = 2  # terms with second derivatives: those of further ones cost ten times as much
 
 
-class ElementaryHamiltonians(nn.Module):
+class ElementaryHamiltonians(InUnits):
     r"""Sum of the first elementary Hamiltonians of a known H, with coefficients.
 
     .. math:: c_1 H + c_2 H''(f, f) + c_3 H''''(f, f, f, f) + c_4 H'''(f, f, f'f)
@@ -64,8 +65,7 @@ class ElementaryHamiltonians(nn.Module):
     torch.Size([5, 2])
     """
 
-    state_shift: torch.Tensor
-    state_scale: torch.Tensor
+    shown = ("hamiltonian", "size", "order")
     term_scale: torch.Tensor
 
     def __init__(
@@ -83,17 +83,9 @@ class ElementaryHamiltonians(nn.Module):
             raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
         self._formulas = _differentiated(hamiltonian, size, order, size + conserved, explicit_time)
         count = self._formulas.count
-        for name, value in {"shift": torch.zeros, "scale": torch.ones}.items():
-            own = value(size + conserved, dtype=torch.float64)
-            self.register_buffer(f"state_{name}", own)
+        self.add_units(size + conserved)
         self.register_buffer("term_scale", torch.ones(count, dtype=torch.float64))
         self.coefficients = nn.Parameter(torch.zeros(count, dtype=torch.float64))
-
-    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
-        """Say that states are (z - shift) / scale, z being the variables of the formula."""
-        with torch.no_grad():
-            self.state_shift.copy_(shift)
-            self.state_scale.copy_(scale)
 
     @torch.no_grad()
     def adapt(self, x: torch.Tensor) -> None:
@@ -102,10 +94,6 @@ class ElementaryHamiltonians(nn.Module):
         squares = self.gradients(x.double()).square().sum(-1)  # (state, term)
         size = squares.masked_fill(~squares.isfinite(), 0.0).mean(0).sqrt()
         self.term_scale.copy_(torch.where(size > 0, size, torch.ones(())))
-
-    def adapt_like(self, other: ElementaryHamiltonians) -> None:
-        """Take the units of the terms of another one."""
-        self.term_scale.copy_(other.term_scale)
 
     def gradients(self, x: torch.Tensor) -> torch.Tensor:
         """Return the gradient of each term, (..., term, size), at x (..., size + conserved)."""
@@ -159,16 +147,12 @@ class ElementaryHamiltonians(nn.Module):
         text = with_values(self.hamiltonian, dict(enumerate(own.tolist(), n)))
         found = ElementaryHamiltonians(text, n, self.order)
         found.set_units(self.state_shift[:n], self.state_scale[:n])
-        found.adapt_like(self)
-        with torch.no_grad():
-            found.coefficients.copy_(self.coefficients)
+        for name in ("term_scale", "coefficients"):
+            getattr(found, name).data.copy_(getattr(self, name))
         return found
 
-    def extra_repr(self) -> str:
-        return f"{self.hamiltonian!r}, size={self.size}, order={self.order}"
-
     def _components(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
-        return (x * self.state_scale + self.state_shift).unbind(-1)
+        return self.physical(x).unbind(-1)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from torch import nn
 
 from vpintegrator.arguments import one_of
 from vpintegrator.nn.feed_forward import PointwiseFeedForward
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
-from vpintegrator.nn.tensor_arguments import as_dtype
 
 NORMS = ["layer", "batch", "none"]
 
@@ -24,13 +24,12 @@ class Norm(nn.Module):
         evaluation mode it takes these, so that a vector's image does not depend on the others.
     """
 
-    def __init__(self, dim: int, kind: str, dtype: torch.dtype | str = torch.float64) -> None:
+    def __init__(self, dim: int, kind: str) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
         one_of("norm", kind, NORMS)
         self.norm: nn.Module = {
-            "layer": lambda: nn.LayerNorm(dim, dtype=dtype),
-            "batch": lambda: nn.BatchNorm1d(dim, dtype=dtype),
+            "layer": lambda: nn.LayerNorm(dim, dtype=torch.float64),
+            "batch": lambda: nn.BatchNorm1d(dim, dtype=torch.float64),
             "none": nn.Identity,
         }[kind]()
 
@@ -52,7 +51,7 @@ def uses_batch_statistics(module: nn.Module) -> bool:
     return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
 
 
-class EncoderBlock(nn.Module):
+class EncoderBlock(Layer):
     r"""An encoder block of the standard transformer, with the norm last.
 
     With attention A and a pointwise feed-forward network F:
@@ -91,8 +90,6 @@ class EncoderBlock(nn.Module):
     torch.Size([5, 3, 4])
     """
 
-    volume_preserving = False
-
     def __init__(
         self,
         dim: int,
@@ -103,17 +100,15 @@ class EncoderBlock(nn.Module):
         norm: str = "layer",
         stiefel: bool = False,
         activation: str = "relu",
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         if attention is None and stiefel:
-            attention = MultiHeadAttention(dim, heads, stiefel=True, dtype=dtype)
+            attention = MultiHeadAttention(dim, heads, stiefel=True)
         elif attention is None:
-            attention = GeneralMultiHeadAttention(dim, heads, dtype=dtype)
+            attention = GeneralMultiHeadAttention(dim, heads)
         self.attention = attention
-        self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation, dtype=dtype)
-        self.attention_norm = Norm(dim, norm, dtype)
-        self.feed_forward_norm = Norm(dim, norm, dtype)
+        self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation)
+        self.attention_norm, self.feed_forward_norm = Norm(dim, norm), Norm(dim, norm)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         z = self.attention_norm(z + self.attention(z))

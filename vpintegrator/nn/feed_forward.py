@@ -8,10 +8,10 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.layer import Layer
 
 
-class PointwiseFeedForward(nn.Module):
+class PointwiseFeedForward(Layer):
     r"""A hidden layer with the same weights at every position of a window.
 
     .. math:: z \mapsto W_2\, \sigma(W_1 z + b_1) + b_2
@@ -34,29 +34,25 @@ class PointwiseFeedForward(nn.Module):
     torch.Size([5, 3, 4])
     """
 
-    volume_preserving = False
-
     def __init__(
         self,
         dim: int,
         inner: int | None = None,
         *,
         activation: str = "relu",
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
         whole("dim", dim)
         inner = whole("inner", 4 * dim if inner is None else inner)
-        self.inner = nn.Linear(dim, inner, dtype=dtype)
-        self.outer = nn.Linear(inner, dim, dtype=dtype)
+        self.inner = nn.Linear(dim, inner, dtype=torch.float64)
+        self.outer = nn.Linear(inner, dim, dtype=torch.float64)
         self._activation = activation_of(activation)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         return self.outer(self._activation(self.inner(z)))
 
 
-class ResidualLayer(nn.Module):
+class ResidualLayer(Layer):
     r"""A layer that adds to its input.
 
     .. math:: z \mapsto z + \sigma(W z + b) \qquad \text{or} \qquad z \mapsto z + V \sigma(W z + b),
@@ -85,8 +81,6 @@ class ResidualLayer(nn.Module):
     torch.Size([5, 3])
     """
 
-    volume_preserving = False
-
     def __init__(
         self,
         dim: int,
@@ -95,17 +89,15 @@ class ResidualLayer(nn.Module):
         activation: str = "tanh",
         bias: bool = True,
         conserved: int = 0,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
         self.conserved, self.activation = whole("conserved", conserved, 0), activation
         self.moving = whole("dim", dim - conserved)
         hidden = self.moving if width is None else whole("width", width)
-        self.linear = nn.Linear(dim, hidden, bias=bias, dtype=dtype)
-        moved = None if width is None else nn.Linear(hidden, self.moving, bias=False, dtype=dtype)
-        self.outer = moved
-        if self.outer is not None:
+        self.linear = nn.Linear(dim, hidden, bias=bias, dtype=torch.float64)
+        self.outer = None
+        if width is not None:
+            self.outer = nn.Linear(hidden, self.moving, bias=False, dtype=torch.float64)
             nn.init.normal_(self.outer.weight, std=1e-2)
         self._activation = activation_of(activation)
 

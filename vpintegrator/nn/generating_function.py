@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from vpintegrator.nn.basis import SignedPermutations
 from vpintegrator.nn.basis_potential import BasisPotential, potential_at
 from vpintegrator.nn.folding import given
+from vpintegrator.nn.units import scaled
 from vpintegrator.nn.univariate import RADIUS, Univariate
 
 MARGIN = 1.05  # relative size of the box to the range of the states
@@ -106,39 +108,23 @@ class GeneratingFunction(BasisPotential):
 
     # the box
 
+    @torch.no_grad()
     def adapt(self, x: torch.Tensor) -> None:
         """Take the box of states x (state, size + conserved), as symmetric as the group asks."""
-        low, high = x.amin(0).double(), x.amax(0).double()
-        places, signs = self._component_moves
-        middle = _invariant_mean((low + high) / 2, places, signs)
-        fixed = torch.tensor([kind.has_origin for kind in self._component_kinds])
-        middle = middle.masked_fill(fixed, 0.0)
-        half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
-        half = torch.where(half > 0, half, torch.ones(()).double())
-        angles = torch.tensor([kind.is_angle for kind in self._component_kinds])
-        half = half[places].amax(0).masked_fill(angles, 1.0)
-        with torch.no_grad():
-            self.box_shift.copy_(middle)
-            self.box_scale.copy_(half)
-            if len(self.formulas):
-                self._adapt_formulas(x)
-
-    def _adapt_formulas(self, x: torch.Tensor) -> None:
-        values = torch.stack(self.formulas(x * self.state_scale + self.state_shift), -1)
-        values = values[values.isfinite().all(-1)]
-        low, high = values.amin(0), values.amax(0)
-        places, signs = self.formulas.action
-        middle = _invariant_mean((low + high) / 2, places, signs)
-        half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
-        half = torch.where(half > 0, half, torch.ones(()).double())
-        self.formula_shift.copy_(middle)
-        self.formula_scale.copy_(half[places].amax(0))
-
-    def adapt_like(self, other: GeneratingFunction) -> None:
-        """Take the box of a function of the same components."""
-        for name in ("box_shift", "box_scale", "formula_shift", "formula_scale"):
-            if hasattr(self, name):
-                getattr(self, name).copy_(getattr(other, name))
+        kinds = self._component_kinds
+        fixed, angles = (
+            torch.tensor([getattr(kind, name) for kind in kinds])
+            for name in ("has_origin", "is_angle")
+        )
+        middle, half = _box(x.double(), self._component_moves, fixed)
+        self.box_shift.copy_(middle)
+        self.box_scale.copy_(half.masked_fill(angles, 1.0))
+        if len(self.formulas):
+            values = torch.stack(self.formulas(self.physical(x)), -1)
+            values = values[values.isfinite().all(-1)]
+            middle, half = _box(values, self.formulas.action)
+            self.formula_shift.copy_(middle)
+            self.formula_scale.copy_(half)
 
     def at(self, values: torch.Tensor) -> GeneratingFunction:
         """Return the function of the other components at values of the conserved ones."""
@@ -180,11 +166,8 @@ class GeneratingFunction(BasisPotential):
     def _scaled_variables(self, x: torch.Tensor) -> list[torch.Tensor]:
         variables = list(((x - self.box_shift) / self.box_scale).unbind(-1))
         if len(self.formulas):
-            values = self.formulas(x * self.state_scale + self.state_shift)
-            units = zip(
-                values, self.formula_shift.unbind(), self.formula_scale.unbind(), strict=True
-            )
-            variables += [(value - shift) / scale for value, shift, scale in units]
+            values = self.formulas(self.physical(x))
+            variables += scaled(values, self.formula_shift, self.formula_scale)
         return variables
 
     def prepare(self, *kept: int) -> None:
@@ -332,7 +315,7 @@ class _Chain:
     def _add_formulas(
         self, of: GeneratingFunction, x: torch.Tensor, read: int, twice: bool
     ) -> None:
-        z, units = x * of.state_scale + of.state_shift, of.state_scale.unbind()
+        z, units = of.physical(x), of.state_scale.unbind()
         _, slopes = of.formulas.with_slopes(z)
         for n, by in enumerate(slopes):
             for i, slope in by.items():
@@ -366,9 +349,18 @@ class _Chain:
         return found
 
 
-def _invariant_mean(
-    values: torch.Tensor, places: torch.Tensor, signs: torch.Tensor
-) -> torch.Tensor:
-    """Return the mean of values over a group of signed permutations: (S v)_{p(j)} = s_j v_j."""
-    moved = torch.zeros_like(signs).scatter(1, places, signs * values)
-    return moved.mean(0)
+def _box(
+    values: torch.Tensor, action: SignedPermutations, fixed: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return centre and unit of variables (state, variable), as symmetric as a group asks.
+
+    The centre is the mean over the group, (S v)_{p(j)} = s_j v_j, and 0 of ``fixed`` variables.
+    """
+    low, high = values.amin(0), values.amax(0)
+    places, signs = action
+    middle = torch.zeros_like(signs).scatter(1, places, signs * (low + high) / 2).mean(0)
+    if fixed is not None:
+        middle = middle.masked_fill(fixed, 0.0)
+    half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
+    half = torch.where(half > 0, half, torch.ones(()).double())
+    return middle, half[places].amax(0)

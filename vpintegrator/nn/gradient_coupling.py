@@ -7,11 +7,11 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.folding import at
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.shears import LinearShear, is_prolongable
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
-class GradientCoupling(nn.Module):
+class GradientCoupling(InvertibleLayer):
     r"""Two shears of states (q, p) by gradients of any functions T and V: symplectic.
 
     .. math:: q \mapsto q + \nabla T(p), \qquad \text{then} \qquad p \mapsto p - \nabla V(q)
@@ -47,7 +47,6 @@ class GradientCoupling(nn.Module):
     True
     """
 
-    volume_preserving = True
     symplectic = True
 
     def __init__(self, kinetic: nn.Module, potential: nn.Module) -> None:
@@ -62,12 +61,6 @@ class GradientCoupling(nn.Module):
         if self.conserved != getattr(potential, "conserved", 0):
             raise InputError("both potentials must read the same constants of motion, or none")
         self.dim = 2 * _size(kinetic) + self.conserved
-
-    @property
-    def identity_at_zero(self) -> bool:
-        """Whether both potentials say that they are constant where their parameters are zero."""
-        both = (self.kinetic, self.potential)
-        return all(getattr(potential, "constant_at_zero", False) for potential in both)
 
     @property
     def prolongable(self) -> bool:
@@ -89,55 +82,34 @@ class GradientCoupling(nn.Module):
             if hasattr(potential, "adapt"):
                 potential.adapt(x)  # type: ignore[operator]
 
-    def adapt_like(self, other: GradientCoupling) -> None:
-        """Let them see the range that those of a coupling of the same kind see."""
-        for own, theirs in ((self.potential, other.potential), (self.kinetic, other.kinetic)):
-            if hasattr(own, "adapt_like"):
-                own.adapt_like(theirs)  # type: ignore[operator]
-
-    def prolong(self, smaller: GradientCoupling) -> None:
-        """Become the map of a coupling by polynomials of no higher degree, or of equal sizes."""
-        for own, theirs in ((self.kinetic, smaller.kinetic), (self.potential, smaller.potential)):
-            if hasattr(own, "prolong"):
-                own.prolong(theirs)  # type: ignore[operator]
-            else:
-                own.load_state_dict(theirs.state_dict())
-
     def at(self, values: torch.Tensor) -> GradientCoupling:
         """Return the coupling of (q, p) where the conserved components have these values."""
         return GradientCoupling(at(self.kinetic, values), at(self.potential, values))
 
-    def _halves(
-        self, z: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
+    def _halves(self, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return q, p and, if there is any, what is conserved."""
         if not self.conserved:
-            q, p = z.chunk(2, -1)
-            return q, p, ()
+            return z.chunk(2, -1)
         n = _size(self.potential)
-        return z[..., :n], z[..., n : 2 * n], (z[..., 2 * n :],)
+        return z[..., :n], z[..., n : 2 * n], z[..., 2 * n :]
 
     def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, p, k = self._halves(z)
-        slope = gradient(self.kinetic, torch.cat([p, *k], -1) if k else p)
-        return torch.cat([torch.add(q, slope, alpha=sign), p, *k], -1)
+        q, *read = self._halves(z)
+        slope = gradient(self.kinetic, torch.cat(read, -1) if self.conserved else read[0])
+        return torch.cat([torch.add(q, slope, alpha=sign), *read], -1)
 
     def _kick(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, p, k = self._halves(z)
+        q, p, *k = self._halves(z)
         slope = gradient(self.potential, torch.cat([q, *k], -1) if k else q)
         return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
-        return self._kick(self._drift(z, 1), 1)
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        last_size("z", z, {"dim": self.dim})
-        return self._drift(self._kick(z, -1), -1)
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for shear in (self._drift, self._kick)[::sign]:
+            z = shear(z, sign)
+        return z
 
 
-class HenonMap(nn.Module):
+class HenonMap(InvertibleLayer):
     r"""A Henon layer: four times the same symplectic map, near the identity for small V.
 
     .. math:: (q, p) \mapsto (p + \eta,\; -q + \nabla V(p)) \qquad \text{four times}
@@ -159,28 +131,21 @@ class HenonMap(nn.Module):
     tensor([1., 2., 3., 4.], dtype=torch.float64, grad_fn=<CatBackward0>)
     """
 
-    volume_preserving = True
     symplectic = True
 
-    def __init__(self, potential: nn.Module, *, dtype: torch.dtype | str = torch.float64) -> None:
+    def __init__(self, potential: nn.Module) -> None:
         super().__init__()
         self.potential = potential
         self.dim = 2 * _size(potential)
-        self.shift = nn.Parameter(torch.zeros(_size(potential), dtype=as_dtype(dtype)))
+        self.shift = nn.Parameter(torch.zeros(_size(potential), dtype=torch.float64))
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p = z.chunk(2, -1)
         for _ in range(4):
-            q, p = p + self.shift, gradient(self.potential, p) - q
-        return torch.cat([q, p], -1)
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        last_size("z", z, {"dim": self.dim})
-        q, p = z.chunk(2, -1)
-        for _ in range(4):
-            q, p = gradient(self.potential, q - self.shift) - p, q - self.shift
+            if sign > 0:
+                q, p = p + self.shift, gradient(self.potential, p) - q
+            else:
+                q, p = gradient(self.potential, q - self.shift) - p, q - self.shift
         return torch.cat([q, p], -1)
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch._C._functorch import TransformType, get_interpreter_stack
 
 from vpintegrator.arguments import whole
+from vpintegrator.nn.layer import Layer
 
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers
@@ -113,7 +114,7 @@ def newton(
     return torch.where(solved, value, nothing)
 
 
-class ImplicitMap(nn.Module):
+class ImplicitMap(Layer):
     """A map z -> Z that solves R(z, Z; c) = 0, with exact derivatives of any order.
 
     Derivatives follow from the implicit function theorem,
@@ -131,7 +132,7 @@ class ImplicitMap(nn.Module):
         Number of successive solutions: z -> Z -> ...
     """
 
-    volume_preserving = True
+    volume_preserving: Any = True
     dim: int
 
     @property
@@ -167,10 +168,6 @@ class ImplicitMap(nn.Module):
     @abstractmethod
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""
-
-    @abstractmethod
-    def prolong(self, smaller: Any) -> None:
-        """Become a map of the same box, of no higher degree."""
 
     @abstractmethod
     def residual(
@@ -251,15 +248,13 @@ class ImplicitMap(nn.Module):
         finally:
             _COUNTS.reset(token)
         # states beside these may need one more
-        self._set_iterations(min(max(counts) + 1, MOST_ITERATIONS))
+        self.iterations = min(max(counts) + 1, MOST_ITERATIONS)
+        self.get_buffer("newton_iterations").fill_(self.iterations)
 
     def settle_like(self, other: ImplicitMap) -> None:
-        """Make as many iterations in unrolled programs as another map."""
-        self._set_iterations(other.iterations)
-
-    def _set_iterations(self, count: int) -> None:
-        self.iterations = count
-        self.get_buffer("newton_iterations").fill_(count)
+        """Take the linear maps and the number of unrolled iterations of another map."""
+        own = {name: other.get_buffer(name) for name in ("linear", "newton_iterations")}
+        self.load_state_dict(own, strict=False)
 
 
 def _iterations_of_file(layer: nn.Module, _: Any) -> None:

@@ -11,12 +11,13 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.units import InUnits
 
 _TERMS = 30  # terms of the exponential series: exact to rounding up to a norm of three
 
 
-class LearnedSplitting(nn.Module):
+class LearnedSplitting(InvertibleLayer, InUnits):
     r"""A palindromic composition of exact flows of the parts of known equations.
 
     .. math:: \Phi_h = \exp(h A_1)\, \exp(h A_2) \cdots \exp(h A_2)\, \exp(h A_1), \qquad
@@ -64,10 +65,8 @@ class LearnedSplitting(nn.Module):
     True
     """
 
-    volume_preserving = True
+    shown = ("dim", "stages")
     step: torch.Tensor
-    state_shift: torch.Tensor
-    state_scale: torch.Tensor
     powers: torch.Tensor
 
     def __init__(
@@ -89,9 +88,8 @@ class LearnedSplitting(nn.Module):
         self.commutators = nn.Parameter(torch.zeros(sum(further), dtype=torch.float64))
         self.first = [sum(further[:n]) for n in range(self._half)]
         self.register_buffer("step", torch.ones(1, dtype=torch.float64))
-        self.register_buffer("state_shift", torch.zeros(dim, dtype=torch.float64))
-        self.register_buffer("state_scale", torch.ones(dim, dtype=torch.float64))
-        self.register_buffer("powers", self._powers(), persistent=False)
+        self.add_units(dim)
+        self.constant("powers", self._powers())
 
     @property
     def _half(self) -> int:
@@ -150,12 +148,6 @@ class LearnedSplitting(nn.Module):
         """Set the step h, in units of time."""
         self.step.fill_(step)
 
-    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
-        """Say that states are (z - shift) / scale, z being the variables of the formulas."""
-        with torch.no_grad():
-            self.state_shift.copy_(shift)
-            self.state_scale.copy_(scale)
-
     def normalised_weights(self) -> list[torch.Tensor]:
         """Return the weights of all flows, which add up to one for each part."""
         own = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
@@ -166,8 +158,8 @@ class LearnedSplitting(nn.Module):
             missing[part] = (1 - sum(own[n] for n in places)) / counts[part]
         return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
 
-    def _moved(self, z: torch.Tensor, sign: float) -> torch.Tensor:
-        x = list((z * self.state_scale + self.state_shift).unbind(-1))
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        x = list(self.physical(z).unbind(-1))
         h = sign * self.step[0]
         if self.explicit_time:
             x[-1] = x[-1] - 0.5 * h
@@ -207,15 +199,3 @@ class LearnedSplitting(nn.Module):
             matrix = matrix + power * term
         moved = torch.stack(x, -1) @ matrix.mT
         return dict(enumerate(moved.unbind(-1)))
-
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
-        return self._moved(z, 1.0)
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z: the same composition with the step -h."""
-        last_size("z", z, {"dim": self.dim})
-        return self._moved(z, -1.0)
-
-    def extra_repr(self) -> str:
-        return f"parts={len(self.flows.parts)}, stages={self.stages}"

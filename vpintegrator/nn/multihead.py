@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import divisible, whole
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.nn.tensor_arguments import last_size
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Layer):
     r"""Self-attention in several subspaces at once, without output projection.
 
     Head i projects :math:`Z = X^T` by matrices P (dim / heads, dim), and gives
@@ -49,7 +50,7 @@ class MultiHeadAttention(nn.Module):
     torch.Size([5, 3, 4])
     """
 
-    volume_preserving = False
+    shown = ("dim", "heads", "residual")
     query: torch.Tensor
     key: torch.Tensor
     value: torch.Tensor
@@ -62,14 +63,13 @@ class MultiHeadAttention(nn.Module):
         residual: bool = False,
         stiefel: bool = False,
         scale: float | None = None,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         width = divisible("dim", dim, "heads", heads)
         self.dim, self.heads, self.residual = dim, heads, residual
         self.scale = width**-0.5 if scale is None else float(scale)
         for name in ("query", "key", "value"):
-            weight = torch.empty(heads, width, dim, dtype=as_dtype(dtype))
+            weight = torch.empty(heads, width, dim, dtype=torch.float64)
             for projection in weight:
                 nn.init.orthogonal_(projection)
             self.register_parameter(name, nn.Parameter(weight))
@@ -97,11 +97,8 @@ class MultiHeadAttention(nn.Module):
         output = heads.transpose(-2, -3).flatten(-2)
         return X + output if self.residual else output
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, heads={self.heads}, residual={self.residual}"
 
-
-class GeneralMultiHeadAttention(nn.Module):
+class GeneralMultiHeadAttention(Layer):
     r"""Multihead attention between two sequences, of any widths, with output projection.
 
     Queries come from M vectors of :math:`c_q` components, keys and values from N vectors of
@@ -154,7 +151,7 @@ class GeneralMultiHeadAttention(nn.Module):
     torch.Size([3, 4])
     """
 
-    volume_preserving = False
+    shown = ("heads",)
 
     def __init__(
         self,
@@ -168,10 +165,8 @@ class GeneralMultiHeadAttention(nn.Module):
         output_dim: int | None = None,
         bias: bool = True,
         residual: bool = False,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
         self.query_dim = whole("query_dim", query_dim)
         self.heads = whole("heads", heads)
         self.key_dim = whole("key_dim", query_dim if key_dim is None else key_dim)
@@ -183,10 +178,10 @@ class GeneralMultiHeadAttention(nn.Module):
         stacked_values = heads * whole("value_width", value_width)
         output_dim = whole("output_dim", query_dim if output_dim is None else output_dim)
         self.residual = residual
-        self.query = nn.Linear(query_dim, stacked_keys, bias=bias, dtype=dtype)
-        self.key = nn.Linear(self.key_dim, stacked_keys, bias=bias, dtype=dtype)
-        self.value = nn.Linear(self.value_dim, stacked_values, bias=bias, dtype=dtype)
-        self.output = nn.Linear(stacked_values, output_dim, bias=bias, dtype=dtype)
+        self.query = nn.Linear(query_dim, stacked_keys, bias=bias, dtype=torch.float64)
+        self.key = nn.Linear(self.key_dim, stacked_keys, bias=bias, dtype=torch.float64)
+        self.value = nn.Linear(self.value_dim, stacked_values, bias=bias, dtype=torch.float64)
+        self.output = nn.Linear(stacked_values, output_dim, bias=bias, dtype=torch.float64)
 
     def heads_of(
         self,
@@ -233,6 +228,3 @@ class GeneralMultiHeadAttention(nn.Module):
         """
         output = self.output(self.heads_of(query, key, value).transpose(-2, -3).flatten(-2))
         return query + output if self.residual else output
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import SignedGroup
+from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group
 
 # move of a cluster: whether the order of bodies is reversed, what positions and momenta are
@@ -16,7 +16,7 @@ from vpintegrator.nn.symmetry import TOLERANCE, generated_group
 Move = tuple[bool, torch.Tensor, torch.Tensor, float]
 
 
-class PhaseFeatures(nn.Module):
+class PhaseFeatures(Layer):
     r"""Vectors of a cluster of bodies, and their inner products under rotations.
 
     The vectors :math:`u_1, u_2, \dots` are the positions, or under translations the differences
@@ -52,6 +52,7 @@ class PhaseFeatures(nn.Module):
     (6, ['log(z[0])', 'z[1]/sqrt(z[0])', 'z[2]/sqrt(z[0])'])
     """
 
+    shown = ("order", "dimension", "translations", "rotations")
     matrix: torch.Tensor
     products: torch.Tensor
 
@@ -77,8 +78,8 @@ class PhaseFeatures(nn.Module):
         for n, (a, b) in enumerate(self._pairs):
             products[n, a, b] += 1.0
             products[n, b, a] += 1.0
-        self.register_buffer("matrix", torch.block_diag(positions, eye), persistent=False)
-        self.register_buffer("products", products, persistent=False)
+        self.constant("matrix", torch.block_diag(positions, eye))
+        self.constant("products", products)
         self.replaced = [n for n, (a, _) in enumerate(self._pairs) if a < self.positions]
         self.replaced = self.replaced if logarithms else []
         self.expressions = [self._smooth(n) for n in self.replaced]
@@ -171,9 +172,3 @@ class PhaseFeatures(nn.Module):
         eye = torch.eye(self.dimension, dtype=u.dtype, device=u.device)
         bent = (bent[..., :, None, :, None] * eye[:, None, :]).flatten(-4, -3).flatten(-2)
         return D.mT @ hessian @ D + bent
-
-    def extra_repr(self) -> str:
-        return (
-            f"order={self.order}, dimension={self.dimension}, translations={self.translations}, "
-            f"rotations={self.rotations}"
-        )

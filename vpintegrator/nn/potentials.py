@@ -16,10 +16,10 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given, remaining, still_without, without
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.layer import Layer
 
 
-class NeuronPotential(nn.Module):
+class NeuronPotential(Layer):
     r"""A sum of neurons: the gradient module of SympNets.
 
     .. math:: V(x) = \sum_i a_i\, \Sigma(w_i \cdot x + b_i), \qquad
@@ -56,6 +56,7 @@ class NeuronPotential(nn.Module):
     torch.Size([5, 2])
     """
 
+    shown = ("size", "width")
     group: torch.Tensor | None
     signs: torch.Tensor | None
     still: torch.Tensor | None
@@ -70,17 +71,15 @@ class NeuronPotential(nn.Module):
         scaling: Sequence[int] = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
         self.size, self.width = whole("size", size), whole("width", width)
         self.conserved, self.activation = whole("conserved", conserved, 0), activation
         self._activation = activation_of(activation)
         read = size + conserved
-        self.inner_weight = nn.Parameter(torch.randn(read, width, dtype=dtype) / read**0.5)
-        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=dtype) - 1)
-        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, dtype=dtype))
+        self.inner_weight = nn.Parameter(torch.randn(read, width, dtype=torch.float64) / read**0.5)
+        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=torch.float64) - 1)
+        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, dtype=torch.float64))
         matrices, signs = group if isinstance(group, tuple) else (group, None)
         if matrices is not None and len(matrices) == 1:
             matrices = signs = None
@@ -88,9 +87,7 @@ class NeuronPotential(nn.Module):
             signs = None
         still = still_without(scaling, size, size + conserved)
         for name, value in (("group", matrices), ("signs", signs), ("still", still)):
-            self.register_buffer(
-                name, value if value is None else value.to(dtype), persistent=False
-            )
+            self.constant(name, value)
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
@@ -136,9 +133,6 @@ class NeuronPotential(nn.Module):
             own.copy_(value)
         return found.to(self.inner_weight)
 
-    def extra_repr(self) -> str:
-        return f"size={self.size}, width={self.width}"
-
 
 class QuadraticPotential(nn.Module):
     r"""A quadratic function: the linear module of SympNets.
@@ -163,13 +157,11 @@ class QuadraticPotential(nn.Module):
     True
     """
 
-    def __init__(
-        self, size: int, *, initial_scale: float = 1e-2, dtype: torch.dtype | str = torch.float64
-    ) -> None:
+    def __init__(self, size: int, *, initial_scale: float = 1e-2) -> None:
         super().__init__()
-        self.size, dtype = whole("size", size), as_dtype(dtype)
-        self.weight = nn.Parameter(initial_scale * torch.randn(size, size, dtype=dtype))
-        self.bias = nn.Parameter(torch.zeros(size, dtype=dtype))
+        self.size = whole("size", size)
+        self.weight = nn.Parameter(initial_scale * torch.randn(size, size, dtype=torch.float64))
+        self.bias = nn.Parameter(torch.zeros(size, dtype=torch.float64))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""
@@ -208,12 +200,11 @@ class ComponentPotential(nn.Module):
         *,
         activation: str = "tanh",
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.size = whole("size", size)
         self._activation = activation_of(activation)
-        self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=as_dtype(dtype)))
+        self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=torch.float64))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""

@@ -11,11 +11,11 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import is_canonical
 from vpintegrator.nn.composition import Composition, Inverse, is_invertible
 from vpintegrator.nn.folding import at, given
+from vpintegrator.nn.layer import Layer, preserves
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, is_diagonal
-from vpintegrator.nn.tensor_arguments import as_dtype
 
 
-class Reflection(nn.Module):
+class Reflection(Layer):
     r"""A reversing symmetry on every state, and the order of time turned round in a window.
 
     .. math:: R\,(z_1, \dots, z_T) = (\rho z_T, \dots, \rho z_1)
@@ -38,24 +38,15 @@ class Reflection(nn.Module):
     matrix: torch.Tensor | None
     signs: torch.Tensor | None
 
-    def __init__(
-        self,
-        symmetry: Any,
-        *,
-        time_reversal: bool = True,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
+    def __init__(self, symmetry: Any, *, time_reversal: bool = True) -> None:
         super().__init__()
-        dim = len(symmetry)
-        rho = as_reversing_symmetries([symmetry], dim)
-        dtype = as_dtype(dtype)
+        (rho,) = as_reversing_symmetries([symmetry], len(symmetry))
         diagonal = is_diagonal(rho)
-        self.canonical = is_canonical(rho[0])
+        self.canonical = is_canonical(rho)
         self.time_reversal = time_reversal
-        self.symmetry = rho[0]
-        signs = rho[0].diagonal().to(dtype) if diagonal else None
-        self.register_buffer("signs", signs, persistent=False)
-        self.register_buffer("matrix", None if diagonal else rho[0].to(dtype), persistent=False)
+        self.symmetry = rho
+        self.constant("signs", rho.diagonal() if diagonal else None)
+        self.constant("matrix", None if diagonal else rho)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         if self.time_reversal and X.shape[-2] > 1:
@@ -67,14 +58,7 @@ class Reflection(nn.Module):
 
 
 class Reflected(nn.Module):
-    """X -> R layer(R X).
-
-    Parameters
-    ----------
-    layer : Module
-        Explicitly invertible.
-    reflection : Reflection
-        R.
+    """Map X -> R layer(R X) of an explicitly invertible layer and a ``Reflection`` R.
 
     Examples
     --------
@@ -89,16 +73,8 @@ class Reflected(nn.Module):
     def __init__(self, layer: nn.Module, reflection: Reflection) -> None:
         super().__init__()
         self.layer, self.reflection = layer, reflection
-
-    @property
-    def volume_preserving(self) -> bool:
-        """Whether the layer preserves volume."""
-        return bool(getattr(self.layer, "volume_preserving", False))
-
-    @property
-    def symplectic(self) -> bool:
-        """Whether the layer is symplectic, and so is R but for the sign of the form."""
-        return bool(getattr(self.layer, "symplectic", False)) and self.reflection.canonical
+        self.volume_preserving = preserves("volume_preserving", layer)
+        self.symplectic = preserves("symplectic", layer) and reflection.canonical
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         return self.reflection(self.layer(self.reflection(X)))
@@ -153,14 +129,7 @@ class Reversible(nn.Module):
     True
     """
 
-    def __init__(
-        self,
-        psi: nn.Module,
-        symmetry: Any,
-        *,
-        time_reversal: bool = True,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
+    def __init__(self, psi: nn.Module, symmetry: Any, *, time_reversal: bool = True) -> None:
         super().__init__()
         if not is_invertible(psi):
             raise InputError(
@@ -168,18 +137,18 @@ class Reversible(nn.Module):
                 "is not; use layers that preserve volume exactly, or no reversing symmetries"
             )
         self.psi = psi
-        self.reflection = Reflection(symmetry, time_reversal=time_reversal, dtype=dtype)
+        self.reflection = Reflection(symmetry, time_reversal=time_reversal)
 
     @property
     def volume_preserving(self) -> bool:
         """Whether psi preserves volume exactly."""
-        return bool(getattr(self.psi, "volume_preserving", False))
+        return preserves("volume_preserving", self.psi)
 
     @property
     def symplectic(self) -> bool:
         """Whether psi is symplectic, and so is R but for the sign of the form."""
         keeps = is_canonical(self.reflection.symmetry, self.conserved)
-        return bool(getattr(self.psi, "symplectic", False)) and keeps
+        return keeps and preserves("symplectic", self.psi)
 
     @property
     def conserved(self) -> int:
@@ -206,11 +175,9 @@ class Reversible(nn.Module):
         like = next(self.psi.parameters(), values)
         psi, turned = at(self.psi, values), self.reflection.time_reversal
         if bool(((image - values).abs() <= TOLERANCE).all()):
-            same = Reversible(psi, own, time_reversal=turned, dtype=like.dtype)
-            return same.to(like.device)
-        R = Reflection(own, time_reversal=turned, dtype=like.dtype)
-        back = Reflected(Inverse(at(self.psi, image)), R)
-        return Composition(back, psi).to(like.device)
+            return Reversible(psi, own, time_reversal=turned).to(like)
+        R = Reflection(own, time_reversal=turned)
+        return Composition(Reflected(Inverse(at(self.psi, image)), R), psi).to(like)
 
     def _psi_inverse(self, X: torch.Tensor) -> torch.Tensor:
         return self.psi.inverse(X)  # type: ignore[operator]

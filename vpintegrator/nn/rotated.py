@@ -11,17 +11,17 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.canonical import canonical_form
+from vpintegrator.nn.canonical import form_signs
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.folding import at
+from vpintegrator.nn.layer import InvertibleLayer, preserves
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
-from vpintegrator.nn.tensor_arguments import as_dtype
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Rotated(nn.Module):
+class Rotated(InvertibleLayer):
     r"""Layer in rotated coordinates.
 
     .. math:: z \mapsto Q^T \ell(Q z), \qquad Q^T Q = I
@@ -56,29 +56,18 @@ class Rotated(nn.Module):
 
     rotation: torch.Tensor
 
-    def __init__(
-        self, layer: nn.Module, rotation: Any, *, dtype: torch.dtype | str = torch.float64
-    ) -> None:
+    def __init__(self, layer: nn.Module, rotation: Any) -> None:
         super().__init__()
         if not is_invertible(layer):
             raise InputError(f"{type(layer).__name__} has no explicit inverse to be rotated")
         Q = as_matrices([rotation], len(rotation), "rotation")[0]
         if not torch.allclose(Q @ Q.mT, torch.eye(len(Q)).to(Q), rtol=0, atol=TOLERANCE):
             raise InputError("rotation must be an orthogonal matrix")
-        self.layer, self.exact = layer, Q
-        J = canonical_form(len(Q)) if len(Q) % 2 == 0 else None
-        self.canonical = J is not None and bool((Q @ J @ Q.mT - J).abs().max() < TOLERANCE)
-        self.register_buffer("rotation", Q.to(as_dtype(dtype)), persistent=False)
-
-    @property
-    def volume_preserving(self) -> bool:
-        """Whether the layer preserves volume."""
-        return bool(getattr(self.layer, "volume_preserving", False))
-
-    @property
-    def symplectic(self) -> bool:
-        """Whether the layer keeps the form of states (q, p), and the rotation does."""
-        return self.canonical and bool(getattr(self.layer, "symplectic", False))
+        self.layer: Any = layer
+        self.exact, self.dim = Q, len(Q)
+        keeps = len(Q) % 2 == 0 and bool((form_signs(Q[None]) == 1).all())
+        self.symplectic = keeps and preserves("symplectic", layer)
+        self.constant("rotation", Q)
 
     @property
     def prolongable(self) -> bool:
@@ -88,11 +77,7 @@ class Rotated(nn.Module):
     def shears(self) -> list[LinearShear]:
         """Return the shears of the layer, rotated."""
         Q = self.rotation.cpu().double()
-        return [replace(shear, rotation=Q) for shear in self.layer.shears()]  # type: ignore[operator]
-
-    def prolong(self, smaller: Rotated) -> None:
-        """Become the map of a layer by polynomials of no higher degree, rotated alike."""
-        self.layer.prolong(smaller.layer)  # type: ignore[operator]
+        return [replace(shear, rotation=Q) for shear in self.layer.shears()]
 
     def at(self, values: torch.Tensor) -> Rotated:
         """Return the rotated layer of the other components, at values of the last ones.
@@ -105,15 +90,11 @@ class Rotated(nn.Module):
         n = len(self.exact) - len(values)
         if not torch.equal(self.exact[n:, n:], torch.eye(len(values)).double()):
             raise InputError("the rotation mixes components that are to have values with others")
-        found = Rotated(at(self.layer, values), self.exact[:n, :n], dtype=self.rotation.dtype)
-        return found.to(self.rotation.device)
+        return Rotated(at(self.layer, values), self.exact[:n, :n]).to(self.rotation)
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self.layer(z @ self.rotation.mT) @ self.rotation
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        return self.layer.inverse(z @ self.rotation.mT) @ self.rotation  # type: ignore[operator]
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        layer = self.layer if sign > 0 else self.layer.inverse
+        return layer(z @ self.rotation.mT) @ self.rotation
 
 
 def spread_rotation(number: int, dim: int, components: Sequence[int] | None = None) -> torch.Tensor:

@@ -7,17 +7,18 @@ from torch import nn
 
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.tensor_arguments import last_size
 
 
-class _SelfAttention(nn.Module):
+class _SelfAttention(Layer):
     """Common part of both layers: weights from scores S (..., window, window).
 
     Keys are rows, queries are columns. Weights are the softmax down each column, or the Cayley
     transform of the skew correlations.
     """
 
-    volume_preserving = False
+    shown = ("dim", "weights", "residual")
 
     def __init__(self, dim: int, weights: str, residual: bool) -> None:
         super().__init__()
@@ -49,9 +50,6 @@ class _SelfAttention(nn.Module):
         else:
             output = X + cayley_increment(self._correlations(X), X)
         return X + output if self.residual else output
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, weights={self.weights!r}, residual={self.residual}"
 
 
 class MultiplicativeAttention(_SelfAttention):
@@ -93,11 +91,10 @@ class MultiplicativeAttention(_SelfAttention):
         weights: str = "softmax",
         residual: bool = False,
         initial_scale: float | None = None,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__(dim, weights, residual)
         size = 1 / dim if initial_scale is None else initial_scale
-        self.weight = nn.Parameter(size * torch.randn(dim, dim, dtype=as_dtype(dtype)))
+        self.weight = nn.Parameter(size * torch.randn(dim, dim, dtype=torch.float64))
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """The scores :math:`z_k^T W z_q` (..., window, window): keys by rows, queries columns."""
@@ -140,14 +137,12 @@ class AdditiveAttention(_SelfAttention):
         *,
         weights: str = "softmax",
         residual: bool = False,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__(dim, weights, residual)
-        dtype = as_dtype(dtype)
         width = whole("width", dim if width is None else width)
-        self.query = nn.Parameter(torch.randn(width, dim, dtype=dtype) / dim**0.5)
-        self.key = nn.Parameter(torch.randn(width, dim, dtype=dtype) / dim**0.5)
-        self.vector = nn.Parameter(torch.randn(width, dtype=dtype) / width**0.5)
+        self.query = nn.Parameter(torch.randn(width, dim, dtype=torch.float64) / dim**0.5)
+        self.key = nn.Parameter(torch.randn(width, dim, dtype=torch.float64) / dim**0.5)
+        self.vector = nn.Parameter(torch.randn(width, dtype=torch.float64) / width**0.5)
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Return the scores (..., window, window), keys k by rows, queries q by columns."""

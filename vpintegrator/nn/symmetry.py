@@ -18,11 +18,10 @@ from torch import nn
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.layer import Layer
 
 LARGEST_GROUP = 128  # elements; coordinate sign flips and permutations stay far below
 TOLERANCE = 1e-9
-_LARGEST_ELIMINATION = 32  # components; the time grows with their sixth power
 
 
 def as_matrices(matrices: Any, dim: int, argument: str = "symmetries") -> torch.Tensor:
@@ -190,11 +189,11 @@ def is_diagonal(matrices: torch.Tensor) -> bool:
     return bool((matrices - diagonal).abs().max() < TOLERANCE) if matrices.numel() else True
 
 
-class InvariantWeight(nn.Module):
+class InvariantWeight(Layer):
     """A weight matrix A, free but for A = S^T A S for every element S of a group.
 
-    Its parameters are the coordinates of A in a basis of all such matrices, so that none of them
-    is idle; ``forward()`` gives A (dim, dim).
+    The group is one of signed permutations: entries of A are equal but for signs, or zero, and each
+    parameter stands for those that are equal. ``forward()`` gives A (dim, dim).
 
     Parameters
     ----------
@@ -209,10 +208,11 @@ class InvariantWeight(nn.Module):
     Raises
     ------
     InputError
-        If zero is the only matrix of this kind that is invariant.
+        If the group holds other matrices than signed permutations, or zero is the only matrix of
+        this kind that is invariant.
     """
 
-    basis: torch.Tensor | None
+    shown = ("dim", "kind")
     places: torch.Tensor
     sources: torch.Tensor | None
     factors: torch.Tensor
@@ -224,44 +224,30 @@ class InvariantWeight(nn.Module):
         group: torch.Tensor | None = None,
         *,
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
         self.kind = one_of("kind", kind, ["skew", "arbitrary"])
-        dtype = as_dtype(dtype)
         count = dim * (dim - 1) // 2 if kind == "skew" else dim * dim
-        basis = sources = None
+        sources = factors = None
         if group is not None and len(group) > 1:
-            signed = signed_permutations(group)
-            if signed is None:
-                basis = invariant_basis(kind, group).to(dtype)
-                count = len(basis)
-            else:
-                sources, factors, count = _invariant_entries(kind, *signed)
+            sources, factors, count = invariant_entries(kind, group)
             if count == 0:
                 raise InputError(
                     f"no {kind} weighting of dim = {dim} other than zero is invariant under the "
                     f"{len(group)} symmetries; use CoupledAttention, whose weighting survives them"
                 )
-        # without symmetries the basis is the unit matrices, and placing entries is cheaper; under
-        # signed permutations every place of A holds one of the parameters or its negative
-        self.register_buffer("basis", basis, persistent=False)
-        self.register_buffer("sources", sources, persistent=False)
-        if sources is not None:
-            self.register_buffer("factors", factors.to(dtype), persistent=False)
-        elif basis is None and kind == "skew":
-            self.register_buffer("places", lower_places(dim), persistent=False)
-        self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=dtype))
+        # without symmetries placing entries is cheaper
+        self.constant("sources", sources)
+        self.constant("factors", factors)
+        self.constant("places", lower_places(dim) if kind == "skew" else None)
+        self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=torch.float64))
 
     def forward(self) -> torch.Tensor:
         """Return the matrix A (dim, dim)."""
         if self.sources is not None:
-            return (self.entries.index_select(0, self.sources) * self.factors).view(
-                self.dim, self.dim
-            )
-        if self.basis is not None:
-            return torch.tensordot(self.entries, self.basis, 1)
+            entries = self.entries.index_select(0, self.sources) * self.factors
+            return entries.view(self.dim, self.dim)
         if self.kind == "skew":
             return skew_matrix(self.entries, self.dim, self.places)
         return self.entries.view(self.dim, self.dim)
@@ -275,50 +261,6 @@ class InvariantWeight(nn.Module):
             columns.append(self().flatten().double())
         basis = torch.stack(columns, 1)
         self.entries.copy_(torch.linalg.lstsq(basis, entries.to(basis)[:, None]).solution[:, 0])
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, kind={self.kind!r}, parameters={self.entries.numel()}"
-
-
-def invariant_basis(kind: str, group: torch.Tensor) -> torch.Tensor:
-    """Return a basis (count, dim, dim) of the skew or arbitrary matrices A with A = S^T A S.
-
-    The reduced row echelon form of the averages of the unit matrices: unlike one from a singular
-    value decomposition it is unique, so stored coordinates mean the same on every machine.
-
-    Raises
-    ------
-    InputError
-        If dim > 32 and the group is not one of signed permutations, for which the form costs
-        next to nothing.
-    """
-    dim = group.shape[-1]
-    signed = signed_permutations(group)
-    if signed is not None:
-        sources, factors, count = _invariant_entries(kind, *signed)
-        basis = torch.zeros(count, dim * dim, dtype=torch.float64)
-        placed = factors.nonzero().squeeze(-1)
-        basis[sources[placed], placed] = factors[placed]
-        return basis.unflatten(1, (dim, dim))
-    if dim > _LARGEST_ELIMINATION:
-        raise InputError(
-            f"symmetries that are not sign flips and permutations are respected by weightings of "
-            f"up to {_LARGEST_ELIMINATION} components, not dim = {dim}; leave them out"
-        )
-    if kind == "skew":
-        units = skew_matrix(torch.eye(dim * (dim - 1) // 2, dtype=torch.float64), dim)
-    else:
-        units = torch.eye(dim * dim, dtype=torch.float64).view(-1, dim, dim)
-    averages = sum(S.mT @ units @ S for S in group) / len(group)
-    return _row_echelon(averages.flatten(1)).unflatten(1, (dim, dim))
-
-
-def invariant_count(kind: str, group: torch.Tensor) -> int:
-    """Return the number of matrices in ``invariant_basis``."""
-    signed = signed_permutations(group)
-    if signed is not None:
-        return _invariant_entries(kind, *signed)[2]
-    return len(invariant_basis(kind, group))
 
 
 def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -335,10 +277,8 @@ def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     return ones.long().argmax(-2), group.sum(-2).round()
 
 
-def _invariant_entries(
-    kind: str, places: torch.Tensor, signs: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Return the ``invariant_basis`` of signed permutations, as parameters and signs.
+def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return skew or arbitrary matrices A with A = S^T A S, as parameters and signs.
 
     A = S^T A S says A_ij = s_i s_j A_{p(i) p(j)}: entries are equal but for signs along orbits, and
     zero where an orbit asks an entry to be its own negative. The first entry of each orbit, row
@@ -350,10 +290,20 @@ def _invariant_entries(
         Index of the parameter that each entry of A takes, and its factor 1, -1 or 0.
     count : int
         Number of parameters.
+
+    Raises
+    ------
+    InputError
+        If an S is not a signed permutation.
     """
-    dim = places.shape[-1]
+    dim, moves = group.shape[-1], signed_permutations(group)
+    if moves is None:
+        raise InputError(
+            "weightings of attention respect symmetries that are sign flips and permutations; "
+            "leave out others, or take couplings"
+        )
     links = []
-    for p, s in zip(places, signs, strict=True):
+    for p, s in zip(*moves, strict=True):
         image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s
         links.append((image, sign))
         if kind == "skew":  # and A_ij = -A_ji
@@ -393,27 +343,6 @@ def orbit_parameters(
     parameters = own[(first == own) & ~zero]
     sources = torch.searchsorted(parameters, first.flatten()).clamp(max=max(len(parameters) - 1, 0))
     return sources.view(shape), factors.masked_fill(zero, 0), len(parameters)
-
-
-def _row_echelon(rows: torch.Tensor) -> torch.Tensor:
-    """Return the reduced row echelon form of a small matrix, zero rows left out."""
-    rows = rows.clone()
-    rank = 0
-    for column in range(rows.shape[1]):
-        if rank == len(rows):
-            break
-        pivot = rank + int(rows[rank:, column].abs().argmax())
-        if rows[pivot, column].abs() < TOLERANCE:
-            continue
-        rows[[rank, pivot]] = rows[[pivot, rank]]
-        rows[rank] /= rows[rank, column].clone()
-        others = rows[:, column] != 0
-        others[rank] = False
-        rows[others, column:] -= rows[others, column : column + 1] * rows[rank, column:]
-        rank += 1
-    rows = rows[:rank]
-    rows[rows.abs() < TOLERANCE] = 0
-    return rows
 
 
 def fixed_point_projection(matrices: Sequence[Any] | torch.Tensor, dim: int) -> torch.Tensor:

@@ -12,11 +12,11 @@ from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.cayley import cayley, cayley_increment
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
-class SymplecticAttention(nn.Module):
+class SymplecticAttention(InvertibleLayer):
     r"""Windows of each degree of freedom, rotated in time by the Cayley transform of their areas.
 
     With :math:`X_i = (q_i, p_i)` (window, 2) the degree of freedom i of a window of states (q, p),
@@ -68,9 +68,9 @@ class SymplecticAttention(nn.Module):
     """
 
     owner: torch.Tensor
-    volume_preserving = True
     identity_at_zero = True
     symplectic = True
+    shown = ("dim",)
     attention_part = "pair"  # of a position and its momentum
 
     def __init__(
@@ -83,7 +83,6 @@ class SymplecticAttention(nn.Module):
         rotations: bool = False,
         translations: bool = False,
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         if whole("dim", dim) % 2:
@@ -103,10 +102,9 @@ class SymplecticAttention(nn.Module):
                 names = names * dim + torch.arange(len(names)) % (dim // 2 // bodies)
             found, owner = names.unique(return_inverse=True)
             count = len(found)
-        self.register_buffer("owner", owner, persistent=False)
-        dtype = as_dtype(dtype)
-        self.each = nn.Parameter(initial_scale * torch.randn(count, dtype=dtype))
-        self.common = nn.Parameter(initial_scale * torch.randn((), dtype=dtype))
+        self.constant("owner", owner)
+        self.each = nn.Parameter(initial_scale * torch.randn(count, dtype=torch.float64))
+        self.common = nn.Parameter(initial_scale * torch.randn((), dtype=torch.float64))
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
         """Areas (..., degree of freedom, window, window) between time steps, those of bodies."""
@@ -144,17 +142,11 @@ class SymplecticAttention(nn.Module):
         moved = self._relative(X)
         return X + cayley_increment(sign * self.common * self._areas(moved).sum(-3), moved)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        last_size("X", X, {"dim": self.dim})
-        return self._by_all(self._by_own(X, 1), 1)
-
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """Return the windows that ``forward`` maps to Y: the areas are the same there."""
-        last_size("Y", Y, {"dim": self.dim})
-        return self._by_own(self._by_all(Y, -1), -1)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        steps = (self._by_own, self._by_all)  # each leaves its own areas as they are
+        for step in steps[::sign]:
+            z = step(z, sign)
+        return z
 
 
 def _owners(of_positions: torch.Tensor, vector: int) -> tuple[int, torch.Tensor]:

@@ -147,19 +147,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
         if self.exact is not None:
             self.exact.adapt(z)
 
-    def adapt_like(self, other: SymplecticGeneratingFunction) -> None:
-        """Take the box of another layer of such states."""
-        self.potential.adapt_like(other.potential)  # type: ignore[arg-type]
-        if self.exact is not None and other.exact is not None:
-            self.exact.adapt_like(other.exact)
-        self.set_linear(other.get_buffer("linear"))
-
-    def prolong(self, smaller: SymplecticGeneratingFunction) -> None:
-        """Become a map of the same box, of no higher degree."""
-        self.potential.prolong(smaller.potential)  # type: ignore[arg-type]
-        if self.exact is not None and smaller.exact is not None:
-            self.exact.load_state_dict(smaller.exact.state_dict())
-
     def _middle(self, z: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         """Return the midpoint of the state, and the values of constants of motion."""
         n = self.potential.size
@@ -253,6 +240,5 @@ class SymplecticGeneratingFunction(ImplicitMap):
         found = SymplecticGeneratingFunction(
             self.potential.at(values), exact, self.repeats, self.damped
         )
-        found.set_linear(self.get_buffer("linear"))
         found.settle_like(self)
         return found

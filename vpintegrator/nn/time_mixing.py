@@ -7,10 +7,11 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_matrix
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.tensor_arguments import last_size
 
 
-class TimeMixing(nn.Module):
+class TimeMixing(InvertibleLayer):
     r"""The time steps of a window mixed by a constant rotation.
 
     .. math:: X \mapsto \Lambda(B)^T X, \qquad \Lambda(B) = (I - B)(I + B)^{-1}, \quad B = -B^T
@@ -33,8 +34,8 @@ class TimeMixing(nn.Module):
     True
     """
 
-    volume_preserving = True
     identity_at_zero = True
+    shown = ("window",)
     places: torch.Tensor
 
     def __init__(
@@ -42,25 +43,17 @@ class TimeMixing(nn.Module):
         window: int,
         *,
         initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.window = whole("window", window, 2)
-        self.register_buffer("places", lower_places(window), persistent=False)
-        count = window * (window - 1) // 2
-        self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=as_dtype(dtype)))
+        self.constant("places", lower_places(window))
+        entries = torch.randn(window * (window - 1) // 2, dtype=torch.float64)
+        self.entries = nn.Parameter(initial_scale * entries)
 
-    def _mixed(self, X: torch.Tensor, sign: int) -> torch.Tensor:
-        last_size("X", X[..., 0], {"window": self.window})
+    def _checked(self, z: torch.Tensor) -> torch.Tensor:
+        last_size("z", z[..., 0], {"window": self.window})
+        return z
+
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         B = sign * skew_matrix(self.entries, self.window, self.places)
-        return X + cayley_increment(B, X)
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return self._mixed(X, 1)
-
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """Return the windows that ``forward`` maps to Y."""
-        return self._mixed(Y, -1)
-
-    def extra_repr(self) -> str:
-        return f"window={self.window}"
+        return z + cayley_increment(B, z)

@@ -12,11 +12,11 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
-class TriangularLayer(nn.Module):
+class TriangularLayer(InvertibleLayer):
     r"""A residual layer with a strictly lower or strictly upper triangular matrix L.
 
     .. math:: z \mapsto z + \sigma(L z + b)
@@ -56,7 +56,7 @@ class TriangularLayer(nn.Module):
     1.0
     """
 
-    volume_preserving = True
+    shown = ("dim", "shape", "activation")
     signs: torch.Tensor | None
     places: torch.Tensor
 
@@ -69,25 +69,26 @@ class TriangularLayer(nn.Module):
         bias: bool = True,
         symmetries: Any = (),
         initial_scale: float = 0.1,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
         self.shape = one_of("shape", shape, ["lower", "upper"])
         self.activation = activation
         self._activation = activation_of(activation)
-        dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         if not is_diagonal(group):
             raise InputError(
                 "triangular layers respect only symmetries that are diagonal matrices; use "
                 "couplings with a split whose blocks the symmetries map to themselves"
             )
-        signs = group.diagonal(dim1=-2, dim2=-1).to(dtype) if len(group) > 1 else None
-        self.register_buffer("signs", signs, persistent=False)
-        self.register_buffer("places", lower_places(dim), persistent=False)
-        self.entries = nn.Parameter(initial_scale * torch.randn(dim * (dim - 1) // 2, dtype=dtype))
-        self.bias = nn.Parameter(initial_scale * torch.randn(dim, dtype=dtype)) if bias else None
+        self.constant("signs", group.diagonal(dim1=-2, dim2=-1) if len(group) > 1 else None)
+        self.constant("places", lower_places(dim))
+        self.entries = nn.Parameter(
+            initial_scale * torch.randn(dim * (dim - 1) // 2, dtype=torch.float64)
+        )
+        self.bias = (
+            nn.Parameter(initial_scale * torch.randn(dim, dtype=torch.float64)) if bias else None
+        )
 
     def matrix(self) -> torch.Tensor:
         """Return the strictly triangular matrix L (dim, dim)."""
@@ -100,26 +101,16 @@ class TriangularLayer(nn.Module):
         images = z.unsqueeze(-2) * self.signs
         return (self._activation(nn.functional.linear(images, L, self.bias)) / self.signs).mean(-2)
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
-        return z + self._shift(z, self.matrix())
-
-    def inverse(self, y: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to y."""
-        last_size("y", y, {"dim": self.dim})
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         L = self.matrix()
-        z = y
+        if sign > 0:
+            return z + self._shift(z, L)
+        found = z
         # the iteration z <- y - shift(z) gets one more component right each time: forward
         # substitution on the whole batch, exact after dim rounds
         for _ in range(self.dim):
-            z = y - self._shift(z, L)
-        return z
-
-    def extra_repr(self) -> str:
-        return (
-            f"dim={self.dim}, shape={self.shape!r}, activation={self.activation!r}, "
-            f"bias={self.bias is not None}"
-        )
+            found = z - self._shift(found, L)
+        return found
 
 
 class IdleComponents(UserWarning):
@@ -182,7 +173,6 @@ class TriangularFeedForward(Composition):
         upper_first: bool = False,
         symmetries: Any = (),
         initial_scale: float = 0.1,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         whole("blocks", blocks)
         whole("linear", linear)
@@ -199,7 +189,6 @@ class TriangularFeedForward(Composition):
                         bias=bias,
                         symmetries=symmetries,
                         initial_scale=initial_scale,
-                        dtype=dtype,
                     )
                 )
 

@@ -107,7 +107,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     @property
     def degrees(self) -> torch.Tensor:
-        return torch.cat([G.degrees for G in self._functions])
+        return torch.cat([G.terms.degrees for G in self._functions])
 
     @property
     def _functions(self) -> list[GeneratingFunction]:
@@ -119,18 +119,13 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         for G in self._functions:
             G.adapt(both)
 
-    def adapt_like(self, other: VolumePreservingGeneratingFunction) -> None:
-        """Take the box of another layer of such states."""
-        for own, theirs in zip(self._functions, other._functions, strict=True):
-            own.adapt_like(theirs)
-        self.set_linear(other.get_buffer("linear"))
-
     def prolong(self, smaller: VolumePreservingGeneratingFunction) -> None:
         """Become a map of the same box, of no higher degree."""
         known = dict(zip(smaller.pairs, smaller._functions, strict=True))
         for pair, G in zip(self.pairs, self._functions, strict=True):
             if pair in known:
                 G.prolong(known[pair])
+        self.settle_like(smaller)
 
     def _mixed(self, x: Sequence[Any], image: Sequence[Any], pair: tuple[int, int]) -> torch.Tensor:
         """Arguments of G_ab: old values up to a, new ones from b on; it reads none between."""
@@ -219,6 +214,5 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         """Return the map of the other components at values of the constants of motion."""
         functions = [G.at(values) for G in self._functions]
         found = VolumePreservingGeneratingFunction(functions, self.repeats, pairs=self.pairs)
-        found.set_linear(self.get_buffer("linear"))
         found.settle_like(self)
         return found
