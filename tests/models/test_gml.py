@@ -207,18 +207,6 @@ def test_standard_transformer(path, stiefel, heads, width):
     check(writer, load(path.with_suffix(".safetensors")), 3)
 
 
-def test_upscaling_that_is_not_linear_is_refused(path):
-    writer = Writer(path, 4)
-    writer.dense(8, 4, np.tanh, False)
-    writer.multihead(8, 2, False)
-    writer.residual(8, 3)
-    writer.dense(4, 8, lambda x: x, False)
-    writer.close()
-    load_gml(path)
-    with pytest.raises(InputError, match="upscaling by tanh"):
-        load_gml(path, upscaling="tanh")
-
-
 def test_dense_layers_without_bias(path):
     writer = Writer(path, 4)
     writer.dense(8, 4, lambda x: x, False)

@@ -83,7 +83,7 @@ def test_hessians_are_derivatives_of_gradients(name):
     c = sample(5, seed=3)
     gradient, hessian = E.leading(x, c)
     assert_close(gradient, E.gradients(x)[:, 0] * c[0], 1e-14)
-    for k, found in enumerate([hessian, E.second(x, c)]):
+    for k, found in enumerate([hessian, E.hessian(x, c, 1)]):
         expected = torch.stack(
             [torch.func.jacrev(lambda y, k=k: E.gradients(y)[k] * c[k])(y)[:, : E.size] for y in x]
         )
@@ -116,7 +116,7 @@ def test_terms_of_a_family_are_those_of_a_member():
 def test_orders(order, count):
     E = ElementaryHamiltonians(PENDULUM, 2, order)
     assert E.gradients(sample(3, 2)).shape == (3, count, 2)
-    assert E.second(sample(3, 2)).shape == (3, 2, 2)
+    assert E.hessian(sample(3, 2), k=1).shape == (3, 2, 2)
 
 
 def test_copies_and_pickles():

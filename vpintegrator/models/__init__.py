@@ -17,8 +17,9 @@ from vpintegrator.models.arguments import (
     StackArguments,
     TriangularArguments,
 )
+from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.declaration import Arguments, argument
-from vpintegrator.models.registry import ARCHITECTURES, BUILT_IN, register
+from vpintegrator.models.registry import ARCHITECTURES, register
 from vpintegrator.renamed import former_attributes
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from vpintegrator.arguments import plain
 from vpintegrator.errors import InputError
@@ -26,6 +26,8 @@ _SHOWN = 3  # expressions in a description
 @dataclass(frozen=True, kw_only=True)
 class IntegratorArguments(Arguments):
     """Arguments of every model that steps windows of states forward in time."""
+
+    one_step: ClassVar[bool] = False  # whether windows are of one state
 
     dim: int = argument(help="Components of a state.", least=1)
     window: int = argument(1, "Time steps read.", least=1, flag="Time steps that the model reads.")
@@ -54,6 +56,8 @@ class IntegratorArguments(Arguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.one_step and self.window != 1:
+            raise InputError(f"a map of one step: window must be 1, not {self.window}")
         for name in ("chart", "inverse_chart"):
             if isinstance(given := getattr(self, name), tuple):
                 self._set(name, list(given))  # as it comes from a file
@@ -207,6 +211,17 @@ class FunctionArguments(StackArguments, ReversibleArguments):
         from vpintegrator.nn.formulas import as_expressions
 
         self._set("expressions", as_expressions(self.expressions))
+        self._check_neurons("periodic", "expressions")
+
+    def _check_neurons(self, *names: str) -> None:
+        """Raise InputError if arguments of polynomials are given where functions are neurons."""
+        declared = self.declared()
+        if self.functions == "neurons" and any(
+            getattr(self, name) not in ([], {}, declared[name].default) for name in names
+        ):
+            raise InputError(
+                f"{' and '.join(names)} are for functions = polynomial; neurons take neither"
+            )
 
     @property
     def polynomials(self) -> str:
@@ -319,13 +334,14 @@ class CouplingArguments(FunctionArguments):
         super().__post_init__()
         if not isinstance(self.split, str):
             self._set("split", self.split_blocks)
+        self._check_neurons("bases", "sweep")
 
     @property
     def split_blocks(self) -> list[list[int]]:
         """All blocks, those of conserved components too."""
-        from vpintegrator.nn.split import as_blocks_beside
+        from vpintegrator.nn.split import as_blocks
 
-        return as_blocks_beside(self.split, self.dim, self.conserved)
+        return as_blocks(self.split, self.dim, self.conserved)
 
     @property
     def moving_blocks(self) -> list[list[int]]:

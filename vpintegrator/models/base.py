@@ -11,6 +11,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
+from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.declaration import show_arguments
 from vpintegrator.models.domain import in_domain
 from vpintegrator.models.family import conditions_of, extended, member
@@ -122,6 +123,8 @@ class Integrator(WithPosterior, Normalised):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls.name in BUILT_IN and "name" in cls.__dict__:
+            cls.description = BUILT_IN[cls.name].description
         if {"Arguments", "network"} & cls.__dict__.keys():
             show_arguments(cls)
 

@@ -12,10 +12,8 @@ from vpintegrator.arguments import divisible, of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.models.declaration import Arguments as _Arguments
 from vpintegrator.models.declaration import argument, show_arguments
-from vpintegrator.nn.composition import Composition
+from vpintegrator.nn import Composition, MultiHeadAttention, ResidualLayer
 from vpintegrator.nn.encoder import NORMS, Norm
-from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 

@@ -8,9 +8,7 @@ from typing import Any
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis_coupling import BasisCoupling
-from vpintegrator.nn.couplings import AdditiveCoupling
-from vpintegrator.nn.rotated import Rotated, spread_rotation
+from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Rotated, spread_rotation
 from vpintegrator.nn.site_coupling import SiteCoupling
 from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
@@ -69,12 +67,6 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             symmetries=a.group,
             initial_scale=a.initial_scale / 10,
         )
-    if a.periods or a.expressions:
-        raise InputError(
-            "periodic and expressions are for functions = polynomial; neurons take neither"
-        )
-    if a.bases > 1 or a.sweep != "forward":
-        raise InputError("bases and sweep are for functions = polynomial; neurons take neither")
     return AdditiveCoupling(
         a.dim,
         a.width,

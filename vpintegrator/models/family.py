@@ -14,11 +14,10 @@ import torch
 from vpintegrator.arguments import is_number
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.models.normalisation import Normalised
-from vpintegrator.nn.couplings import AdditiveCoupling
+from vpintegrator.nn import AdditiveCoupling, NeuronPotential
 from vpintegrator.nn.folding import at
 from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.layer import Layer
-from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import psi_of
 from vpintegrator.storage.reading import read_json
 

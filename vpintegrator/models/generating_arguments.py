@@ -18,6 +18,7 @@ from vpintegrator.nn.symmetry import generated_group, symmetry_group
 class GeneratingArguments(ReversibleArguments):
     """Arguments of models that are linear in their coefficients."""
 
+    one_step = True
     functions: str = argument(
         "polynomial",
         "Polynomials, with harmonics of angles.",
@@ -46,10 +47,6 @@ class GeneratingArguments(ReversibleArguments):
         whole("repeats", self.repeats)
         if self.repeats > 1 and self.explicit_time:
             raise InputError("maps in a row know no explicit time: repeats must be 1")
-        if self.window != 1:
-            raise InputError(
-                f"generating functions give one step: window must be 1, not {self.window}"
-            )
 
     @property
     def size(self) -> int:

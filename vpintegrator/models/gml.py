@@ -13,7 +13,7 @@ from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
-from vpintegrator.models.gml_file import Layer, UnknownNetwork, read_layers
+from vpintegrator.models.gml_file import StoredLayer, UnknownNetwork, read_layers
 from vpintegrator.models.residual_network import ResidualNetwork
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
@@ -31,7 +31,6 @@ def load_gml(
     prediction_window: int | None = None,
     activation: str = "tanh",
     residual: bool = True,
-    upscaling: str = "identity",
 ) -> Integrator:
     r"""Read a network that GeometricMachineLearning.jl saved, as the equal model of this package.
 
@@ -49,10 +48,6 @@ def load_gml(
         Activation of the nonlinear layers, which the file does not store.
     residual : bool
         Whether multihead attention adds its input to its output, not stored either.
-    upscaling : str
-        Activation of the layer that leads to more components, where a transformer has one
-        (``upscaling_activation`` in Julia), not stored either. Only "identity", the default there
-        too, has an equal model here.
 
     Returns
     -------
@@ -62,8 +57,7 @@ def load_gml(
     Raises
     ------
     InputError
-        If there is no such file, it is not HDF5, its layers are not one of these networks, or it is
-        a transformer with another upscaling.
+        If there is no such file, it is not HDF5, or its layers are not one of these networks.
 
     Notes
     -----
@@ -71,7 +65,8 @@ def load_gml(
     a skew-symmetric A the skew weighting with scale 1. Scores of multihead attention are
     :math:`(P_Q^T z_i)^T (P_K^T z_j) / \sqrt{\text{dim}}`, with softmax over i: PQ makes the keys
     here and PK the queries. Linear pairs with biases between them become one bias after the last,
-    an equal map.
+    an equal map. Layers that lead to more components are taken as linear: ``upscaling_activation``,
+    which the file does not store, must be the identity.
 
     Examples
     --------
@@ -85,12 +80,6 @@ def load_gml(
         layers = read_layers(path)
         kinds = {layer.kind for layer in layers}
         if "multihead" in kinds and kinds <= {"multihead", "residual", "dense"}:
-            if "dense" in kinds and upscaling != "identity":
-                raise InputError(
-                    f"{path} is a transformer with upscaling by {upscaling}, but transformers here "
-                    "lead to more components linearly; train one with upscaling_activation = "
-                    "identity"
-                )
             options |= {"window": 3 if window is None else window, "residual": residual}
             return _standard_transformer(layers, options)
         if "attention" in kinds and kinds <= {"attention", "lower", "upper"}:
@@ -110,7 +99,7 @@ def load_gml(
         ) from None
 
 
-def _build(architecture: type[Integrator], layers: list[Layer], **arguments: Any) -> Any:
+def _build(architecture: type[Integrator], layers: list[StoredLayer], **arguments: Any) -> Any:
     """Return a model of the architecture in the precision of the file."""
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
@@ -121,7 +110,7 @@ def _build(architecture: type[Integrator], layers: list[Layer], **arguments: Any
         raise UnknownNetwork(str(error)) from None
 
 
-def _tensor(layer: Layer, value: Any, like: torch.Tensor) -> torch.Tensor:
+def _tensor(layer: StoredLayer, value: Any, like: torch.Tensor) -> torch.Tensor:
     tensor = torch.as_tensor(np.ascontiguousarray(value)).to(like)
     if tensor.shape != like.shape:
         raise UnknownNetwork(
@@ -131,20 +120,22 @@ def _tensor(layer: Layer, value: Any, like: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _set(layer: Layer, target: torch.Tensor, value: Any) -> None:
+def _set(layer: StoredLayer, target: torch.Tensor, value: Any) -> None:
     with torch.no_grad():
         target.copy_(_tensor(layer, value, target))
 
 
-def _set_linear(layer: Layer, linear: nn.Linear) -> None:
+def _set_linear(layer: StoredLayer, linear: nn.Linear) -> None:
     _set(layer, linear.weight, layer.arrays["weight"])
     _set(layer, linear.bias, layer.arrays.get("bias", np.zeros(linear.out_features)))
 
 
-def _runs(layers: list[Layer], head: str) -> tuple[list[Layer], list[list[Layer]]]:
+def _runs(
+    layers: list[StoredLayer], head: str
+) -> tuple[list[StoredLayer], list[list[StoredLayer]]]:
     """Return the layers of kind ``head``, and what follows each of them."""
-    heads: list[Layer] = []
-    runs: list[list[Layer]] = []
+    heads: list[StoredLayer] = []
+    runs: list[list[StoredLayer]] = []
     for layer in layers:
         if layer.kind == head:
             heads.append(layer)
@@ -154,7 +145,7 @@ def _runs(layers: list[Layer], head: str) -> tuple[list[Layer], list[list[Layer]
     return heads, runs
 
 
-def _stack_arguments(layers: list[Layer]) -> dict[str, Any]:
+def _stack_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
     """Arguments of ``TriangularFeedForward`` from the kinds and biases of its layers.
 
     It is ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
@@ -181,7 +172,7 @@ def _stack_arguments(layers: list[Layer]) -> dict[str, Any]:
     }
 
 
-def _fill_stack(layers: list[Layer], stack: TriangularFeedForward) -> None:
+def _fill_stack(layers: list[StoredLayer], stack: TriangularFeedForward) -> None:
     modules = [module for module in stack if isinstance(module, TriangularLayer)]
     nonlinear = False
     offset = torch.zeros(modules[0].dim, dtype=modules[0].entries.dtype)
@@ -199,14 +190,18 @@ def _fill_stack(layers: list[Layer], stack: TriangularFeedForward) -> None:
                 offset = torch.zeros_like(offset)
 
 
-def _volume_preserving_feed_forward(layers: list[Layer], options: dict[str, Any]) -> Integrator:
+def _volume_preserving_feed_forward(
+    layers: list[StoredLayer], options: dict[str, Any]
+) -> Integrator:
     arguments = _stack_arguments(layers) | {"dim": int(layers[0].arrays["n"]), "depth": 1}
     model = _build(VolumePreservingFeedForward, layers, **arguments, **options)
     _fill_stack(layers, _of(model, TriangularFeedForward)[0])
     return model
 
 
-def _volume_preserving_transformer(layers: list[Layer], options: dict[str, Any]) -> Integrator:
+def _volume_preserving_transformer(
+    layers: list[StoredLayer], options: dict[str, Any]
+) -> Integrator:
     attentions, runs = _runs(layers, "attention")
     first = attentions[0]
     arguments = [_stack_arguments(run) for run in runs]
@@ -232,7 +227,7 @@ def _volume_preserving_transformer(layers: list[Layer], options: dict[str, Any])
     return model
 
 
-def _standard_transformer(layers: list[Layer], options: dict[str, Any]) -> Integrator:
+def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Integrator:
     inner = layers
     up_and_down = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
     if up_and_down:
@@ -277,7 +272,7 @@ def _standard_transformer(layers: list[Layer], options: dict[str, Any]) -> Integ
     return model
 
 
-def _residual_network(layers: list[Layer], options: dict[str, Any]) -> Integrator:
+def _residual_network(layers: list[StoredLayer], options: dict[str, Any]) -> Integrator:
     if len(layers) < 2:
         raise UnknownNetwork("it has a single residual layer")
     dim = len(layers[0].arrays["weight"])

@@ -22,7 +22,7 @@ class UnknownNetwork(InputError):
 
 
 @dataclass(frozen=True)
-class Layer:
+class StoredLayer:
     """Group of the file: kind of the layer, and its arrays in Julia's orientation."""
 
     place: str
@@ -36,7 +36,7 @@ class Layer:
         return "bias" in self.arrays
 
 
-def read_layers(path: Path) -> list[Layer]:
+def read_layers(path: Path) -> list[StoredLayer]:
     """Return the layers in their order.
 
     Raises
@@ -58,16 +58,16 @@ def read_layers(path: Path) -> list[Layer]:
             raise UnknownNetwork(f"a layer has an unknown layout ({error})") from None
 
 
-def _read_layer(name: str, group: StoredGroup) -> Layer:
+def _read_layer(name: str, group: StoredGroup) -> StoredLayer:
     if "A" in group.groups:
         if _type(group.group("A")) != "SkewSymMatrix":
             raise UnknownNetwork(f"{name}/A is of type {_type(group.group('A'))!r}")
-        return Layer(name, "attention", _triangle(name, group.group("A")), skew=True)
+        return StoredLayer(name, "attention", _triangle(name, group.group("A")), skew=True)
     if "A" in group:
         A = _array(group, "A", 2)
         if A.shape[0] != A.shape[1]:
             raise UnknownNetwork(f"{name}/A has the shape {A.shape}")
-        return Layer(name, "attention", {"A": A})
+        return StoredLayer(name, "attention", {"A": A})
     if all(key in group.groups for key in ("PQ", "PK", "PV")):
         return _read_heads(name, group)
     # dense layers hold W and b, residual ones weight and bias
@@ -79,16 +79,16 @@ def _read_layer(name: str, group: StoredGroup) -> Layer:
         if kind not in kinds:
             raise UnknownNetwork(f"{name}/{weight} is of type {kind!r}")
         entries = _triangle(name, group.group(weight))
-        return Layer(name, kinds[kind], entries | biases)
+        return StoredLayer(name, kinds[kind], entries | biases)
     if weight in group:
         matrix = _array(group, weight, 2)
         square = matrix.shape[0] == matrix.shape[1]
         kind = "residual" if weight == "weight" and square else "dense"
-        return Layer(name, kind, {"weight": matrix} | biases)
+        return StoredLayer(name, kind, {"weight": matrix} | biases)
     raise UnknownNetwork(f"{name} holds {', '.join(_names(group)) or 'nothing'}")
 
 
-def _read_heads(name: str, group: StoredGroup) -> Layer:
+def _read_heads(name: str, group: StoredGroup) -> StoredLayer:
     arrays, stiefel = {}, False
     for key in ("PQ", "PK", "PV"):
         entries = group.group(key)
@@ -104,7 +104,7 @@ def _read_heads(name: str, group: StoredGroup) -> Layer:
         arrays[key] = np.stack(found)
     if len({array.shape for array in arrays.values()}) != 1:
         raise UnknownNetwork(f"PQ, PK and PV in {name} are not of one shape")
-    return Layer(name, "multihead", arrays, stiefel=stiefel)
+    return StoredLayer(name, "multihead", arrays, stiefel=stiefel)
 
 
 def _type(group: StoredGroup) -> str:

@@ -9,7 +9,6 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import SiteArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.names import STRUCTURES
 from vpintegrator.nn.affine_map import AffineMap
 
@@ -34,7 +33,6 @@ class LinearMap(Integrator):
     """
 
     name = "linear"
-    description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(SiteArguments):

@@ -20,7 +20,7 @@ class Normalised(nn.Module):
 
     Attributes
     ----------
-    name, dim, window, clock, core, arguments, metadata, choices, reversing_symmetries
+    name, dim, window, explicit_time, core, arguments, metadata, choices, reversing_symmetries
         As of ``Integrator``.
     shift, scale : Tensor, (dim,)
         The network works on (z - shift) / scale.
@@ -31,7 +31,7 @@ class Normalised(nn.Module):
     name: ClassVar[str] = ""
     dim: int
     window: int
-    clock: bool
+    explicit_time: bool
     core: nn.Module
     arguments: dict[str, Any]
     metadata: dict[str, str]

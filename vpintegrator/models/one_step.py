@@ -9,8 +9,7 @@ from torch import nn
 
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.growth import attention, layers
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn import Composition, Reversible
 
 Model = TypeVar("Model", bound=Integrator)
 Part = TypeVar("Part", bound=nn.Module)

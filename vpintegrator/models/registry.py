@@ -12,9 +12,10 @@ import importlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.models.built_in import BUILT_IN
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator
@@ -22,78 +23,6 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="type[Integrator]")
 
 ENTRY_POINTS = "vpintegrator.models"
-
-
-class BuiltIn(NamedTuple):
-    """Location of an architecture of this package, and a one-line description."""
-
-    module: str
-    class_name: str
-    description: str
-
-
-BUILT_IN = {
-    "vpt": BuiltIn(
-        "volume_preserving_transformer",
-        "VolumePreservingTransformer",
-        "volume-preserving transformer: attention by rotations, then couplings",
-    ),
-    "vpff": BuiltIn(
-        "volume_preserving_feed_forward",
-        "VolumePreservingFeedForward",
-        "volume-preserving feed-forward network: one step by couplings or triangular layers",
-    ),
-    "vpmt": BuiltIn(
-        "volume_preserving_multihead_transformer",
-        "VolumePreservingMultiheadTransformer",
-        "volume-preserving multihead transformer: softmax attention inside couplings",
-    ),
-    "spff": BuiltIn(
-        "symplectic_feed_forward",
-        "SymplecticFeedForward",
-        "symplectic feed-forward network: one step by gradient couplings; SympNets, HenonNets",
-    ),
-    "sgf": BuiltIn(
-        "symplectic_generating_function_map",
-        "SymplecticGeneratingFunctionMap",
-        "symplectic map of a generating function: one step, trained by one linear solve",
-    ),
-    "vpgf": BuiltIn(
-        "volume_preserving_generating_function_map",
-        "VolumePreservingGeneratingFunctionMap",
-        "volume-preserving map of generating functions: one step, trained by one linear solve",
-    ),
-    "linear": BuiltIn(
-        "linear_map",
-        "LinearMap",
-        "linear map, symplectic or volume-preserving: one step, by least squares",
-    ),
-    "split": BuiltIn(
-        "splitting_map",
-        "SplittingMap",
-        "learned splitting: exact flows of the parts of known equations, few coefficients",
-    ),
-    "spt": BuiltIn(
-        "symplectic_transformer",
-        "SymplecticTransformer",
-        "symplectic transformer: symplectic attention over a window, then gradient couplings",
-    ),
-    "ict": BuiltIn(
-        "in_context",
-        "InContextIntegrator",
-        "learning in context: unknown constants are read from a few states, then a map steps",
-    ),
-    "transformer": BuiltIn(
-        "standard_transformer",
-        "StandardTransformer",
-        "standard transformer: multihead attention and residual layers, no structure",
-    ),
-    "resnet": BuiltIn(
-        "residual_network",
-        "ResidualNetwork",
-        "residual network: the plain baseline, no structure",
-    ),
-}
 
 
 class Architectures(Mapping[str, "type[Integrator]"]):

@@ -11,9 +11,7 @@ from torch import nn
 
 from vpintegrator.models.arguments import ConservedArguments, StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.registry import BUILT_IN
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.feed_forward import ResidualLayer
+from vpintegrator.nn import Composition, ResidualLayer
 
 
 class ResidualNetwork(Integrator):
@@ -36,7 +34,6 @@ class ResidualNetwork(Integrator):
     """
 
     name = "resnet"
-    description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(StackArguments, ConservedArguments):

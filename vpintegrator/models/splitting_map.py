@@ -12,7 +12,7 @@ from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.exact_flows import ExactFlows, field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.learned_splitting import LearnedSplitting
@@ -47,12 +47,12 @@ class SplittingMap(Integrator):
     """
 
     name = "split"
-    description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(IntegratorArguments):
         """See the class."""
 
+        one_step = True
         hamiltonian: str = argument(
             "", "Formula ``z[1]**2/2 - cos(z[0])`` of the Hamiltonian.", omitted=True
         )
@@ -83,15 +83,10 @@ class SplittingMap(Integrator):
                 raise InputError(
                     f"field must give the rates of all {self.dim} components, not {len(self.field)}"
                 )
-            if self.hamiltonian and (self.dim - self.explicit_time) % 2:
-                raise InputError(
-                    f"states (q, p) have an even number of components, not "
-                    f"{self.dim - self.explicit_time}"
-                )
+            if self.hamiltonian:
+                check_even(self.dim - self.explicit_time)
             if self.field and self.linear:
                 raise InputError("linear is for the quadratic terms of a hamiltonian")
-            if self.window != 1:
-                raise InputError(f"a splitting gives one step: window must be 1, not {self.window}")
 
         @property
         def flows(self) -> ExactFlows:

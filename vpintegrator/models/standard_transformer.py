@@ -12,7 +12,6 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
@@ -61,7 +60,6 @@ class StandardTransformer(Integrator):
     """
 
     name = "transformer"
-    description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(StackArguments):

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.body_arguments import BodyArguments
-from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition
 
@@ -51,21 +49,13 @@ class SymplecticFeedForward(Integrator):
     """
 
     name = "spff"
-    description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(BodyArguments, SymplecticArguments):
         """See the class."""
 
+        one_step = True
         depth: int = argument(3, "Number of units.", least=1)
-
-        def __post_init__(self) -> None:
-            if self.window != 1:
-                raise InputError(
-                    "SymplecticFeedForward is a one-step map: window must be 1, not "
-                    f"{self.window!r}; for windows take SymplecticTransformer, spt"
-                )
-            super().__post_init__()
 
     def network(self, a: Arguments) -> nn.Module:
         """Return ``depth`` units."""

@@ -12,10 +12,10 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.body_arguments import SymmetriesOfBodies
-from vpintegrator.models.cluster_generating import cluster_generating_function
+from vpintegrator.models.body_layers import cluster_generating_function
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
 from vpintegrator.models.posterior import WithNoise
-from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
@@ -52,7 +52,6 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
     """
 
     name = "sgf"
-    description = BUILT_IN[name].description
     linear_in_parameters = True
 
     @dataclass(frozen=True, kw_only=True)
@@ -89,11 +88,7 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
                 raise InputError(f"order must be one of 2, 4 and 6, not {self.order!r}")
             if not isinstance(self.hamiltonian, str):
                 raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
-            if self.size % 2:
-                raise InputError(
-                    f"states (q, p) have an even number of components, not {self.size}; take "
-                    "vpgf, which preserves volume"
-                )
+            check_even(self.size, "; take vpgf, which preserves volume")
             if self.damping:
                 self._check_damping()
 

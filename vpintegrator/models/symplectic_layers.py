@@ -12,7 +12,12 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, argument
 from vpintegrator.models.body_layers import body_coupling
 from vpintegrator.nn.basis_potential import BasisPotential
-from vpintegrator.nn.canonical import SignedGroup, canonical_blocks, canonical_blocks_beside
+from vpintegrator.nn.canonical import (
+    SignedGroup,
+    canonical_blocks,
+    canonical_blocks_beside,
+    check_even,
+)
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
@@ -47,19 +52,11 @@ class SymplecticArguments(FunctionArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.dim - self.constants) % 2:
-            raise InputError(
-                f"states (q, p) have an even number of components, not dim = {self.dim}; take a "
-                "volume-preserving model, such as vpff"
-            )
+        check_even(self.dim - self.constants, "; take a volume-preserving model, such as vpff")
         if self.expressions and not any(self.expressions_of(half) for half in (0, 1)):
             raise InputError(
                 "each of the expressions depends on positions and momenta both; gradient couplings "
                 "take those of one of them: leave the others out, or take vpff"
-            )
-        if self.functions == "neurons" and (self.periods or self.expressions):
-            raise InputError(
-                "periodic and expressions are for functions = polynomial; neurons take neither"
             )
 
     def expressions_of(self, half: int) -> list[str]:

@@ -10,10 +10,8 @@ from torch import nn
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.body_arguments import BodyArguments
-from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.symplectic_attention import SymplecticAttention
+from vpintegrator.nn import Composition, SymplecticAttention
 
 
 class SymplecticTransformer(Integrator):
@@ -42,7 +40,6 @@ class SymplecticTransformer(Integrator):
     """
 
     name = "spt"
-    description = BUILT_IN[name].description
     attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)

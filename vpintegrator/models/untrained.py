@@ -259,7 +259,7 @@ def _words_of(chart: Chart) -> str:
 
 def _in_context(system: System, arguments: dict[str, Any], **options: Any) -> Integrator:
     """Build a model that reads constants from a context, with the system's symmetries."""
-    from vpintegrator.models.in_context import InContextIntegrator
+    from vpintegrator.models.in_context_integrator import InContextIntegrator
 
     _check_system(system)
     if system.family is not None:

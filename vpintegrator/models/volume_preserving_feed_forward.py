@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import (
     CouplingArguments,
     SiteArguments,
@@ -15,7 +14,6 @@ from vpintegrator.models.arguments import (
 )
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 
 
@@ -48,24 +46,16 @@ class VolumePreservingFeedForward(Integrator):
     """
 
     name = "vpff"
-    description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(SiteArguments, CouplingArguments, TriangularArguments):
         """See the class."""
 
+        one_step = True
         reach: int = argument(
             2, "Sites on either side that a site depends on, along a ring.", least=1, omitted=True
         )
         depth: int = argument(3, "Number of coupling sweeps, or of triangular stacks.", least=1)
-
-        def __post_init__(self) -> None:
-            if self.window != 1:
-                raise InputError(
-                    "VolumePreservingFeedForward is a one-step map: window must be 1, not "
-                    f"{self.window!r}"
-                )
-            super().__post_init__()
 
     def network(self, a: Arguments) -> nn.Module:
         """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""

@@ -12,10 +12,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_pair
 from vpintegrator.models.posterior import WithNoise
-from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn import GeneratingFunction, VolumePreservingGeneratingFunction
 from vpintegrator.nn.basis_potential import NoTermsError
-from vpintegrator.nn.generating_function import GeneratingFunction
-from vpintegrator.nn.volume_generating import VolumePreservingGeneratingFunction
 
 
 class VolumePreservingGeneratingFunctionMap(WithNoise, Integrator):
@@ -48,7 +46,6 @@ class VolumePreservingGeneratingFunctionMap(WithNoise, Integrator):
     """
 
     name = "vpgf"
-    description = BUILT_IN[name].description
     linear_in_parameters = True
 
     @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,7 @@ from torch import nn
 from vpintegrator.models.arguments import CouplingArguments, HeadArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import couplings, in_words
-from vpintegrator.models.registry import BUILT_IN
-from vpintegrator.nn.attention_coupling import AttentionCoupling
-from vpintegrator.nn.composition import Composition
+from vpintegrator.nn import AttentionCoupling, Composition
 
 
 class VolumePreservingMultiheadTransformer(Integrator):
@@ -41,7 +39,6 @@ class VolumePreservingMultiheadTransformer(Integrator):
     """
 
     name = "vpmt"
-    description = BUILT_IN[name].description
     attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)

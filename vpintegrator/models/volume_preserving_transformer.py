@@ -17,11 +17,8 @@ from vpintegrator.models.arguments import (
 )
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.registry import BUILT_IN
-from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
-from vpintegrator.nn.composition import Composition
+from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.symmetry import invariant_entries, symmetry_group
-from vpintegrator.nn.time_mixing import TimeMixing
 
 
 class VolumePreservingTransformer(Integrator):
@@ -56,7 +53,6 @@ class VolumePreservingTransformer(Integrator):
     """
 
     name = "vpt"
-    description = BUILT_IN[name].description
     attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)

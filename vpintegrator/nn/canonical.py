@@ -35,6 +35,12 @@ def canonical_form(dim: int) -> torch.Tensor:
     return torch.kron(torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64), one)
 
 
+def check_even(count: int, advice: str = "") -> None:
+    """Raise InputError unless states (q, p) can have so many components."""
+    if count % 2:
+        raise InputError(f"states (q, p) have an even number of components, not {count}{advice}")
+
+
 def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the actions on q and on p of a group of elements S (element, dim, dim).
 

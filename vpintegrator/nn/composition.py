@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import nn
@@ -58,43 +57,6 @@ class Composition(Layer, nn.Sequential):
                 raise InputError(f"{type(layer).__name__} has no explicit inverse")
             y = layer.inverse(y)  # type: ignore[operator]
         return y
-
-
-class Inverse(Layer):
-    """The inverse of an explicitly invertible layer.
-
-    Raises
-    ------
-    InputError
-        If the layer has no explicit inverse.
-
-    Examples
-    --------
-    >>> from vpintegrator.nn.composition import Inverse
-    >>> layer = vp.nn.AdditiveCoupling(dim=3)
-    >>> z = torch.rand(5, 3, dtype=torch.float64)
-    >>> bool(torch.allclose(Inverse(layer)(layer(z)), z))
-    True
-    """
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        if not is_invertible(layer):
-            raise InputError(f"{type(layer).__name__} has no explicit inverse")
-        self.layer: Any = layer
-        self.volume_preserving = preserves("volume_preserving", layer)
-        self.symplectic = preserves("symplectic", layer)
-
-    def at(self, values: torch.Tensor) -> Inverse:
-        """Return the inverse of the layer of the other components, at values of the last ones."""
-        return Inverse(at(self.layer, values))
-
-    def forward(self, y: torch.Tensor) -> torch.Tensor:
-        return self.layer.inverse(y)
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the layer's image of z."""
-        return self.layer(z)
 
 
 def is_invertible(layer: nn.Module) -> bool:

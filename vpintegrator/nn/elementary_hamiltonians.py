@@ -117,16 +117,9 @@ class ElementaryHamiltonians(InUnits):
         gradient = first * self.state_scale[: self.size] * (c[0] / self.term_scale[0])
         return gradient, self.hessian(x, c)
 
-    def hessian(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the Hessian (..., size, size) of the term of H alone."""
-        return self._hessian(x, self.coefficients if c is None else c, 0)
-
-    def second(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        r"""Return Hessian (..., size, size) of the term of :math:`H''(f, f)`; zero for order 2."""
-        return self._hessian(x, self.coefficients if c is None else c, 1)
-
-    def _hessian(self, x: torch.Tensor, c: torch.Tensor, k: int) -> torch.Tensor:
-        """Return the Hessian (..., size, size) of the term k."""
+    def hessian(self, x: torch.Tensor, c: torch.Tensor | None = None, k: int = 0) -> torch.Tensor:
+        """Return the Hessian (..., size, size) of the term of H, or for k = 1 of H''(f, f)."""
+        c = self.coefficients if c is None else c
         n, zero = self.size, torch.zeros_like(x[..., 0])
         found: dict[tuple[int, int], torch.Tensor] = {}
         if k < len(self._formulas.curvatures):

@@ -26,7 +26,7 @@ class ExactShear:
         Components on which the increments depend.
     functions : int
         Number of functions: the part of the equations first, then commutators.
-    scaling : callable
+    rates : callable
         Rates of the moved components for each function in turn, at the components of a state.
     """
 
@@ -93,7 +93,7 @@ def hamiltonian_parts(
         Components of (q, p), which come first in states.
     linear : bool
         Whether all quadratic terms together are one part, whose flow is linear.
-    clock : bool
+    explicit_time : bool
         Whether a component after (q, p) is the time, which a part moves on.
     commutators : bool
         Whether parts have commutators as further functions.

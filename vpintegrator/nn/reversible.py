@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import is_canonical
-from vpintegrator.nn.composition import Composition, Inverse, is_invertible
+from vpintegrator.nn.composition import Composition, is_invertible
 from vpintegrator.nn.folding import at, given
 from vpintegrator.nn.layer import Layer, preserves
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, is_diagonal
@@ -57,14 +57,14 @@ class Reflection(Layer):
         return X @ self.matrix.mT
 
 
-class Reflected(nn.Module):
-    """Map X -> R layer(R X) of an explicitly invertible layer and a ``Reflection`` R.
+class ReflectedInverse(Layer):
+    """Map X -> R layer^-1(R X) of an explicitly invertible layer and a ``Reflection`` R.
 
     Examples
     --------
-    >>> from vpintegrator.nn.reversible import Reflected
+    >>> from vpintegrator.nn.reversible import ReflectedInverse
     >>> R = vp.nn.Reflection([[1, 0], [0, -1]], time_reversal=False)
-    >>> layer = Reflected(vp.nn.AdditiveCoupling(dim=2), R)
+    >>> layer = ReflectedInverse(vp.nn.AdditiveCoupling(dim=2), R)
     >>> z = torch.rand(5, 2, dtype=torch.float64)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
@@ -72,16 +72,17 @@ class Reflected(nn.Module):
 
     def __init__(self, layer: nn.Module, reflection: Reflection) -> None:
         super().__init__()
-        self.layer, self.reflection = layer, reflection
+        self.layer: Any = layer
+        self.reflection = reflection
         self.volume_preserving = preserves("volume_preserving", layer)
         self.symplectic = preserves("symplectic", layer) and reflection.canonical
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return self.reflection(self.layer(self.reflection(X)))
+        return self.reflection(self.layer.inverse(self.reflection(X)))
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """Return the state that ``forward`` maps to Y."""
-        return self.reflection(self.layer.inverse(self.reflection(Y)))  # type: ignore[operator]
+        return self.reflection(self.layer(self.reflection(Y)))
 
 
 class Reversible(nn.Module):
@@ -177,7 +178,7 @@ class Reversible(nn.Module):
         if bool(((image - values).abs() <= TOLERANCE).all()):
             return Reversible(psi, own, time_reversal=turned).to(like)
         R = Reflection(own, time_reversal=turned)
-        return Composition(Reflected(Inverse(at(self.psi, image)), R), psi).to(like)
+        return Composition(ReflectedInverse(at(self.psi, image), R), psi).to(like)
 
     def _psi_inverse(self, X: torch.Tensor) -> torch.Tensor:
         return self.psi.inverse(X)  # type: ignore[operator]

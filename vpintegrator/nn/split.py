@@ -15,65 +15,44 @@ from vpintegrator.nn.symmetry import TOLERANCE
 Blocks = str | Sequence[Sequence[int]]
 
 
-def as_blocks(split: Blocks, dim: int) -> list[list[int]]:
+def as_blocks(split: Blocks, dim: int, conserved: Sequence[int] = ()) -> list[list[int]]:
     """Return blocks of component indices that together are a permutation of 0 ... dim - 1.
 
     Parameters
     ----------
     split : "coordinates", "halves" or list of lists of int
-        Every component by itself; first half and second half, as for (q, p); or the blocks.
+        Every component by itself; first half and second half of those that move, as for (q, p); or
+        the blocks.
+    conserved : sequence of int
+        Components that stay as they are, of which each that no block names is a block.
 
     Raises
     ------
     InputError
-        If dim is odd for halves, fewer than two blocks result, or the blocks are no partition.
+        If an odd number of components moves in halves, fewer than two blocks result, the blocks are
+        no partition, or one holds conserved components and others.
     """
-    whole("dim", dim)
+    moving = others(list(conserved), whole("dim", dim))
+    alone = [[index] for index in conserved]
     blocks: list[list[int]]
     if split == "coordinates":
         blocks = [[index] for index in range(dim)]
     elif split == "halves":
-        if dim % 2:
-            raise InputError(f'split = "halves" needs an even dim, not dim = {dim}')
-        blocks = [list(range(dim // 2)), list(range(dim // 2, dim))]
+        if len(moving) % 2:
+            raise InputError(
+                f'split = "halves" needs an even number of components that move, not {len(moving)}'
+            )
+        half = len(moving) // 2
+        blocks = [moving[:half], moving[half:], *alone]
     elif isinstance(split, str):
         raise InputError(f"split must be coordinates, halves or a list of blocks, not {split!r}")
     else:
-        blocks = _given_blocks(split, dim)
+        blocks = _given_blocks(split, dim, alone)
     if len(blocks) < 2:
         raise InputError(
             f"a coupling needs at least two blocks of components, but split = {split!r} gives "
             f"{len(blocks)} for dim = {dim}"
         )
-    return blocks
-
-
-def as_blocks_beside(split: Blocks, dim: int, conserved: Sequence[int]) -> list[list[int]]:
-    """Return blocks as ``as_blocks`` gives them, where some components stay as they are.
-
-    "halves" are those of the other components. Blocks that are given may leave out the conserved
-    ones, which then follow, a block each.
-
-    Raises
-    ------
-    InputError
-        As ``as_blocks``; and if a block holds components of both kinds.
-    """
-    if not conserved or split == "coordinates":
-        return as_blocks(split, dim)
-    moving = others(list(conserved), dim)
-    alone = [[index] for index in conserved]
-    blocks: list[list[int]]
-    if split == "halves":
-        if len(moving) % 2:
-            raise InputError('split = "halves" needs an even number of components that move')
-        half = len(moving) // 2
-        blocks = [moving[:half], moving[half:], *alone]
-    elif isinstance(split, str):
-        blocks = as_blocks(split, dim)
-    else:
-        named = [index for block in split for index in block]
-        blocks = as_blocks([*split, *(b for b in alone if b[0] not in named)], dim)
     for block in blocks:
         if not {*block}.isdisjoint(conserved) and not {*block}.issubset(conserved):
             raise InputError(
@@ -111,11 +90,13 @@ def parse_split(text: str) -> Blocks:
     return blocks
 
 
-def _given_blocks(split: Any, dim: int) -> list[list[int]]:
+def _given_blocks(split: Any, dim: int, alone: list[list[int]]) -> list[list[int]]:
     try:
         blocks = [[plain("split", index, (int,)) for index in block] for block in split]
     except (TypeError, ValueError):
         raise InputError(f"split must be a list of lists of indices, not {split!r}") from None
+    named = {index for block in blocks for index in block}
+    blocks += [block for block in alone if block[0] not in named]
     indices = [index for block in blocks for index in block]
     if len(indices) != dim or sorted(indices) != list(range(dim)) or [] in blocks:
         raise InputError(

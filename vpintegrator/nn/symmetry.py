@@ -9,7 +9,8 @@ Matrices come in as nested lists, arrays or tensors; groups are float64 tensors 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -88,53 +89,29 @@ def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> to
     >>> len(vp.nn.generated_group([[[0, -1], [1, 0]]], dim=2))  # quarter turns
     4
     """
-    generators = as_matrices(matrices, dim, argument)
-    elements = _Elements(dim, argument)
-    fresh = elements.matrices[:]
-    while fresh and len(generators):
-        pairs = elements.new_pairs(generators, torch.stack(fresh))
-        found = [elements.add_product(generators[g], fresh[element]) for element, g in pairs]
-        fresh = [element for element in found if element is not None]
-    return torch.stack(elements.matrices)
+    return _closed(as_matrices(matrices, dim, argument), dim, argument)
 
 
-class _Elements:
-    """Elements of a finite group as they are found, beginning with the identity.
+def _closed(generators: Iterable[torch.Tensor], dim: int, argument: str) -> torch.Tensor:
+    """Return the products of generators, told apart by the images of one vector.
 
-    They are told apart by the images of one vector, which no symmetry but the identity leaves in
-    place unless by bad luck, so that a product is formed only where it is new.
+    No symmetry but the identity leaves the vector in place unless by bad luck.
     """
-
-    def __init__(self, dim: int, argument: str) -> None:
-        self.argument = argument
-        self.vector = torch.sin(torch.arange(1, dim + 1, dtype=torch.float64).square())
-        self.matrices = [torch.eye(dim, dtype=torch.float64)]
-        self.images = self.vector.unsqueeze(0)
-
-    def new_pairs(self, generators: torch.Tensor, fresh: torch.Tensor) -> list[list[int]]:
-        """Return pairs (element, generator) whose product is not known yet."""
-        images = generators.unsqueeze(0) @ (fresh @ self.vector).unsqueeze(-1).unsqueeze(1)
-        distance = torch.cdist(
-            images.flatten(0, 1).squeeze(-1),
-            self.images,
-            compute_mode="donot_use_mm_for_euclid_dist",
-        )
-        new = ~(distance.amin(-1) < TOLERANCE)
-        return new.view(len(fresh), len(generators)).nonzero().tolist()
-
-    def add_product(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-        """Return the product of a and b if it is a new element, else None."""
-        image = a @ (b @ self.vector)
-        if bool(((self.images - image).abs().amax(-1) < TOLERANCE * len(image)).any()):
-            return None
-        if len(self.matrices) == LARGEST_GROUP:
-            raise InputError(
-                f"{self.argument} generate a group of more than {LARGEST_GROUP} elements; give "
-                "symmetries that generate a finite group, such as sign flips and permutations"
-            )
-        self.matrices.append(a @ b)
-        self.images = torch.cat([self.images, image.unsqueeze(0)])
-        return self.matrices[-1]
+    vector = torch.sin(torch.arange(1, dim + 1, dtype=torch.float64).square())
+    elements, images = [torch.eye(dim, dtype=torch.float64)], vector.unsqueeze(0)
+    for element in elements:  # grows as it is read
+        for generator in generators:
+            image = generator @ (element @ vector)
+            if bool(((images - image).abs().amax(-1) < TOLERANCE * dim).any()):
+                continue
+            if len(elements) == LARGEST_GROUP:
+                raise InputError(
+                    f"{argument} generate a group of more than {LARGEST_GROUP} elements; give "
+                    "symmetries that generate a finite group, such as sign flips and permutations"
+                )
+            elements.append(generator @ element)
+            images = torch.cat([images, image.unsqueeze(0)])
+    return torch.stack(elements)
 
 
 def as_reversing_symmetries(matrices: Any, dim: int) -> torch.Tensor:
@@ -175,12 +152,8 @@ def symmetry_group(reversing_symmetries: Any, dim: int) -> torch.Tensor:
     [[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]]
     """
     rhos = as_reversing_symmetries(reversing_symmetries, dim)
-    elements = _Elements(dim, "products of reversing_symmetries")
-    for i, a in enumerate(rhos):
-        for j, b in enumerate(rhos):
-            if i != j:
-                elements.add_product(a, b)
-    return generated_group(elements.matrices[1:], dim, elements.argument)
+    products = [a @ b for a, b in permutations(rhos, 2)]
+    return _closed(products, dim, "products of reversing_symmetries")
 
 
 def is_diagonal(matrices: torch.Tensor) -> bool:
@@ -240,7 +213,8 @@ class InvariantWeight(Layer):
         # without symmetries placing entries is cheaper
         self.constant("sources", sources)
         self.constant("factors", factors)
-        self.constant("places", lower_places(dim) if kind == "skew" else None)
+        bare = sources is None and kind == "skew"
+        self.constant("places", lower_places(dim) if bare else None)
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=torch.float64))
 
     def forward(self) -> torch.Tensor:

@@ -10,7 +10,7 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.canonical import canonical_blocks
+from vpintegrator.nn.canonical import canonical_blocks, check_even
 from vpintegrator.nn.cayley import cayley, cayley_increment
 from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
@@ -85,8 +85,7 @@ class SymplecticAttention(InvertibleLayer):
         initial_scale: float = 1e-2,
     ) -> None:
         super().__init__()
-        if whole("dim", dim) % 2:
-            raise InputError(f"states (q, p) have an even number of components, not dim = {dim}")
+        check_even(whole("dim", dim))
         self.dim, self.bodies, self.translations = dim, whole("bodies", bodies, 0), translations
         if bodies and dim % (2 * bodies):
             raise InputError(f"dim = {dim} is not of {bodies} bodies with positions and momenta")

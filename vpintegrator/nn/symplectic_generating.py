@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.canonical import canonical_form
+from vpintegrator.nn.canonical import canonical_form, check_even
 from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.fixed_point import fixed_point
@@ -87,15 +87,9 @@ class SymplecticGeneratingFunction(ImplicitMap):
         self.damped = damped
         if damped:
             self.symplectic = self.volume_preserving = False
-        if potential.size % 2:
-            raise InputError(
-                f"a generating function of states (q, p) has an even number of components, not "
-                f"{potential.size}"
-            )
-        if exact is not None and (exact.size, exact.conserved) != (
-            potential.size,
-            potential.conserved,
-        ):
+        check_even(potential.size)
+        own = (potential.size, potential.conserved)
+        if exact is not None and (exact.size, exact.conserved) != own:
             raise InputError("the exact terms are of other components than the potential")
         self.potential, self.exact = potential, exact
         self.conserved = potential.conserved
@@ -210,7 +204,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         slope, hessian = S.gradient_and_hessian(z, c[0])
         first, second = exact.leading(z, c[1])
         start = own + corrected(own, slope + first, hessian + second)
-        further = exact.second(self._middle(z, start), c[1])
+        further = exact.hessian(self._middle(z, start), c[1], 1)
 
         def correction(image: torch.Tensor) -> torch.Tensor:
             middle = self._middle(z, image)

@@ -13,7 +13,7 @@ from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.family import conditions_of
-from vpintegrator.models.in_context import InContextIntegrator
+from vpintegrator.models.in_context_integrator import InContextIntegrator
 from vpintegrator.models.inference import Inference
 from vpintegrator.training.training_data import TrainingData
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.in_context import InContextIntegrator
+from vpintegrator.models.in_context_integrator import InContextIntegrator
 from vpintegrator.nn.linearised import linearised
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear import (

@@ -17,9 +17,8 @@ from vpintegrator.dynamics.solve import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.generating_arguments import signs_of_time
-from vpintegrator.nn.canonical import canonical_form
+from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
-from vpintegrator.nn.reversible import Reversible
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear_least_squares import TOLERANCE, SequentialQR, Solution
 from vpintegrator.training.training_data import TrainingData

@@ -10,10 +10,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.nn.cluster_potential import ClusterPotential, PotentialSum
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.reversible import Reflection, Reversible
+from vpintegrator.nn import (
+    ClusterPotential,
+    Composition,
+    GradientCoupling,
+    PotentialSum,
+    Reflection,
+    Reversible,
+)
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -13,7 +13,7 @@ import torch
 from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.errors import InputError
-from vpintegrator.models.in_context import InContextIntegrator
+from vpintegrator.models.in_context_integrator import InContextIntegrator
 from vpintegrator.models.untrained import build, suited
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.judgement import doubt

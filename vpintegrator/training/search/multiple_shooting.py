@@ -22,8 +22,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import attention, freeze_attention, layers, prolong
 from vpintegrator.models.one_step import one_step, with_parts
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn import Composition, Reversible
 from vpintegrator.training.history import History
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.sizes import FIRST, MOST, count

@@ -13,7 +13,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.family import folded
 from vpintegrator.models.inference import Context, Inference, Motion, Prior, infer
 from vpintegrator.models.normalisation import positive, vector
-from vpintegrator.models.registry import ARCHITECTURES, BUILT_IN
+from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.implicit import tolerance
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ class InContextIntegrator(Integrator):
     """
 
     name = "ict"
-    description = BUILT_IN[name].description
 
     Arguments = ContextArguments
 
