@@ -211,9 +211,8 @@ class FunctionArguments(StackArguments, ReversibleArguments):
         from vpintegrator.nn.formulas import as_expressions
 
         self._set("expressions", as_expressions(self.expressions))
-        self._check_neurons("periodic", "expressions")
 
-    def _check_neurons(self, *names: str) -> None:
+    def check_neurons(self, *names: str) -> None:
         """Raise InputError if arguments of polynomials are given where functions are neurons."""
         declared = self.declared()
         if self.functions == "neurons" and any(
@@ -334,7 +333,6 @@ class CouplingArguments(FunctionArguments):
         super().__post_init__()
         if not isinstance(self.split, str):
             self._set("split", self.split_blocks)
-        self._check_neurons("bases", "sweep")
 
     @property
     def split_blocks(self) -> list[list[int]]:

@@ -291,7 +291,7 @@ class Integrator(WithPosterior, Normalised):
 
     @property
     def conditions(self) -> dict[str, tuple[float, float]]:
-        """Training range of each condition of a family; empty for other models.
+        """Training range of each parameter, and of the step, of a family; empty for other models.
 
         States of a family are extended: (z, k) with constant components k.
         """
@@ -307,7 +307,7 @@ class Integrator(WithPosterior, Normalised):
     def at(self, **conditions: float) -> Integrator:
         """Return the model of one step and one set of parameters that a family holds for these.
 
-        A model like any other: its layers have the conditions multiplied out.
+        A model like any other: its layers have the parameters multiplied out.
 
         Parameters
         ----------
@@ -318,14 +318,14 @@ class Integrator(WithPosterior, Normalised):
         Raises
         ------
         InputError
-            If the model is no family, or a condition is unknown, missing or no number.
+            If the model is no family, or a parameter is unknown, missing or no number.
         """
         return member(self, conditions)
 
     def extended(self, states: Any, **conditions: Any) -> torch.Tensor:
-        """Return states (..., n) of a family with what stands for its conditions, (..., dim).
+        """Return extended states (..., dim): states (..., n) with the components k of a family.
 
-        Conditions are numbers or arrays that broadcast with the leading axes of the states, so that
+        Parameters are numbers or arrays that broadcast with the leading axes of the states, so that
         each trajectory may have its own.
 
         Raises

@@ -41,7 +41,7 @@ def body_coupling(a: Any) -> GradientCoupling:
 
 
 def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: Any) -> PotentialSum:
-    """Return a sum over clusters of some orders, as invariant as is asked for."""
+    """Return a sum over clusters of some orders, with the symmetries asked for."""
     topology, species = a.topology or "pairs", a.species_of_each
     moved = moved_bodies(group, a.bodies)
     found = []

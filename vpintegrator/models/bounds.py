@@ -37,7 +37,7 @@ class OutOfProportion(Exception):
 
 
 class _Bounded(TorchFunctionMode):
-    """Ends, before memory or time run out, what makes more than some parameters can be worth."""
+    """Torch mode that limits calls and tensor sizes in proportion to a number of parameters."""
 
     def __init__(self, parameters: Sequence[int], symmetries: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Bounded(TorchFunctionMode):
         self.parameters = 3 * len(parameters) + 10  # on a manifold they are registered again
 
     def registered(self, *_: Any) -> None:
-        """A parameter was given to a module."""
+        """Count a parameter that a module registers."""
         self.parameters -= 1
         if self.parameters < 0:
             raise OutOfProportion

@@ -67,6 +67,8 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             symmetries=a.group,
             initial_scale=a.initial_scale / 10,
         )
+    a.check_neurons("periodic", "expressions")
+    a.check_neurons("bases", "sweep")
     return AdditiveCoupling(
         a.dim,
         a.width,

@@ -13,7 +13,7 @@ from vpintegrator.nn.tensor_arguments import last_size
 
 
 def in_domain(model: Any, states: Any) -> Any:
-    """See ``Integrator.in_domain``."""
+    """Return whether states lie in the domain of the data, see ``Integrator.in_domain``."""
     keys = ("region", "system")
     if not all(key in model.metadata for key in keys):
         raise InputError("the model does not say which states it was trained on; train it")

@@ -32,24 +32,24 @@ _CHECKED, _ROUNDING = 16, 1e-10
 
 
 class OutsideTraining(UserWarning):
-    """A condition lies outside the range that a family was trained in."""
+    """A parameter or step lies outside the range that a family was trained in."""
 
 
 @dataclass(frozen=True)
 class FamilyConditions:
-    """Conditions of a family of models, and their coefficients.
+    """Parameters and step of a family of models, with their ranges and coefficients.
 
     Attributes
     ----------
     ranges
-        Training range of each condition, by name.
+        Training range of each parameter, and of the step, by name.
     coefficients
-        The components k of an extended state (z, k) as expressions of the conditions, ``z[0]``,
-        ``z[1]``, ...
+        The components k of an extended state (z, k) as expressions of step and parameters,
+        ``z[0]``, ``z[1]``, ...
     nominal
         Nominal values of the parameters, from the system; defaults of the members.
     step
-        Step of the family, if the step is not a condition.
+        Step of the family, if the step does not vary.
     """
 
     ranges: dict[str, tuple[float, float]]
@@ -59,7 +59,7 @@ class FamilyConditions:
 
     @property
     def text(self) -> str:
-        """JSON text of the conditions, stored in model files."""
+        """JSON text, stored in model files."""
         found: dict[str, Any] = {
             "conditions": self.ranges,
             "coefficients": self.coefficients,
@@ -69,7 +69,7 @@ class FamilyConditions:
 
     @classmethod
     def from_text(cls, text: str, where: str) -> FamilyConditions:
-        """Read conditions from the text that :attr:`text` returns.
+        """Read the text that :attr:`text` returns.
 
         Raises
         ------
@@ -93,11 +93,11 @@ class FamilyConditions:
 
     @cached_property
     def formulas(self) -> Formulas:
-        """The components k as functions of the conditions."""
+        """The components k as functions of step and parameters."""
         return Formulas(self.coefficients, len(self.ranges), name="coefficients")
 
     def components(self, values: Mapping[str, Any]) -> torch.Tensor:
-        """Return the components k (..., m) at values of all conditions, which broadcast.
+        """Return the components k (..., m) at values of step and parameters, which broadcast.
 
         Raises
         ------
@@ -152,7 +152,7 @@ def _is_range(value: Any) -> bool:
 
 
 def conditions_of(model: Normalised) -> FamilyConditions | None:
-    """Return the conditions of a family of models, or None for a single model."""
+    """Return step and parameters of a family of models, or None for a single model."""
     if KEY not in model.metadata:
         return None
     return _read(model.metadata[KEY], f"the family of {model.name}")
@@ -163,7 +163,7 @@ _read = lru_cache(maxsize=32)(FamilyConditions.from_text)
 
 
 def member(model: Model, values: Mapping[str, Any]) -> Model:
-    """See ``Integrator.at``."""
+    """Return the model at one step and one set of parameters, see ``Integrator.at``."""
     conditions = conditions_of(model)
     if conditions is None:
         raise InputError(
@@ -196,7 +196,7 @@ def folded(model: Model, k: torch.Tensor) -> Model:
 
 
 def extended(model: Normalised, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
-    """See ``Integrator.extended``."""
+    """Return states with the components k of a family, see ``Integrator.extended``."""
     conditions = conditions_of(model)
     if conditions is None:
         raise InputError(f"the model {model.name} is no family; give it states as they are")
@@ -211,7 +211,7 @@ def extended(model: Normalised, states: Any, values: Mapping[str, Any]) -> torch
         shape = torch.broadcast_shapes(z.shape[:-1], k.shape[:-1])
     except RuntimeError:
         raise InputError(
-            f"conditions of shape {tuple(k.shape[:-1])} do not fit states of shape {tuple(z.shape)}"
+            f"parameters of shape {tuple(k.shape[:-1])} do not fit states of shape {tuple(z.shape)}"
         ) from None
     return torch.cat([z.expand(*shape, -1), k.expand(*shape, -1)], -1)
 
@@ -261,21 +261,21 @@ def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
 
 @torch.no_grad()
 def _take(plain: Normalised, core: torch.nn.Module) -> None:
-    """Give a model the weights of layers that a family was reduced to."""
+    """Copy the weights of the folded layers of a family to a model."""
     layer, folded = (psi_of(each) for each in (plain.core, core))
     assert isinstance(layer, Layer)
     try:
         layer.prolong(folded)  # a layer with the remaining symmetries
     except RuntimeError:  # tensors of other symmetries
         raise InputError(
-            f"what {type(folded).__name__} reads of the conditions cannot be multiplied out; run "
+            f"what {type(folded).__name__} reads of the parameters cannot be multiplied out; run "
             "the family itself, on states that its method extended makes"
         ) from None
 
 
 @torch.no_grad()
 def _check(model: Normalised, plain: Normalised, k: torch.Tensor) -> None:
-    """Compare with the family, at states like those of training."""
+    """Raise InputError if a member differs from its family at random states."""
     generator = torch.Generator().manual_seed(0)
     size = (_CHECKED, model.window, plain.dim)
     z = 3 * torch.rand(size, generator=generator, dtype=torch.float64).to(plain.scale) - 1.5
@@ -287,6 +287,6 @@ def _check(model: Normalised, plain: Normalised, k: torch.Tensor) -> None:
     defect = ((found - expected).abs() / unit)[known].max() if known.any() else 0.0
     if defect > _ROUNDING * torch.finfo(plain.scale.dtype).eps / torch.finfo(torch.float64).eps:
         raise InputError(
-            f"the model {model.name} of these conditions differs by {float(defect):.1g} from the "
+            f"the model {model.name} of these parameters differs by {float(defect):.1g} from the "
             "family; this is a mistake of vpintegrator, please report it"
         )

@@ -24,7 +24,7 @@ def infer_conditions(
     undetermined: bool,
     known: Mapping[str, float],
 ) -> Inference:
-    """See ``Integrator.infer``."""
+    """Return the parameters of a family inferred from states, see ``Integrator.infer``."""
     conditions = conditions_of(model)
     if conditions is None:
         raise InputError(
@@ -73,7 +73,7 @@ def prior_of(conditions: FamilyConditions, names: list[str]) -> Prior:
 
 
 class _Components:
-    """The components k of extended states as functions of unknown parameters, span by span."""
+    """Components k of extended states as functions of unknown parameters, span by span."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Components:
 
 
 def _residual(model: Normalised) -> torch.Tensor:
-    """Return the error of each component of an image, by the validation error of the training."""
+    """Return the expected error of each component, from the validation error of training."""
     text = model.metadata.get("training")
     training = {} if text is None else read_json(text, "the training of the model")
     error = training.get("best_validation_error", 0.0)

@@ -101,7 +101,7 @@ def signs_of_time(reversing_symmetries: Any, dim: int) -> SignedGroup:
 
 
 def signs_of_pair(a: GeneratingArguments, i: int, k: int) -> SignedGroup:
-    """Products of reversing symmetries, and what each makes of the function of components i, k.
+    """Return products of reversing symmetries, and their signs on the function of components i, k.
 
     Raises
     ------

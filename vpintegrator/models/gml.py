@@ -146,7 +146,7 @@ def _runs(
 
 
 def _stack_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
-    """Arguments of ``TriangularFeedForward`` from the kinds and biases of its layers.
+    """Return arguments of ``TriangularFeedForward`` from the kinds and biases of its layers.
 
     It is ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
     nonlinear pair both layers have biases, in a linear one the first has none.

@@ -18,7 +18,7 @@ from vpintegrator.storage.reading import StoredGroup, open_any, reading
 
 
 class UnknownNetwork(InputError):
-    """Why a file is no network that can be read here."""
+    """A file holds no network that can be read here."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _names(group: StoredGroup) -> list[str]:
 
 
 def _array(group: StoredGroup, name: str, axes: int) -> np.ndarray:
-    """Julia's array: h5py shows the axes in reverse order. In single precision, or else double."""
+    """Return an array with the axes of Julia, which h5py shows in reverse order."""
     stored = group.dataset(name, [None] * axes)
     single = stored.dtype.kind == "f" and stored.dtype.itemsize == 4
     with reading(f"{group}, {name}"):

@@ -40,7 +40,7 @@ class Prior:
     factor: torch.Tensor
 
     def constants(self, u: torch.Tensor, spans: range) -> tuple[torch.Tensor, torch.Tensor]:
-        """Constants (trajectory, span, p) of variables u (trajectory, p), and derivatives by u.
+        """Return constants (trajectory, span, p) of variables u (trajectory, p), and slopes by u.
 
         They are the same for all spans.
         """
@@ -397,7 +397,7 @@ def gauss_newton(residual: Residual, start: torch.Tensor) -> tuple[torch.Tensor,
 
 
 def _known(r: torch.Tensor, J: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return residuals, and rows of one in place of those that the map is not defined for."""
+    """Return residuals; trajectories without a finite image get residuals that do not move them."""
     bad = ~(r.isfinite().all(1) & J.isfinite().flatten(1).all(1))
     if not bool(bad.any()):
         return r, J
@@ -413,7 +413,7 @@ def _shortened(
     J: torch.Tensor,
     step: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Go by a step, or by a fourth of it again and again until the sum of squares is not larger.
+    """Take a step, divided by four until the sum of squares does not grow.
 
     Returns unknowns, residuals and derivatives there, and whether the sum has not grown.
     """

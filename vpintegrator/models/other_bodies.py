@@ -77,7 +77,7 @@ def with_bodies(model: Model, bodies: int) -> Model:
 
 
 def _resized(rho: torch.Tensor, had: int, bodies: int) -> list[list[float]]:
-    """Return a reversing symmetry of as many bodies, that does to them what rho does."""
+    """Return the reversing symmetry of another number of bodies that acts as rho does."""
     half = len(rho) // 2
     parts = []
     for block in (rho[:half, :half], rho[half:, half:]):

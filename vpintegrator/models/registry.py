@@ -63,7 +63,7 @@ class Architectures(Mapping[str, "type[Integrator]"]):
         return self[name]
 
     def add(self, architecture: type[Integrator]) -> None:
-        """See :func:`register`."""
+        """Add a class of models, see :func:`register`."""
         from vpintegrator.models.base import Integrator
 
         if not (isinstance(architecture, type) and issubclass(architecture, Integrator)):

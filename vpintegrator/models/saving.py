@@ -166,7 +166,7 @@ def _wrapped(
     tensors: dict[str, torch.Tensor],
     module: torch.nn.Module | None,
 ) -> WrappedModel:
-    """Return a module of its user's, filled with the weights of a file."""
+    """Return the module given by the user, filled with the weights of a file."""
     own = header.get("class", "of one's own")
     if not isinstance(module, torch.nn.Module):
         raise InputError(
@@ -252,7 +252,7 @@ def _build(
 def _fill(
     path: Path, model: Integrator, tensors: dict[str, torch.Tensor], of_user: str = ""
 ) -> None:
-    """Give the model its tensors, which must be what its arguments ask for."""
+    """Copy tensors into the model; their names and shapes must be those of its arguments."""
     expected = model.state_dict()
     what = of_user or f"the architecture {model.name} with its stored arguments"
     where = f"the tensors in {path} do not fit {what}"

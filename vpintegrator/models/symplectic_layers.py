@@ -58,6 +58,7 @@ class SymplecticArguments(FunctionArguments):
                 "each of the expressions depends on positions and momenta both; gradient couplings "
                 "take those of one of them: leave the others out, or take vpff"
             )
+        self.check_neurons("periodic", "expressions")
 
     def expressions_of(self, half: int) -> list[str]:
         """Return expressions of positions (0) or momenta (1) alone, with conserved components."""

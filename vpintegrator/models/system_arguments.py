@@ -79,7 +79,7 @@ def body_arguments(
 
 
 def invariant_arguments(system: System, functions: str) -> dict[str, Any]:
-    """Arguments by which a generating function is one of the invariants of bodies.
+    """Return arguments that make a generating function one of the invariants of bodies.
 
     Under rotations about the origin these are the length of q, the part of p along q, and the
     length of p; angular momentum is conserved then.
@@ -106,7 +106,7 @@ def invariant_arguments(system: System, functions: str) -> dict[str, Any]:
 def function_arguments(
     system: System, architecture: type[Integrator], functions: Any
 ) -> dict[str, Any]:
-    """Arguments that say which functions of a system stand beside polynomials."""
+    """Return arguments that say which functions of a system stand beside polynomials."""
     if functions == "system":
         return {"functions": "polynomial", "expressions": functions_of(system, architecture)}
     if functions == "hamiltonian":

@@ -84,7 +84,7 @@ def is_made(make: Callable[[dict[str, Any]], Integrator], arguments: dict[str, A
 
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name, and why it is that, in a sentence."""
+    """Return the name of the suited architecture, and the reason in a sentence."""
     if _is_incomplete(system) and system.family is not None:
         raise InputError(
             f"{_INCOMPLETE}, and pairs of neighbours hold no windows; import the table again with "
@@ -129,7 +129,7 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_incomplete(system: System) -> bool:
-    """Whether a single component was measured, and no equations say that it is all."""
+    """Whether a single component was measured and no equations are known."""
     return (
         system.is_measured
         and len((system.family.system if system.family else system).components) == 1
@@ -278,7 +278,7 @@ def _in_context(system: System, arguments: dict[str, Any], **options: Any) -> In
 def _with_delays(
     system: System, architecture: type[Integrator], arguments: dict[str, Any], why: str
 ) -> tuple[dict[str, Any], str]:
-    """Arguments with windows where a component is not the whole state, and the reason with this."""
+    """Return arguments with windows where one component is not the whole state, and the reason."""
     known = known_arguments(architecture)
     if system.dim < 2 and "split" in known:
         raise InputError(
@@ -330,7 +330,7 @@ def _chart(
 
 
 def _tell_weighting(built: Integrator) -> None:
-    """Say which weighting of attention several symmetries leave."""
+    """Add the choice of a weighting of attention to the model's choices."""
     if (weighting := getattr(built, "weighting", "skew")) != "skew":
         built.choices.append(
             f"the {weighting} weighting was chosen: the reversing symmetries leave no skew one but "

@@ -156,7 +156,7 @@ class WrappedModel(Integrator):
 
 
 class _Function(nn.Module):
-    """A function and what was found out about it."""
+    """Function of others, and its call form once known."""
 
     def __init__(self, function: Any, dim: int) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ def _find_form(function: Any, model: WrappedModel) -> _Form:
 
 
 def _tried(form: _Form, function: Any, states: torch.Tensor) -> torch.Tensor | None:
-    """Return images of states, None where what comes back is no array of numbers."""
+    """Return images of states, or None if the function returns no array of numbers."""
     if form.of_tensors and not isinstance(function, nn.Module):
         # functions of NumPy take tensors, too, but not such that are differentiated
         images = form(function, states.clone().requires_grad_())
@@ -280,7 +280,7 @@ def _tried(form: _Form, function: Any, states: torch.Tensor) -> torch.Tensor | N
 
 
 def _is_of_each(form: _Form, function: Any, states: torch.Tensor, images: torch.Tensor) -> bool:
-    """Whether the image of a state does not depend on the others, as far as two of them tell."""
+    """Whether the images of two states do not depend on the other states."""
     with torch.no_grad():
         alone = form(function, states[:2].clone())
     if alone.shape != images[:2].shape:

@@ -111,7 +111,7 @@ class VolumePreservingAttention(InvertibleLayer):
         return skew_correlations(X, A)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        r"""The rotations :math:`\Lambda(C)^T` (..., window, window) of windows (..., window, dim).
+        r"""Return the rotations :math:`\Lambda(C)^T` (..., window, window) of windows X.
 
         Step t of the output is the sum over s of weight (t, s) times step s of the window.
         """
@@ -206,13 +206,13 @@ class CoupledAttention(InvertibleLayer):
             )
 
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
-        """Return correlations of the other components than those of a block, and a constant."""
+        """Return C_a: correlations of the components outside a block, and the constant B_a."""
         constant = skew_matrix(self.constants[index], self.window, self.places)
         rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
         return constant + skew_correlations(rest, self.weights[index]())
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """The rotations (..., block, window, window) of the blocks of windows X, in their order.
+        """Return the rotations (..., block, window, window) of the blocks of windows X, in order.
 
         Step t of a block becomes the sum over s of weight (t, s) times step s of that block; the
         blocks before it have been rotated by then.

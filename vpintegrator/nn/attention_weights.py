@@ -10,7 +10,7 @@ from torch import nn
 
 
 def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
-    r"""The weights of every attention layer while ``model``, in ``eval`` mode, maps a window.
+    r"""Return the weights of every attention layer of a model that maps a window in ``eval`` mode.
 
     Parameters
     ----------

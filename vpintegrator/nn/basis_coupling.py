@@ -268,7 +268,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
 
 
 def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
-    """See ``BasisCoupling.at``."""
+    """Return the coupling of the other components at values of the last ones."""
     values = given(values)
     n = layer.dim - len(values)
     moved = [layer.blocks[a] for a in layer.sweep]

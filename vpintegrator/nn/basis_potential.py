@@ -156,12 +156,12 @@ class BasisPotential(InUnits):
 
     @staticmethod
     def _has_periodic_derivatives(factors: Sequence[tuple[int, Univariate]]) -> bool:
-        """Whether a factor x, the function 1 of its family, is the only one not constant."""
+        """Whether a factor x stands alone: then its derivatives are periodic although x is not."""
         linear = (1, SECULAR) in factors
         return not linear or sum(index > 0 for index, _ in factors) == 1
 
     def _moving(self) -> list[int]:
-        """Return numbers of the variables, components and formulas, that have a gradient."""
+        """Return the numbers of the variables that depend on moving components."""
         own = {*self.components[: self.size]}
         read = self.size + self.conserved
         changing = [n for n, of in enumerate(self.formulas.depends) if own.intersection(of)]
@@ -247,7 +247,7 @@ class BasisPotential(InUnits):
 def potential_at(
     potential: Potential, values: torch.Tensor, variables: torch.Tensor | None = None
 ) -> Potential:
-    """See ``BasisPotential.at``; ``variables`` are what its functions take for the values."""
+    """Return ``BasisPotential.at``, with ``variables`` as arguments of the functions of k."""
     values = given(values, potential.conserved)
     variables = values if variables is None else variables
     size = potential.size

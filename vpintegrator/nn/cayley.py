@@ -68,7 +68,7 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
 
 
 def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) -> torch.Tensor:
-    """cayley(C)^T X - X for skew C (..., n, n) and X (..., n, d): what the rotation changes in X.
+    """Return the increment cayley(C)^T X - X for skew C (..., n, n) and X (..., n, d).
 
     The same as ``cayley(C).mT @ X - X`` in fewer operations, and without cancellation for small C.
     cayley(-C) = cayley(C)^T, so ``cayley_increment(-C, X)`` belongs to the inverse rotation.
@@ -89,7 +89,7 @@ def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) 
 def skew_matrix(
     entries: torch.Tensor, size: int, places: torch.Tensor | None = None
 ) -> torch.Tensor:
-    r"""Skew-symmetric matrices (..., size, size) from the entries below the diagonal, row by row.
+    r"""Return skew-symmetric matrices (..., size, size) from the entries below the diagonal.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def skew_matrix(
 def lower_matrix(
     entries: torch.Tensor, size: int, places: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Strictly lower triangular matrices (..., size, size) from their entries, row by row."""
+    """Return strictly lower triangular matrices (..., size, size) from their entries."""
     count = size * (size - 1) // 2
     if entries.shape[-1] != count:
         raise InputError(

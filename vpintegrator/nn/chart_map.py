@@ -98,19 +98,19 @@ class ChartMap:
 
     @property
     def _points(self) -> torch.Tensor:
-        """Random points, half of them of positive components."""
+        """Random points; half of them have positive components."""
         generator = torch.Generator().manual_seed(0)
         points = torch.randn(_POINTS, self.dim, generator=generator, dtype=torch.float64)
         return torch.cat([points, points.abs()])
 
     @cached_property
     def _slopes(self) -> torch.Tensor:
-        """The derivative (point, dim, dim) at the points where there is one."""
+        """Derivatives (point, dim, dim) at the points where the chart has one."""
         slopes = torch.func.vmap(torch.func.jacrev(self.__call__))(self._points)
         return slopes[slopes.isfinite().all(-1).all(-1)]
 
     def _same(self, value: Callable[[torch.Tensor], torch.Tensor]) -> bool:
-        """Whether a value is the same at all points, and for all of its components."""
+        """Whether all components of a value are equal at all points."""
         values = value(self._slopes)
         spread = values.max() - values.min()
         return bool(spread < _ROUNDING * values.abs().max().clamp_min(1))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.invariants import Invariants
 from vpintegrator.nn.univariate import RADIUS
 
 _MARGIN = 1.2  # relative to the range in the data: layers see states between those of the data
@@ -17,7 +17,7 @@ _BOUND = 1.6 * RADIUS
 _BEYOND = 0.4 * RADIUS  # largest increase of bounded variables beyond the bound
 
 
-class ClusterFeatures(Layer):
+class ClusterFeatures(Invariants):
     r"""Variables of a cluster that are invariant under translations and rotations.
 
     Vectors :math:`x_1, \dots, x_k` of the bodies become the differences
@@ -56,7 +56,7 @@ class ClusterFeatures(Layer):
     tensor([4.], dtype=torch.float64)
     """
 
-    shown = ("order", "dimension", "translations", "rotations", "logarithms", "bounded")
+    shown = (*Invariants.shown, "logarithms", "bounded")
     centre: torch.Tensor
     unit: torch.Tensor
 
@@ -70,27 +70,12 @@ class ClusterFeatures(Layer):
         logarithms: bool = False,
         bounded: bool = False,
     ) -> None:
-        super().__init__()
         if translations and order < 2:
             raise InputError("a single body has nothing that translations leave alone")
-        self.order, self.dimension = order, dimension
-        self.translations, self.rotations = translations, rotations
+        super().__init__(order, dimension, translations, rotations, momenta=False)
         self.logarithms, self.bounded = logarithms and rotations, bounded
-        self.vectors = order - translations
-        pairs = [(a, b) for a in range(self.vectors) for b in range(a, self.vectors)]
-        self._pairs = pairs if rotations else []
-        self.size = len(pairs) if rotations else self.vectors * dimension
         self.register_buffer("centre", torch.zeros(self.size, dtype=torch.float64))
         self.register_buffer("unit", torch.ones(self.size, dtype=torch.float64))
-
-    @property
-    def ends(self) -> list[list[int]]:
-        """The variables of the first and of the last vector: a cluster's terms have one of each."""
-        last = self.vectors - 1
-        if self.rotations:
-            return [[n for n, pair in enumerate(self._pairs) if end in pair] for end in (0, last)]
-        d = self.dimension
-        return [list(range(d * end, d * end + d)) for end in (0, last)]
 
     def group(self, moves: Iterable[tuple[bool, torch.Tensor]]) -> torch.Tensor:
         """Return the action of moves of a cluster on its variables.
@@ -104,20 +89,7 @@ class ClusterFeatures(Layer):
         -------
         Tensor, (element, size, size)
         """
-        eye = torch.eye(self.vectors, dtype=torch.float64)
-        found = []
-        for turned, Q in moves:
-            sign = -1.0 if turned and self.translations else 1.0
-            P = sign * (eye.flip(0) if turned else eye)
-            if not self.rotations:
-                found.append(torch.kron(P, Q))
-                continue
-            own = torch.zeros(self.size, self.size, dtype=torch.float64)
-            for n, (a, b) in enumerate(self._pairs):
-                image = sorted(int(P[:, c].abs().argmax()) for c in (a, b))
-                own[self._pairs.index((image[0], image[1])), n] = 1.0
-            found.append(own)
-        return torch.stack(found)
+        return torch.stack([self.action(turned, Q) for turned, Q in moves])
 
     def _vectors(self, y: torch.Tensor) -> torch.Tensor:
         return y[..., 1:, :] - y[..., :-1, :] if self.translations else y
@@ -144,7 +116,7 @@ class ClusterFeatures(Layer):
         return (self._variables(u) - self.centre) / self.unit
 
     def pulled_back(self, y: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-        """The derivative by y (..., order, dimension), of that by the variables (..., size)."""
+        """Return derivatives (..., order, dimension) by y from those by the variables."""
         u, slope = self._vectors(y), slope / self.unit
         if self.bounded:
             v = self._unbounded(u)

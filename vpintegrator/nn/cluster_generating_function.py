@@ -16,7 +16,7 @@ from vpintegrator.nn.univariate import RADIUS
 
 
 class _OfVariables(GeneratingFunction):
-    """A polynomial in the variables of a cluster, whose units are those of the clusters seen."""
+    """Polynomial in the variables of a cluster, in the units of the variables."""
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
         """Leave formulas in the units of the variables, which are no components of states."""
@@ -97,7 +97,7 @@ class ClusterTerm(Layer):
         return empty.index_add(-1, places.flatten(), values.flatten(-2))
 
     def _by_states(self, slope: torch.Tensor) -> torch.Tensor:
-        """Derivatives (..., cluster, part) by states, from those by vectors, with weights."""
+        """Return weighted derivatives (..., cluster, part) by states from those by vectors."""
         own = (self.features.matrix.mT @ slope) * (self.sign * self.weight[:, None, None])
         return own.flatten(-2)
 
@@ -143,7 +143,7 @@ class ClusterTerm(Layer):
 
 
 class ClusterGeneratingFunction(Layer):
-    r"""A generating function of many bodies: a sum over kinds of clusters.
+    r"""Generating function of many bodies: a sum over clusters of each order and species.
 
     Where the variables are those that translations or rotations leave alone, the symplectic map of
     the midpoint conserves total momentum or angular momentum to rounding. Coefficients do not know

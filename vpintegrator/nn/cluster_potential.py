@@ -114,7 +114,7 @@ class ClusterPotential(Layer):
 
 
 def _memberships(index: torch.Tensor, bodies: int) -> tuple[torch.Tensor, bool]:
-    """Return the places of each body in the flattened clusters (body, most), and whether some lack.
+    """Return places of each body in the flattened clusters, and whether rows are padded.
 
     The number after the last place fills rows of bodies in fewer clusters.
     """
@@ -127,7 +127,7 @@ def _memberships(index: torch.Tensor, bodies: int) -> tuple[torch.Tensor, bool]:
 
 
 class PotentialSum(Layer):
-    r"""A sum of potentials, such as those of clusters of several orders and kinds.
+    r"""Sum of potentials, such as those of clusters of several orders and species.
 
     .. math:: V(x) = \sum_k V_k(x)
 
@@ -167,7 +167,7 @@ class PotentialSum(Layer):
         return sum(others, first)
 
     def adapt(self, x: torch.Tensor) -> None:
-        """See ``ClusterPotential``, for all that are it."""
+        """Shift and scale the variables of all clusters, see ``ClusterPotential.adapt``."""
         for potential in self.potentials:
             if isinstance(potential, ClusterPotential):
                 potential.adapt(x)

@@ -110,9 +110,9 @@ def clusters(
             torch.tensor([index for index, _, _ in alike]),
             torch.tensor([sign for _, sign, _ in alike], dtype=torch.float64),
             torch.tensor([weight for _, _, weight in alike], dtype=torch.float64),
-            turned if kind == kind[::-1] else (),
+            turned if own == own[::-1] else (),
         )
-        for kind, alike in _alike(topology, n, k, species).items()
+        for own, alike in _alike(topology, n, k, species).items()
     ]
 
 
@@ -162,7 +162,7 @@ _PLACES = {
 
 
 def _mirrored(place: int, n: int) -> tuple[int, int]:
-    """Return the body at a place of a chain that goes on beyond its walls, and its sign there."""
+    """Return the body at a place of a mirrored chain, and its sign: 0 at a wall."""
     place = (place + 1) % (2 * n + 2)  # walls are at 0 and n + 1
     if place in (0, n + 1):
         return 0, 0
@@ -213,7 +213,7 @@ def is_turned_round(topology: str, places: Sequence[int], species: Sequence[int]
         If clusters become others that are not alike.
     """
     n = len(places)
-    fits = all(species[place] == kind for place, kind in zip(places, species, strict=True))
+    fits = all(species[place] == own for place, own in zip(places, species, strict=True))
     if topology == "pairs" and fits:
         return False
     steps = {places[i + 1] - places[i] for i in range(n - 1)}

@@ -149,7 +149,7 @@ class AdditiveCoupling(InvertibleLayer):
 
     @staticmethod
     def _folded(W: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
-        """S^T W (dim, hidden) side by side for all S; for diagonal S given by its diagonal."""
+        """Return the S^T W (dim, hidden) of all S side by side; diagonal S are given as vectors."""
         if group.ndim == 2:
             return (group.mT.unsqueeze(-1) * W.unsqueeze(1)).flatten(1)
         return (group.mT @ W).transpose(0, 1).flatten(1)

@@ -103,7 +103,7 @@ class ElementaryHamiltonians(InUnits):
         return torch.stack(rows, -1).unflatten(-1, tuple(units.shape)) * units
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Gradient (..., size) of the sum at x (..., size + conserved), with coefficients c."""
+        """Return the gradient (..., size) of the sum at x (..., size + conserved)."""
         c = self.coefficients if c is None else c
         return (self.gradients(x) * c[:, None]).sum(-2)
 
@@ -150,7 +150,7 @@ class ElementaryHamiltonians(InUnits):
 
 @dataclass(frozen=True)
 class _Differentiated:
-    """The derivatives of so many terms that are needed, as functions of the components."""
+    """Derivatives of the terms as functions of the components."""
 
     count: int
     slopes: ComponentFunction  # derivative of each term by each component of (q, p)
@@ -191,7 +191,7 @@ def _differentiated(
 
 
 class _Terms:
-    """Elementary Hamiltonians as formulas."""
+    """Builder of the elementary Hamiltonians as formulas."""
 
     def __init__(self, parsed: StateExpressions, size: int, explicit_time: bool) -> None:
         algebra = self.algebra = parsed.algebra
@@ -245,5 +245,5 @@ class _Terms:
 
 
 def _like(value: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
-    """Return a value of the shape of states, also where the formula is constant."""
+    """Return the values of a formula as a tensor, also where the formula is constant."""
     return value if isinstance(value, torch.Tensor) else torch.full_like(like, value)

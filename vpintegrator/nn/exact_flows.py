@@ -203,7 +203,7 @@ class _Hamiltonian:
         return ExactFlows(tuple(parts), True, arguments)
 
     def _with_time(self, shears: list[ExactShear]) -> list[ExactShear | LinearPart]:
-        """Return shears, the first that does not read the time, or a further one, moving it."""
+        """Return the shears; the first that does not read the time, or a new one, advances it."""
         if not self.explicit_time:
             return [*shears]
         last = self.size
@@ -279,7 +279,6 @@ class _Hamiltonian:
         return matrix
 
     def _bracket(self, first: Value, second: Value) -> Value:
-        """Return the Poisson bracket."""
         a, b, n = self.parsed.gradient(first), self.parsed.gradient(second), self.half
         multiply = self.algebra.multiply
         products = [(multiply(a[i], b[i + n]), 1) for i in range(n) if i in a and i + n in b]
@@ -301,7 +300,7 @@ class _Hamiltonian:
         return found
 
     def _place(self, groups: list[Value], variables: set[int]) -> int | None:
-        """Return the group that such a function can join."""
+        """Return the first group that has no conjugate pair with these variables."""
         for n, group in enumerate(groups):
             if variables and not self._has_pair(self._variables(group) | variables):
                 return n

@@ -15,7 +15,7 @@ _RIDGE = 1e-10  # ridge of the normal equations; it slows convergence, and chang
 def fixed_point(
     start: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor], size: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fixed points (..., n) of a function of states (..., n), and which states have one (..., 1).
+    """Return fixed points (..., n) of a function of states, and which states have one (..., 1).
 
     A defect g(x) - x has converged at 16 eps, or at 1,000 eps where it does not become smaller.
 
@@ -68,7 +68,7 @@ def _combined(
     defect: torch.Tensor,
     size: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the correction of an image by the combination nearest to its defect."""
+    """Return the correction of an image by Anderson acceleration."""
     tiny = torch.finfo(defect.dtype).tiny
     columns = torch.stack(changes, -1) / size[:, None]
     lengths = columns.norm(dim=-2, keepdim=True).clamp(min=tiny**0.5)

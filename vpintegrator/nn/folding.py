@@ -83,7 +83,7 @@ def remaining(
 
 
 def without(of: Remaining, still: torch.Tensor | None) -> Remaining:
-    """Subtract the terms at the values that a factor ``still`` (m,) of 1 and 0 leaves."""
+    """Add cosets that subtract the function at scaling zero, where ``still`` (m,) is 0."""
     if still is None:
         return of
     masked = of.images * still.detach().cpu().double()

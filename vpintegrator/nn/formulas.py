@@ -209,7 +209,7 @@ class Formulas:
         return Formulas, (self.texts, self.dim, self.components, self.name, self.action)
 
     def typical(self, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        """Values (point, formula) at points of this mean and spread; NaN where there are none."""
+        """Return values (point, formula) at random points; NaN where a formula has none."""
         generator = torch.Generator().manual_seed(0)
         size = (_POINTS, len(self.components))
         points = torch.randn(size, generator=generator, dtype=torch.float64)
@@ -217,7 +217,7 @@ class Formulas:
         return values.masked_fill(~values.isfinite(), torch.nan)
 
     def units(self, shift: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Median and spread (formula) at such points, as symmetric as the formulas."""
+        """Return median and spread (formula) at random points, as symmetric as the formulas."""
         places, signs = self.action
         values = self.typical(shift, scale)
         middle = values.nanmedian(0).values.nan_to_num()
@@ -280,7 +280,7 @@ class Formulas:
 
 
 class FormulasAt(NamedTuple):
-    """Formulas of which some components have values."""
+    """Formulas at values of some components."""
 
     left: list[int]  # numbers of the formulas of other components too
     formulas: Formulas  # these formulas at the values

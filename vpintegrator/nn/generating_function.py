@@ -20,7 +20,7 @@ Order = tuple[int, ...]  # derivative by these variables, () for the function it
 
 
 class _Level(NamedTuple):
-    """Sum over the functions of one variable, see ``_Plan``."""
+    """Summation over the functions of one variable, see ``_Plan``."""
 
     variable: int
     functions: torch.Tensor  # (item,), index of the variable's function in each item
@@ -29,7 +29,7 @@ class _Level(NamedTuple):
 
 
 class _Plan:
-    """Order in which a sum over terms is taken: variable by variable, the last one first.
+    """Order of summation over terms: variable by variable, the last one first.
 
     The terms that differ in the last variable alone are summed first, so that the sums over the
     other variables are short: a polynomial of total degree D in n variables costs little more than
@@ -151,7 +151,7 @@ class GeneratingFunction(BasisPotential):
     # values of the basis functions
 
     def _tables(self, x: torch.Tensor, orders: Sequence[Order]) -> dict[tuple[int, int], Any]:
-        """Functions of each variable and their derivatives, (function, ...), by (variable, k)."""
+        """Return k-th derivatives (function, ...) of a variable's functions by (variable, k)."""
         variables = self._scaled_variables(x)
         highest = [0] * len(variables)
         for order in orders:
@@ -171,7 +171,7 @@ class GeneratingFunction(BasisPotential):
         return variables
 
     def prepare(self, *kept: int) -> None:
-        """Prepare sums as functions ``along`` a component, so that compilers need not."""
+        """Compute the summation order for ``along`` before a compiler traces it."""
         for component in kept:
             self._plan([component])
 
@@ -222,7 +222,7 @@ class GeneratingFunction(BasisPotential):
         return partial
 
     def features(self, x: torch.Tensor, orders: Sequence[Order]) -> list[torch.Tensor]:
-        """Partial derivatives by components (state, coefficient) of what each coefficient weighs.
+        """Return partial derivatives (state, coefficient) of each coefficient's function.
 
         Parameters
         ----------
@@ -244,13 +244,13 @@ class GeneratingFunction(BasisPotential):
         return [empty.index_add(0, sources, sums).mT for sums in chain.resolved(basis)]
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return gradients (state, size, coefficient) of what each coefficient weighs."""
+        """Return gradients (state, size, coefficient) of each coefficient's function."""
         return torch.stack(self.features(x, [(i,) for i in range(self.size)]), 1)
 
     def partials(
         self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor | None = None
     ) -> list[torch.Tensor]:
-        """Partial derivatives (...) by one or two components each at x (..., size + conserved)."""
+        """Return partial derivatives (...) by one or two components at x."""
         chain = _Chain(self, x, orders)
         sums = self._sums(x, chain.orders, self.coefficients if c is None else c)
         return chain.resolved(sums)
@@ -262,7 +262,7 @@ class GeneratingFunction(BasisPotential):
     def gradient_and_hessian(
         self, x: torch.Tensor, c: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gradient (..., size) and Hessian (..., size, size) at x (..., size + conserved)."""
+        """Return gradient (..., size) and Hessian (..., size, size) at x."""
         n = self.size
         pairs = [(i, j) for i in range(n) for j in range(i, n)]
         found = self.partials(x, [*((i,) for i in range(n)), *pairs], c)
@@ -301,7 +301,7 @@ class GeneratingFunction(BasisPotential):
 
 
 class _Chain:
-    """Derivatives by components from those by variables: scaled components, and formulas."""
+    """Chain rule: derivatives by components from those by scaled components and formulas."""
 
     def __init__(self, of: GeneratingFunction, x: torch.Tensor, wanted: Sequence[Order]) -> None:
         self.wanted = wanted
@@ -327,7 +327,7 @@ class _Chain:
                 self.second.setdefault((i, j), []).append((read + n, factor))
 
     def _parts(self, order: Order) -> list[tuple[Order, Any]]:
-        """Return derivatives by variables and their factors, whose sum is one by components."""
+        """Return derivatives by variables with their factors in a derivative by components."""
         if len(order) == 1:
             return [((v,), factor) for v, factor in self.first[order[0]]]
         i, j = order
@@ -337,7 +337,7 @@ class _Chain:
         return parts + [((v,), factor) for v, factor in self.second.get((min(i, j), max(i, j)), ())]
 
     def resolved(self, by_variables: dict[Order, torch.Tensor]) -> list[torch.Tensor]:
-        """Return the derivatives that are wanted."""
+        """Return the derivatives by components."""
         found = []
         for each in self.wanted:
             total = None

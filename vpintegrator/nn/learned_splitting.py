@@ -93,7 +93,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
 
     @property
     def _half(self) -> int:
-        """Flows up to the one in the middle."""
+        """Number of flows up to the middle one."""
         return len(self.sequence) // 2 + 1
 
     def _functions(self, part: int) -> int:

@@ -82,7 +82,7 @@ class MultiHeadAttention(Layer):
         return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        r"""The weights (..., head, window, window) of windows X, queries by rows, keys by columns.
+        r"""Return weights (..., head, window, window): queries by rows, keys by columns.
 
         They are :math:`\operatorname{softmax}(s Q_i^T K_i)` over each row, the transpose of the
         formula above.

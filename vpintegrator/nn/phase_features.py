@@ -6,17 +6,16 @@ from collections.abc import Iterable
 
 import torch
 
-from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import SignedGroup
-from vpintegrator.nn.layer import Layer
-from vpintegrator.nn.symmetry import TOLERANCE, generated_group
+from vpintegrator.nn.invariants import Invariants
+from vpintegrator.nn.symmetry import generated_group
 
 # move of a cluster: whether the order of bodies is reversed, what positions and momenta are
 # multiplied by, and the sign that a function takes
 Move = tuple[bool, torch.Tensor, torch.Tensor, float]
 
 
-class PhaseFeatures(Layer):
+class PhaseFeatures(Invariants):
     r"""Vectors of a cluster of bodies, and their inner products under rotations.
 
     The vectors :math:`u_1, u_2, \dots` are the positions, or under translations the differences
@@ -52,9 +51,7 @@ class PhaseFeatures(Layer):
     (6, ['log(z[0])', 'z[1]/sqrt(z[0])', 'z[2]/sqrt(z[0])'])
     """
 
-    shown = ("order", "dimension", "translations", "rotations")
     matrix: torch.Tensor
-    products: torch.Tensor
 
     def __init__(
         self,
@@ -65,27 +62,16 @@ class PhaseFeatures(Layer):
         rotations: bool = False,
         logarithms: bool = True,
     ) -> None:
-        super().__init__()
-        self.order, self.dimension = order, dimension
-        self.translations, self.rotations = translations, rotations
+        super().__init__(order, dimension, translations, rotations, momenta=True)
         eye = torch.eye(order, dtype=torch.float64)
         positions = eye[1:] - eye[:-1] if translations else eye
-        self.positions, self.vectors = len(positions), len(positions) + order
-        count = self.vectors
-        self._pairs = [(a, b) for a in range(count) for b in range(a, count)] if rotations else []
-        self.size = len(self._pairs) if rotations else count * dimension
-        products = torch.zeros(len(self._pairs), count, count, dtype=torch.float64)
-        for n, (a, b) in enumerate(self._pairs):
-            products[n, a, b] += 1.0
-            products[n, b, a] += 1.0
         self.constant("matrix", torch.block_diag(positions, eye))
-        self.constant("products", products)
         self.replaced = [n for n, (a, _) in enumerate(self._pairs) if a < self.positions]
         self.replaced = self.replaced if logarithms else []
         self.expressions = [self._smooth(n) for n in self.replaced]
 
     def _smooth(self, n: int) -> str:
-        """Return the text of the function that replaces a product with a position."""
+        """Return the formula that replaces a product with a position."""
         a, b = self._pairs[n]
         squares = [f"z[{self._pairs.index((c, c))}]" for c in (a, b) if c < self.positions]
         return f"log({squares[0]})" if a == b else f"z[{n}]/sqrt({'*'.join(squares)})"
@@ -96,17 +82,8 @@ class PhaseFeatures(Layer):
 
         Functions of the variables come after the ``size`` variables themselves.
         """
-        found: list[list[int]] = []
-        for own in ((0, self.positions), (self.positions - 1, self.vectors - 1)):
-            if not self.rotations:
-                d = self.dimension
-                found.append([d * vector + i for vector in own for i in range(d)])
-                continue
-            chosen = [n for n, pair in enumerate(self._pairs) if {*own} & {*pair}]
-            found.append(
-                [self.size + self.replaced.index(n) if n in self.replaced else n for n in chosen]
-            )
-        return found
+        own = {n: self.size + k for k, n in enumerate(self.replaced)}
+        return [[own.get(n, n) for n in end] for end in super().ends]
 
     def group(self, moves: Iterable[Move]) -> SignedGroup:
         """Return matrices (element, size, size) of moves of a cluster, and signs of functions.
@@ -118,31 +95,10 @@ class PhaseFeatures(Layer):
         """
         one = torch.ones(1, 1, dtype=torch.float64)
         generators = [
-            torch.block_diag(self._of_variables(turned, Q, R), sign * one)
-            for turned, Q, R, sign in moves
+            torch.block_diag(self.action(turned, Q, R), sign * one) for turned, Q, R, sign in moves
         ]
         found = generated_group(generators, self.size + 1)
         return found[:, :-1, :-1], found[:, -1, -1]
-
-    def _of_variables(self, turned: bool, Q: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
-        blocks = []
-        for count in (self.positions, self.order):
-            sign = -1.0 if turned and count < self.order else 1.0
-            eye = torch.eye(count, dtype=torch.float64)
-            blocks.append(sign * (eye.flip(0) if turned else eye))
-        if not self.rotations:
-            return torch.block_diag(torch.kron(blocks[0], Q), torch.kron(blocks[1], R))
-        other = (Q * R).sum() / self.dimension
-        eye = torch.eye(self.dimension, dtype=Q.dtype)
-        if (R - other * Q).abs().max() > TOLERANCE or (Q @ Q.mT - eye).abs().max() > TOLERANCE:
-            raise InputError(
-                "the reversing symmetries turn positions and momenta differently; give fewer of "
-                "them, or no rotations"
-            )
-        P = torch.block_diag(blocks[0], other * blocks[1])
-        moved = P @ self.products @ P.mT
-        sizes = self.products.square().sum((1, 2))
-        return torch.einsum("nab,mab->nm", self.products, moved) / sizes[:, None]
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
         """Return the variables (..., size) of vectors u (..., vectors, dimension)."""
@@ -156,7 +112,7 @@ class PhaseFeatures(Layer):
         return (self.products @ u.unsqueeze(-3)).flatten(-2)
 
     def pulled_back(self, u: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-        """Derivatives (..., vectors, dimension) by u of a function with these by the variables."""
+        """Return derivatives (..., vectors, dimension) by u from those by the variables."""
         if self.rotations:
             slope = (slope.unsqueeze(-2) @ self.slopes(u)).squeeze(-2)
         return slope.unflatten(-1, (self.vectors, self.dimension))
@@ -164,7 +120,7 @@ class PhaseFeatures(Layer):
     def second_pulled_back(
         self, u: torch.Tensor, slope: torch.Tensor, hessian: torch.Tensor
     ) -> torch.Tensor:
-        """Hessian (..., vectors * dimension, the same) by u, from derivatives by the variables."""
+        """Return the Hessian by u from derivatives by the variables."""
         if not self.rotations:
             return hessian
         D = self.slopes(u)

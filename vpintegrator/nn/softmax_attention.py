@@ -12,7 +12,7 @@ from vpintegrator.nn.tensor_arguments import last_size
 
 
 class _SelfAttention(Layer):
-    """Common part of both layers: weights from scores S (..., window, window).
+    """Self-attention with weights from scores S (..., window, window).
 
     Keys are rows, queries are columns. Weights are the softmax down each column, or the Cayley
     transform of the skew correlations.
@@ -34,7 +34,7 @@ class _SelfAttention(Layer):
         return lower - lower.mT
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """The weights (..., window, window) of windows X, queries by rows and keys by columns.
+        """Return the weights (..., window, window) of windows X: queries by rows, keys by columns.
 
         Step t of the output is the sum over s of weight (t, s) times step s of the window, and the
         window itself with ``residual``.
@@ -97,7 +97,7 @@ class MultiplicativeAttention(_SelfAttention):
         self.weight = nn.Parameter(size * torch.randn(dim, dim, dtype=torch.float64))
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """The scores :math:`z_k^T W z_q` (..., window, window): keys by rows, queries columns."""
+        """Return the scores :math:`z_k^T W z_q` (..., window, window), keys by rows."""
         return X @ self.weight @ X.mT
 
 

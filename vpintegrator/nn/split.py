@@ -40,7 +40,8 @@ def as_blocks(split: Blocks, dim: int, conserved: Sequence[int] = ()) -> list[li
     elif split == "halves":
         if len(moving) % 2:
             raise InputError(
-                f'split = "halves" needs an even number of components that move, not {len(moving)}'
+                f'split = "halves" needs an even number of components that move, not {len(moving)} '
+                f"of dim = {dim}"
             )
         half = len(moving) // 2
         blocks = [moving[:half], moving[half:], *alone]
@@ -134,5 +135,5 @@ def check_compatible(blocks: list[list[int]], group: torch.Tensor) -> None:
 
 
 def placement(block: list[int], dim: int) -> torch.Tensor:
-    """The 0/1 matrix (len(block), dim) that puts block components at their places in a state."""
+    """Return the 0/1 matrix (len(block), dim) that places the components of a block in a state."""
     return torch.nn.functional.one_hot(torch.tensor(block), dim).double()

@@ -94,7 +94,7 @@ class SymplecticAttention(InvertibleLayer):
         count, owner = _owners(of_positions, self.vector)
         if translations:
             count = 0
-        elif bodies:  # the symmetries of like bodies are among those of their kinds
+        elif bodies:  # permutations of like bodies are symmetries too
             each = [0] * bodies if species is None else list(species)
             names = torch.tensor(each).repeat_interleave(dim // 2 // bodies // self.vector)
             if not rotations:  # one for each component
@@ -106,12 +106,12 @@ class SymplecticAttention(InvertibleLayer):
         self.common = nn.Parameter(initial_scale * torch.randn((), dtype=torch.float64))
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
-        """Areas (..., degree of freedom, window, window) between time steps, those of bodies."""
+        """Return areas (..., degree of freedom or body, window, window) between time steps."""
         q, p = (half.unflatten(-1, (-1, self.vector)).transpose(-2, -3) for half in X.chunk(2, -1))
         return q @ p.mT - p @ q.mT
 
     def _relative(self, X: torch.Tensor) -> torch.Tensor:
-        """Without the means over the bodies, which the layer leaves alone where it says so."""
+        """Subtract the means over the bodies where translations are a symmetry."""
         if not self.translations:
             return X
         each = X.unflatten(-1, (2, self.bodies, -1))

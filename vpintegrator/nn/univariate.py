@@ -87,7 +87,7 @@ class Univariate:
 
 
 class _Scaling(Univariate):
-    """1, and products of T_1 with T_0, T_1, ...: they vanish with the variable, a constant."""
+    """Family 1, T_1 T_0, T_1 T_1, ...: all but the first vanish with the variable."""
 
     has_origin = True
     required = True
@@ -99,7 +99,7 @@ class _Scaling(Univariate):
 
 
 class _Harmonics(Univariate):
-    """1, cos x, sin x, cos 2x, sin 2x, ... of an angle, by addition theorems."""
+    """Family 1, cos x, sin x, cos 2x, sin 2x, ... of an angle, by addition theorems."""
 
     is_angle = True
     has_origin = True
@@ -128,7 +128,7 @@ class _Harmonics(Univariate):
 
 
 class _Secular(_Harmonics):
-    """1, x, of which the derivative alone is periodic, and the harmonics after these."""
+    """Family 1, x, cos x, sin x, ...: only the derivative of x is periodic."""
 
     cyclic = 2
 

@@ -128,7 +128,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         self.settle_like(smaller)
 
     def _mixed(self, x: Sequence[Any], image: Sequence[Any], pair: tuple[int, int]) -> torch.Tensor:
-        """Arguments of G_ab: old values up to a, new ones from b on; it reads none between."""
+        """Return the arguments of G_ab: old values up to a, new ones from b on."""
         b = pair[1]
         return torch.stack([*x[:b], *image[b : self.size], *x[self.size :]], -1)
 
@@ -177,7 +177,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         stretch: torch.Tensor,
         start: torch.Tensor,
     ) -> torch.Tensor:
-        """The solution y of (y - start) stretch + sum of weights times functions of y = moved."""
+        """Return the y with (y - start) stretch + sum of weights times functions of y = moved."""
         if not parts:
             return start + moved / stretch
 
