@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -61,28 +62,20 @@ class VolumePreservingGeneratingFunctionMap(WithNoise, Integrator):
 
     def network(self, a: Arguments) -> nn.Module:
         """Return the implicit map of G_1, ..., G_{n-1}, and of G_ab with angles between a and b."""
-        functions = {
-            (k, k + 1): GeneratingFunction(
-                a.size,
-                a.degree,
-                group=signs_of_pair(a, k, k + 1),
-                differentiated=(k, k + 1),
-                **a.options,
-            )
-            for k in range(a.size - 1)
-        }
-        for i, k in itertools.combinations(range(a.size), 2):
-            between = range(i + 1, k)
-            if between and {*between}.issubset({*a.periods, *a.cyclic}):
-                options = {**a.options, "cyclic": [*a.cyclic, *between]}
-                with contextlib.suppress(NoTermsError):
-                    functions[i, k] = GeneratingFunction(
-                        a.size,
-                        a.degree,
-                        group=signs_of_pair(a, i, k),
-                        involved=[[i], [k]],
-                        **options,
-                    )
+        functions = {}
+        pairs = sorted(
+            itertools.combinations(range(a.size), 2), key=lambda pair: pair[1] - pair[0] > 1
+        )
+        for i, k in pairs:
+            between = [*range(i + 1, k)]
+            if not {*between}.issubset({*a.periods, *a.cyclic}):
+                continue
+            options: dict[str, Any] = a.options | {"cyclic": [*a.cyclic, *between]}
+            options |= {"involved": [[i], [k]]} if between else {"differentiated": (i, k)}
+            group = signs_of_pair(a, i, k)
+            # functions of neighbours are required
+            with contextlib.suppress(*[NoTermsError] if between else []):
+                functions[i, k] = GeneratingFunction(a.size, a.degree, group=group, **options)
         self.description = (
             f"volume-preserving map of {len(functions)} generating functions of degree {a.degree}"
         )

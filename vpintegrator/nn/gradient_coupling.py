@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -49,18 +51,19 @@ class GradientCoupling(InvertibleLayer):
 
     symplectic = True
 
-    def __init__(self, kinetic: nn.Module, potential: nn.Module) -> None:
+    def __init__(self, kinetic: Any, potential: Any) -> None:
         super().__init__()
-        if _size(kinetic) != _size(potential):
+        if kinetic.size != potential.size:
             raise InputError(
                 f"the potentials of momenta and positions are of {kinetic.size} and "
                 f"{potential.size} components; give two of the same size"
             )
-        self.kinetic, self.potential = kinetic, potential
+        self.kinetic: Any = kinetic
+        self.potential: Any = potential
         self.conserved: int = getattr(kinetic, "conserved", 0)
         if self.conserved != getattr(potential, "conserved", 0):
             raise InputError("both potentials must read the same constants of motion, or none")
-        self.dim = 2 * _size(kinetic) + self.conserved
+        self.dim = 2 * self.kinetic.size + self.conserved
 
     @property
     def prolongable(self) -> bool:
@@ -69,7 +72,7 @@ class GradientCoupling(InvertibleLayer):
 
     def shears(self) -> list[LinearShear]:
         """Return the shear of positions, then that of momenta."""
-        n = _size(self.kinetic)
+        n = self.kinetic.size
         q, p, k = list(range(n)), list(range(n, 2 * n)), list(range(2 * n, self.dim))
         return [
             _shear(0, self.kinetic, q, p + k, 1.0),
@@ -80,7 +83,7 @@ class GradientCoupling(InvertibleLayer):
         """Let potentials that see a range of their variables see that of states z (..., dim)."""
         for potential, x in zip((self.potential, self.kinetic), self._halves(z)[:2], strict=True):
             if hasattr(potential, "adapt"):
-                potential.adapt(x)  # type: ignore[operator]
+                potential.adapt(x)
 
     def at(self, values: torch.Tensor) -> GradientCoupling:
         """Return the coupling of (q, p) where the conserved components have these values."""
@@ -90,17 +93,17 @@ class GradientCoupling(InvertibleLayer):
         """Return q, p and, if there is any, what is conserved."""
         if not self.conserved:
             return z.chunk(2, -1)
-        n = _size(self.potential)
+        n = self.potential.size
         return z[..., :n], z[..., n : 2 * n], z[..., 2 * n :]
 
     def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, *read = self._halves(z)
-        slope = gradient(self.kinetic, torch.cat(read, -1) if self.conserved else read[0])
+        slope = self.kinetic.gradient(torch.cat(read, -1) if self.conserved else read[0])
         return torch.cat([torch.add(q, slope, alpha=sign), *read], -1)
 
     def _kick(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p, *k = self._halves(z)
-        slope = gradient(self.potential, torch.cat([q, *k], -1) if k else q)
+        slope = self.potential.gradient(torch.cat([q, *k], -1) if k else q)
         return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
@@ -133,39 +136,30 @@ class HenonMap(InvertibleLayer):
 
     symplectic = True
 
-    def __init__(self, potential: nn.Module) -> None:
+    def __init__(self, potential: Any) -> None:
         super().__init__()
-        self.potential = potential
-        self.dim = 2 * _size(potential)
-        self.shift = nn.Parameter(torch.zeros(_size(potential), dtype=torch.float64))
+        self.potential: Any = potential
+        self.dim = 2 * self.potential.size
+        self.shift = nn.Parameter(torch.zeros(self.potential.size, dtype=torch.float64))
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p = z.chunk(2, -1)
         for _ in range(4):
             if sign > 0:
-                q, p = p + self.shift, gradient(self.potential, p) - q
+                q, p = p + self.shift, self.potential.gradient(p) - q
             else:
-                q, p = gradient(self.potential, q - self.shift) - p, q - self.shift
+                q, p = self.potential.gradient(q - self.shift) - p, q - self.shift
         return torch.cat([q, p], -1)
 
 
-def _size(potential: nn.Module) -> int:
-    return potential.size  # type: ignore[return-value]
-
-
-def gradient(potential: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a potential at x (..., size)."""
-    return potential.gradient(x)  # type: ignore[operator]
-
-
 def _shear(
-    block: int, potential: nn.Module, moved: list[int], seen: list[int], sign: float
+    block: int, potential: Any, moved: list[int], seen: list[int], sign: float
 ) -> LinearShear:
     """Return the shear of some components by the gradient of a potential of others."""
 
     def move(z: torch.Tensor) -> torch.Tensor:
         found = torch.zeros_like(z)
-        found[..., moved] = sign * gradient(potential, z[..., seen])
+        found[..., moved] = sign * potential.gradient(z[..., seen])
         return found
 
     groups = getattr(potential, "parameter_groups", [list(potential.parameters())])

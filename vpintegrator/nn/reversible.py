@@ -85,7 +85,7 @@ class ReflectedInverse(Layer):
         return self.reflection(self.layer(self.reflection(Y)))
 
 
-class Reversible(nn.Module):
+class Reversible(Layer):
     r"""A reversible map made of any invertible one.
 
     .. math:: \Phi = \psi R \psi^{-1} R, \qquad R \Phi R = \Phi^{-1}
@@ -137,24 +137,12 @@ class Reversible(nn.Module):
                 f"a reversible map needs an explicitly invertible map, which {type(psi).__name__} "
                 "is not; use layers that preserve volume exactly, or no reversing symmetries"
             )
-        self.psi = psi
+        self.psi: Any = psi
         self.reflection = Reflection(symmetry, time_reversal=time_reversal)
-
-    @property
-    def volume_preserving(self) -> bool:
-        """Whether psi preserves volume exactly."""
-        return preserves("volume_preserving", self.psi)
-
-    @property
-    def symplectic(self) -> bool:
-        """Whether psi is symplectic, and so is R but for the sign of the form."""
+        self.conserved = int(getattr(psi, "conserved", 0))
+        self.volume_preserving = preserves("volume_preserving", psi)
         keeps = is_canonical(self.reflection.symmetry, self.conserved)
-        return keeps and preserves("symplectic", self.psi)
-
-    @property
-    def conserved(self) -> int:
-        """Number of trailing components that psi declares to leave unchanged."""
-        return int(getattr(self.psi, "conserved", 0))
+        self.symplectic = keeps and preserves("symplectic", psi)
 
     def at(self, values: torch.Tensor) -> Reversible | Composition:
         r"""Return the map of the other components at values k of the last ones.
@@ -180,15 +168,12 @@ class Reversible(nn.Module):
         R = Reflection(own, time_reversal=turned)
         return Composition(ReflectedInverse(at(self.psi, image), R), psi).to(like)
 
-    def _psi_inverse(self, X: torch.Tensor) -> torch.Tensor:
-        return self.psi.inverse(X)  # type: ignore[operator]
-
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return self.psi(self.reflection(self._psi_inverse(self.reflection(X))))
+        return self.psi(self.reflection(self.psi.inverse(self.reflection(X))))
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """Return the windows that ``forward`` maps to Y."""
-        return self.reflection(self.psi(self.reflection(self._psi_inverse(Y))))
+        return self.reflection(self.psi(self.reflection(self.psi.inverse(Y))))
 
 
 def psi_of(core: nn.Module) -> nn.Module:
