@@ -107,7 +107,7 @@ class AdditiveCoupling(InvertibleLayer):
         # all W_a below one another; `place` says where their rows stand among all components
         counts = torch.tensor([dim - len(block) for block in self.blocks])
         inner = torch.randn(int(counts.sum()), width, dtype=torch.float64)
-        fan_in = counts.repeat_interleave(counts).unsqueeze(1)
+        fan_in = counts.repeat_interleave(counts).double().unsqueeze(1)
         self.inner_weight = nn.Parameter(inner / fan_in.sqrt())
         mask = torch.zeros(len(self.blocks), dim, 1, dtype=torch.float64)
         for a, block in enumerate(self.blocks):
