@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import SiteArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.names import STRUCTURES
@@ -38,18 +37,12 @@ class LinearMap(Integrator):
     class Arguments(SiteArguments):
         """See the class."""
 
+        one_step = True
         structure: str = argument(
             "volume-preserving",
             "What the map keeps: the symplectic form of states (q, p), volume, or nothing.",
             choices=STRUCTURES,
         )
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.window != 1:
-                raise InputError(
-                    f"a linear map gives one step: window must be 1, not {self.window}"
-                )
 
     def network(self, a: Arguments) -> nn.Module:
         """Return the layer, which is the identity at first."""
