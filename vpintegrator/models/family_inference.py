@@ -10,7 +10,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import STEP, FamilyConditions, conditions_of
-from vpintegrator.models.inference import Context, Inference, Motion, Prior, infer
+from vpintegrator.models.inference import Constants, Context, Inference, Motion, Prior, infer
 from vpintegrator.models.normalisation import Normalised
 from vpintegrator.nn.implicit import tolerance
 from vpintegrator.storage.reading import read_json
@@ -50,7 +50,7 @@ def infer_conditions(
         {name: sum(bounds) / 2 for name, bounds in conditions.ranges.items()} | dict(known)
     )
     prior = prior_of(conditions, names)
-    constants = _Components(conditions, prior, names, spans.to(model.scale), known)
+    constants = _components(conditions, prior, names, spans.to(model.scale), known)
     own = None if noise is None else torch.as_tensor(noise).to(model.scale).expand(n)
     motion = Motion(model, constants, counts)
     found = infer(context, motion, prior, names, _residual(model)[:n], own)
@@ -72,43 +72,32 @@ def prior_of(conditions: FamilyConditions, names: list[str]) -> Prior:
     return Prior(bounds.mean(1), torch.diag(width / math.sqrt(12)))
 
 
-class _Components:
-    """Components k of extended states as functions of unknown parameters, span by span."""
+def _components(
+    conditions: FamilyConditions,
+    prior: Prior,
+    names: list[str],
+    spans: torch.Tensor,
+    known: Mapping[str, float],
+) -> Constants:
+    """Return components k of extended states as a function of unknown parameters, span by span."""
 
-    def __init__(
-        self,
-        conditions: FamilyConditions,
-        prior: Prior,
-        names: list[str],
-        spans: torch.Tensor,
-        known: Mapping[str, float],
-    ) -> None:
-        self.conditions, self.prior, self.names = conditions, prior, names
-        self.spans, self.known = spans, known
+    def one(u: torch.Tensor, step: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values: dict[str, Any] = {**known, STEP: step}
+        values |= dict(zip(names, prior.mean + prior.factor @ u, strict=True))
+        columns = [torch.as_tensor(values[n]) + 0.0 * step for n in conditions.ranges]
+        found = conditions.formulas(torch.stack(columns))
+        k = torch.stack([torch.as_tensor(x) + 0.0 * step for x in found])
+        return k, k
 
-    def __call__(self, u: torch.Tensor, spans: range) -> tuple[torch.Tensor, torch.Tensor]:
-        count = len(spans)
+    def constants(u: torch.Tensor, chosen: range) -> tuple[torch.Tensor, torch.Tensor]:
+        count = len(chosen)
         rows = u[:, None].expand(-1, count, -1).reshape(-1, u.shape[1])
-        steps = self.spans[list(spans)].expand(len(u), count).reshape(-1)
-        D, k = torch.func.vmap(torch.func.jacfwd(self._one, has_aux=True))(rows, steps)
+        steps = spans[list(chosen)].expand(len(u), count).reshape(-1)
+        D, k = torch.func.vmap(torch.func.jacfwd(one, has_aux=True))(rows, steps)
         shape = (len(u), count, k.shape[-1])
         return k.reshape(shape), D.reshape(*shape, u.shape[1])
 
-    def _one(self, u: torch.Tensor, step: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        values = dict(zip(self.names, self.prior.mean + self.prior.factor @ u, strict=True))
-        columns = []
-        for name in self.conditions.ranges:
-            if name == STEP:
-                columns.append(step)
-            elif name in values:
-                columns.append(values[name])
-            else:
-                columns.append(torch.full_like(step, float(self.known[name])))
-        k = torch.stack([torch.as_tensor(x) + 0.0 * step for x in self._formulas(columns)])
-        return k, k
-
-    def _formulas(self, columns: list[torch.Tensor]) -> Any:
-        return self.conditions.formulas(torch.stack(columns))
+    return constants
 
 
 def _residual(model: Normalised) -> torch.Tensor:

@@ -14,12 +14,12 @@ from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.names import STRUCTURES
 from vpintegrator.nn.canonical import canonical_form
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.layer import Layer
 
 _SMALLEST = 1e-8  # singular values of a matrix to be set, relative to the largest one
 
 
-class AffineMap(nn.Module):
+class AffineMap(Layer):
     r"""Affine map of states, with exact structure.
 
     .. math:: z \mapsto A z + b, \qquad A = \exp(S)\, \exp(K)\, R, \quad S = S^T, \quad K = -K^T
@@ -63,14 +63,7 @@ class AffineMap(nn.Module):
 
     matrix: torch.Tensor
 
-    def __init__(
-        self,
-        dim: int,
-        structure: str = "volume-preserving",
-        sites: int = 1,
-        *,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
+    def __init__(self, dim: int, structure: str = "volume-preserving", sites: int = 1) -> None:
         super().__init__()
         one_of("structure", structure, STRUCTURES)
         self.dim, self.sites = whole("dim", dim), whole("sites", sites)
@@ -81,8 +74,8 @@ class AffineMap(nn.Module):
         self.structure = structure
         self.symplectic = structure == "symplectic"
         self.volume_preserving = structure != "none"
-        self.offset = nn.Parameter(torch.zeros(self.fields, dtype=as_dtype(dtype)))
-        self.matrix = nn.Parameter(torch.eye(dim, dtype=as_dtype(dtype)))
+        self.offset = nn.Parameter(torch.zeros(self.fields, dtype=torch.float64))
+        self.matrix = nn.Parameter(torch.eye(dim, dtype=torch.float64))
         parametrize.register_parametrization(self, "matrix", _Structured(structure, dim, sites))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:

@@ -44,9 +44,6 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     this holds for skew C alone. For n > 3 the transform is that of any C whose symmetric part is
     above -I, as it is for skew C, where it is 0: that much is needed to solve without pivots.
 
-    Sixteen matrices or more on the CPU are transformed, and differentiated in reverse mode, by
-    machine code if there is a C++ compiler (``cayley_kernel``). It gives the same up to rounding.
-
     References
     ----------
     Hairer, Lubich, Wanner, Geometric Numerical Integration, IV.8.3;

@@ -1,18 +1,12 @@
 """Layers whose functions are linear in their parameters, and their shears.
 
-Such a layer says ``prolongable = True`` and has the methods
+Such a layer has ``prolongable = True``. Its method ``shears()`` returns its shears in the order of
+application, see :class:`LinearShear`; training initialises them as a splitting method. ``prolong``
+of :class:`vpintegrator.nn.layer.Layer` makes it the map of a layer with fewer terms. A layer that
+reads constants of motion has a method ``at(values)``, the layer of the other components.
 
-``shears()``
-    its shears in the order of application, see :class:`LinearShear`: training initialises them as a
-    splitting method;
-``prolong(smaller)``
-    which makes it the map of a layer of the same kind with fewer terms;
-``at(values)``
-    which gives the layer of the other components at values of the constants of motion, if it
-    reads any.
-
-Layers with variables of their own also have ``set_units(shift, scale)``, called where states are
-normalised, ``adapt(states)`` and ``adapt_like(other)``. Nothing else needs to know the class.
+Layers with variables of their own have ``set_units(shift, scale)``, called where states are
+normalised, and ``adapt(states)``. Nothing else needs to know the class.
 """
 
 from __future__ import annotations
