@@ -37,7 +37,6 @@ class AffineMap(Layer):
         ``"symplectic"`` for states (q, p), ``"volume-preserving"`` or ``"none"``, any matrix.
     sites : int
         Sites of a ring at which the map is the same; 1 for a map without this symmetry.
-    dtype : torch.dtype or str
 
     Attributes
     ----------

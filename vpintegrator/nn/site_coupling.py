@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
-from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis_coupling import BasisCoupling
+from vpintegrator.nn.layer import InvertibleLayer
 from vpintegrator.nn.shears import LinearShear
-from vpintegrator.nn.tensor_arguments import last_size
 
 
-class SiteCoupling(nn.Module):
+class SiteCoupling(InvertibleLayer):
     r"""A sweep of additive couplings by polynomials of neighbours on a ring.
 
     Sites are shared out among colours, such that sites of a colour are farther apart than the
@@ -57,8 +56,8 @@ class SiteCoupling(nn.Module):
     True
     """
 
-    volume_preserving = True
     prolongable = True
+    shown = ("dim", "sites", "reach", "sweep")
 
     def __init__(
         self,
@@ -100,8 +99,8 @@ class SiteCoupling(nn.Module):
             near = (sites_of[:, None] + around) % sites  # (site, neighbour)
             fields = sites * torch.arange(self.fields)[:, None]
             places = (near[:, None] + fields).flatten(1)
-            self.register_buffer(f"block_{a}", torch.tensor(block), persistent=False)
-            self.register_buffer(f"places_{a}", places, persistent=False)
+            self.constant(f"block_{a}", torch.tensor(block))
+            self.constant(f"places_{a}", places)
 
     @property
     def degree(self) -> int:
@@ -118,10 +117,6 @@ class SiteCoupling(nn.Module):
         block = self.get_buffer(f"block_{a}")
         return torch.zeros_like(z).index_copy(-1, block, moved.to(z.dtype))
 
-    def prolong(self, smaller: SiteCoupling) -> None:
-        """Become the map of a layer of the same sites and reach, of no higher degree."""
-        self.stencil.prolong(smaller.stencil)
-
     def shears(self) -> list[LinearShear]:
         """Return the shears of the sweep, in order."""
         own = [[self.stencil.coefficients]]
@@ -130,21 +125,10 @@ class SiteCoupling(nn.Module):
             for i, a in enumerate(self.sweep)
         ]
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
-        for i in range(len(self.sweep)):
-            z = z + self.move(z, i)
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for i in range(len(self.sweep))[::sign]:
+            z = torch.add(z, self.move(z, i), alpha=sign)
         return z
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        last_size("z", z, {"dim": self.dim})
-        for i in reversed(range(len(self.sweep))):
-            z = z - self.move(z, i)
-        return z
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, sites={self.sites}, reach={self.reach}, sweep={self.sweep}"
 
 
 def colours(sites: int, reach: int) -> Sequence[Sequence[int]]:
