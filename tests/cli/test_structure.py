@@ -5,7 +5,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.cli.gen import main as generate
-from vpintegrator.cli.structure import contradiction, structure_lines
+from vpintegrator.cli.structure import contradiction, found_structure, structure_lines
 from vpintegrator.cli.train import main as train
 
 
@@ -53,3 +53,18 @@ def test_another_model_is_told_of_friction(damped):
     assert "--option damping=true" in contradiction(plain, damped)
     with_friction = vp.models.build(damped.system, "sgf", degree=2, damping=True)
     assert contradiction(with_friction, damped) == ""
+
+
+def test_the_symplectic_form_is_found_where_nothing_claims_it(run, tmp_path):
+    rng = np.random.default_rng(0)
+    states = [rng.uniform(-1, 1, (60, 4))]
+    for _ in range(8):
+        q, p = states[-1][:, :2], states[-1][:, 2:]
+        p = p - 0.2 * (q + 0.3 * q[:, ::-1] + 0.2 * q**3)
+        states.append(np.concatenate([q + 0.2 * p, p], 1))
+    data = vp.import_dataset(np.stack(states, 1), tmp_path / "two.h5", step=0.2)
+    kind, sentence = found_structure(data)
+    assert kind == "symplectic" and "sgf is tried" in sentence
+    told = run(train, data.path, "--seconds", "4", "--orbits", "0", "--no-verdict")
+    assert told.exit_code == 0, told.output
+    assert "support the symplectic form" in told.output

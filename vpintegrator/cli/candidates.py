@@ -101,7 +101,8 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
         given = {"functions": "polynomial"} | given  # the functions to search for
     free = asked.model == "auto" and not {*given} - {"functions"}
     free = free and _is_plain(data, options, asked.dtype)
-    damping = _damping(data, asked, options) if free else ""
+    found, told = _structure(data, asked, options) if free else ("", "")
+    damping = found == "damped"
     model = "sgf" if damping else asked.model
     taken = suited(data.system, given, chart) if model == "auto" else model
     architecture = ARCHITECTURES.find(taken)
@@ -116,26 +117,26 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
         arguments |= {"damping": True}
     candidate = Candidate(architecture, make, arguments, asked.dtype)
     candidate.fastest, candidate.reversible = asked.fastest, asked.reversible
-    candidate.told = damping
+    candidate.told = told
     if free and not damping:
         if data.system.is_measured and not (data.is_family or data.system.periods):
             candidate.linear = lambda more: build(data.system, "linear", **fixed, **more)
         if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
             candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
         if 2 <= _moving(data) <= _most(data.system, chart, candidate.composed):
-            candidate.solved = _generating_function(data, fixed)
+            candidate.solved = _generating_function(data, fixed, found == "symplectic")
     return candidate
 
 
-def _damping(data: Dataset, asked: ModelOptions, options: SearchOptions) -> str:
-    """Return why a conformally symplectic map is taken; empty where it is not."""
-    from vpintegrator.cli.structure import found_damping
+def _structure(data: Dataset, asked: ModelOptions, options: SearchOptions) -> tuple[str, str]:
+    """Return the structure that tests of measured data find, and a sentence; see the tests."""
+    from vpintegrator.cli.structure import found_structure
 
     unasked = asked.flags.get("functions") in (None, "auto") and asked.fastest is None
     unasked = unasked and asked.reversible is not True and options.budget.epochs is None
     if not unasked or not data.system.is_measured or _moving(data) > MOST_COMPONENTS:
-        return ""
-    return found_damping(data)
+        return "", ""
+    return found_structure(data)
 
 
 def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
@@ -173,12 +174,15 @@ def _is_plain(data: Dataset, options: SearchOptions, dtype: str) -> bool:
     )
 
 
-def _generating_function(data: Dataset, fixed: dict[str, Any]) -> Callable[..., Integrator]:
-    """Make the generating function that suits a system."""
+def _generating_function(
+    data: Dataset, fixed: dict[str, Any], symplectic: bool
+) -> Callable[..., Integrator]:
+    """Make the generating function that suits a system, or states that tests found symplectic."""
     from vpintegrator.models.untrained import build, suited
 
     polynomials = {"functions": "polynomial"}  # in which the angles of a chart are periodic
-    name = "sgf" if suited(data.system, polynomials, fixed["chart"]) == "spff" else "vpgf"
+    symplectic = symplectic or suited(data.system, polynomials, fixed["chart"]) == "spff"
+    name = "sgf" if symplectic else "vpgf"
 
     def make(arguments: dict[str, Any]) -> Integrator:
         return build(data.system, name, **fixed, **arguments)

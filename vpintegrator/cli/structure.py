@@ -109,20 +109,29 @@ def contradiction(model: Integrator, dataset: Dataset) -> str:
     return f"{text}; {_advice(first)}"
 
 
-def found_damping(dataset: Dataset) -> str:
-    """Return a sentence where measured data contract the symplectic form uniformly; else empty."""
+def found_structure(dataset: Dataset) -> tuple[str, str]:
+    """Return the structure that measured data support beside what they claim, and a sentence.
+
+    The structure is ``damped`` for a uniform contraction of the symplectic form, ``symplectic`` for
+    a form that is kept and not claimed, else empty.
+    """
     from vpintegrator.data import inspect_structure
 
     if dataset.is_family or dataset.dim % 2 or dataset.system.explicit_time is not None:
-        return ""
-    tests = inspect_structure(dataset)
-    found = uniform_contraction({test.name: test for test in reversed(tests)})
-    if found is None:
-        return ""
-    return (
-        f"volumes shrink uniformly by {_rate(found)} (p = {found.p:.1g}): sgf is taken with a "
-        "constant of friction; --model takes another"
-    )
+        return "", ""
+    first = {test.name: test for test in reversed(inspect_structure(dataset))}
+    form, found = first.get("symplectic"), uniform_contraction(first)
+    if found is not None:
+        return "damped", (
+            f"volumes shrink uniformly by {_rate(found)} (p = {found.p:.1g}): sgf is taken with a "
+            "constant of friction; --model takes another"
+        )
+    if form is not None and form.answer == "yes" and not dataset.system.is_canonical:
+        return "symplectic", (
+            f"the states support the symplectic form{_in_brackets(form)}: sgf is tried, which "
+            "keeps it; --model takes another"
+        )
+    return "", ""
 
 
 def uniform_contraction(first: dict[str, StructureTest]) -> StructureTest | None:
