@@ -57,7 +57,7 @@ def rollout(
         faster; a new model takes seconds to compile. On a GPU models run in PyTorch.
     samples, seed
         Number of models to draw from the model's posterior, which are iterated instead, and their
-        seed; 0 for the model itself. See :meth:`vpintegrator.models.Integrator.sample`.
+        seed; 0 for the model itself. See ``sample`` of the model.
 
     Returns
     -------
