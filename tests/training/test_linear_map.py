@@ -109,12 +109,14 @@ def test_left_out_pairs_are_predicted_by_the_others():
     """The closed form is the error of fits that leave a pair out, one by one."""
     rng = np.random.default_rng(0)
     z, y = rng.normal(size=(2, 14, 6))
-    for pattern in (Pattern(), Pattern(6, 1), Pattern(6, 1, is_ring=False)):
+    alike = (Pattern(6, 1, is_alike=True), Pattern(6, is_alike=True))
+    for pattern in (Pattern(), Pattern(6, 1), Pattern(6, 1, is_ring=False), *alike):
         squares = []
         for k in range(len(z)):
             others = np.arange(len(z)) != k
             change = fit_pattern(z[others], y[others], pattern).change
             rest = (y - z - z @ change.T)[others].mean(0)
+            rest = rest.mean() if pattern.is_alike else rest
             squares.append((((z[k] + z[k] @ change.T + rest - y[k]) / y.std(0)) ** 2).mean())
         found = fit_pattern(z, y, pattern)
         assert np.isclose(found.error, np.sqrt(np.mean(squares)), rtol=1e-6)

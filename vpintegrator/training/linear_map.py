@@ -21,6 +21,9 @@ from vpintegrator.training.linear import LEFT_OUT, LinearFit
 _TOLERANCES = [1e-14, 1e-13, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2]
 _DETERMINED = 1e-10  # distance of a leverage from one
 _MOST = 1_300  # unknowns of the constrained problem: a step takes a second
+_NUMBERS = 1 << 24  # of all directions of the constrained problem together
+_ROWS = 1 << 22  # numbers in the equations of a pattern: 32 MB, a second
+_FEWEST = 5  # pairs
 _ITERATIONS = 20
 _GAIN = 1e-3  # relative decrease of the residual below which iterations end
 _EXACT = 1e-15  # relative residual at rounding
@@ -162,9 +165,15 @@ class PatternFit:
 def fit_pattern(z: np.ndarray, y: np.ndarray, pattern: Pattern) -> PatternFit:
     """Return the least-squares matrix for normalised pairs z, y (pair, dim) with an offset.
 
+    Of many pairs only some are used. The error is infinite where equations would be too many.
     Directions that the pairs do not determine stay as the identity has them. The leave-one-out
     error chooses the tolerance for this.
     """
+    entries = pattern.coefficients(z.shape[1]) * (pattern.sites if pattern.is_alike else 1)
+    most = max(_ROWS * (z.shape[1] // pattern.sites) // entries, 1)
+    if most < min(_FEWEST, len(z)):
+        return PatternFit(np.zeros((z.shape[1], z.shape[1])), 0, math.inf, 0.0)
+    z, y = z[:most], y[:most]
     problems = _Problems(z, y - z, pattern)
     spread = y.std(0)
     weight = 1 / np.where(spread > 0, spread, 1.0)
@@ -227,13 +236,16 @@ class _Problems:
     def _left_out_of_all(self, U: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """Return residuals where the rows of all sites of a pair are left out at once."""
         n = self.pattern.sites
-        some = slice(0, LEFT_OUT)
+        some = slice(0, min(LEFT_OUT, max(_ROWS // n**2, _FEWEST)))
         own = U.reshape(n, self.count, -1).transpose(1, 0, 2)[some]
         right = residual.reshape(n, self.count, -1).transpose(1, 0, 2)[some]
-        matrices = np.eye(n) - own @ own.transpose(0, 2, 1)
+        turned = own.transpose(0, 2, 1)
+        few = own.shape[2] < n  # then Woodbury's formula has the smaller matrices
+        matrices = np.eye(own.shape[2] if few else n) - (turned @ own if few else own @ turned)
         alone = np.linalg.eigvalsh(matrices)[:, 0] < _DETERMINED
-        matrices[alone] = np.eye(n)
-        left = np.linalg.solve(matrices, right)
+        matrices[alone] = np.eye(matrices.shape[1])
+        left = np.linalg.solve(matrices, turned @ right if few else right)
+        left = right + own @ left if few else left
         left[alone] = np.inf
         return left.transpose(0, 2, 1).reshape(len(left), -1)
 
@@ -298,7 +310,7 @@ def _directions(layer: AffineMap, pattern: Pattern) -> Iterator[torch.Tensor]:
         places = [(a * n + i, b * n + j, 0) for a in range(f) for b in range(f) for i, j in sites]
         if layer.symplectic:  # J X is symmetric
             places = [(i, j, 0) for i, j, _ in places if i <= j]
-    if len(places) > _MOST:
+    if len(places) > _MOST or len(places) * layer.dim**2 > _NUMBERS:
         return
     half = layer.fields // 2
     for i, j, m in places:
