@@ -14,6 +14,7 @@ README = ROOT / "README.md"
 SITE = sorted(path for path in ROOT.glob("docs/**/*.md") if "{include}" not in path.read_text())
 # relative clauses without a noun: "Those who see a wall", "What is kept"
 VAGUE = ("What", "Of", "Those")
+QUESTIONS = ("How", "Where", "Which", "Who", "Why", *VAGUE)
 PAGES = ("docs/reference/security.md", "docs/reference/numbers.md")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
@@ -61,6 +62,13 @@ def test_sentences_are_short_and_begin_with_their_subject(path):
     assert [
         sentence for sentence in found if sentence.startswith(tuple(f"{w} " for w in VAGUE))
     ] == []
+
+
+@pytest.mark.parametrize("path", SITE, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+def test_headings_are_noun_phrases_or_instructions(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    assert [title for title in titles if title.startswith(tuple(f"{w} " for w in QUESTIONS))] == []
 
 
 @pytest.mark.parametrize(
