@@ -101,10 +101,10 @@ class _Command(click.Command):
     "whose error is at most 1e-12. Of complete states auto first solves for a generating "
     f"function, sgf or vpgf (at most {MOST_COMPONENTS} moving components, {MOST_EXACT} where the "
     "Hamiltonian is known, unless bodies are declared whose equations have exact parts), and "
-    "trains splittings, split, where the equations are a sum of parts with exact flows. An explicit map, split, spff or "
-    "vpff, is taken where its error is below 1e-14 or at most ten times as large as that of the "
-    "generating function. Where nothing errs by less than 1e-9, couplings get the rest of the "
-    "budget, and the best model is written.",
+    "trains splittings, split, where the equations are a sum of parts with exact flows. An "
+    "explicit map, split, spff or vpff, is taken where its error is below 1e-14 or at most ten "
+    "times as large as that of the generating function. Where nothing errs by less than 1e-9, "
+    "couplings get the rest of the budget, and the best model is written.",
 )
 @click.option(
     "--start",
