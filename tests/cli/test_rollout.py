@@ -10,6 +10,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.plot import main as plot
@@ -418,3 +419,20 @@ def test_columns_are_chosen_for_the_terminal_and_for_every_file(run, tmp_path):
     result = run(main, *options, "--columns", "oder", "-o", "s.h5")
     assert result.exit_code == 0 and "no column 'oder'; did you mean 'order'" in result.output
     assert "volume" in result.output and (tmp_path / "s.h5").exists()
+
+
+def test_draws_run_beside_a_model_of_noisy_states(run, tmp_path):
+    data = vp.generate(
+        "pendulum", tmp_path / "p.h5", count=20, steps=8, observation={"noise": 0.02}
+    )
+    model = vp.models.build(data.system, "sgf", degree=4)
+    vp.train(model, data, optimizer="linear", output=tmp_path / "p.safetensors")
+    arguments = [str(tmp_path / "p.safetensors"), "--steps", "5", "--compiled", "no"]
+    result = run(main, *arguments, "--samples", "8", "--uncertain-start", "-o", "r.h5")
+    assert result.exit_code == 0, result.output
+    assert "band" in result.output
+    assert open_rollout("r.h5").runs["p"].samples == 8
+
+
+def test_draws_of_a_model_without_posterior_are_refused(run, model):
+    refused(run(main, str(model), "--steps", "5", "--samples", "8"), "holds no posterior")
