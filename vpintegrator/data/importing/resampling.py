@@ -58,7 +58,8 @@ def resample(
             raise InputError(
                 f"{where}: nothing was observed for {gap:.6g} after t = "
                 f"{time[np.diff(time).argmax()]:g}, which is too long to be interpolated where the "
-                f"median step is {median:.6g}; cut the trajectory there"
+                f"median step is {median:.6g}; cut the trajectory there, or fit orbits "
+                "at any times (--positions-only, or --system with --observed)"
             )
         if np.ptp(time) / step > _FINEST * len(time):
             raise InputError(f"{where}: the step {step:g} is far below those of the times")
