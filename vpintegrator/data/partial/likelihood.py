@@ -180,7 +180,8 @@ class _Residuals:
 
     def residual(self, states: np.ndarray) -> np.ndarray:
         """Return residuals in units of the noise, (orbit, number)."""
-        r = (states @ self.observed.matrix.T - self._values) * self._weight
+        with np.errstate(all="ignore"):  # orbits that escape
+            r = (states @ self.observed.matrix.T - self._values) * self._weight
         return np.asarray(r.reshape(len(r), -1))
 
     def weighted(self, by: np.ndarray) -> np.ndarray:
