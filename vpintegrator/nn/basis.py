@@ -240,6 +240,12 @@ class Terms(Layer):
         """Return coefficients (term, m) from parameters."""
         return c.index_select(0, self.sources.flatten()).view(self.sources.shape) * self.factors
 
+    def parameter_weights(self) -> torch.Tensor:
+        """Return the factor of each parameter in each coefficient (m, term, parameter)."""
+        found = self.factors.new_zeros(*self.factors.shape, self.count)
+        found.scatter_(2, self.sources.unsqueeze(2), self.factors.unsqueeze(2))
+        return found.movedim(1, 0)
+
     def jet(self, variable: int, x: torch.Tensor, highest: int = 0) -> list[torch.Tensor]:
         """Return the function of a variable in each term (..., term) at x, and its derivatives."""
         found = self.kinds[variable].jet(x, self.degree, highest)

@@ -256,10 +256,41 @@ class BasisCoupling(InvertibleLayer, InUnits):
     def shears(self) -> list[LinearShear]:
         """Return the shears of the sweep, in order."""
         own = [[self.coefficients]]
+        plain = not any(map(len, self.formulas))
         return [
-            LinearShear(a, own, self.blocks[a], partial(self.move, i=i), self.shares[i])
+            LinearShear(
+                a,
+                own,
+                self.blocks[a],
+                partial(self.move, i=i),
+                self.shares[i],
+                jet=partial(self._jet, i=i) if plain else None,
+            )
             for i, a in enumerate(self.sweep)
         ]
+
+    @torch.no_grad()
+    def _jet(self, z: torch.Tensor, i: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return derivatives of the increments of a block, see ``LinearShear``."""
+        a, terms = self.sweep[i], self.terms[i]
+        block, seen = self.blocks[a], others(self.blocks[a], self.dim)
+        moving = [terms.occurs[j] and not terms.kinds[j].required for j in range(len(seen))]
+        jets = [terms.jet(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
+        ones = z.new_ones(len(z), len(terms.chosen))
+
+        def product(differentiated: int | None = None) -> torch.Tensor:
+            found = ones
+            for j, jet in enumerate(jets):
+                found = found * jet[int(j == differentiated)]
+            return found
+
+        by_parameters = torch.stack([product() @ own for own in terms.parameter_weights()], 1)
+        by_states = z.new_zeros(len(z), len(block), self.dim)
+        matrix = terms.coefficients(self.coefficients[self.shares[i]])
+        for j, n in enumerate(seen):
+            if moving[j]:
+                by_states[..., n] = product(j) @ matrix
+        return by_parameters, by_states
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for i in range(len(self.sweep))[::sign]:

@@ -233,6 +233,43 @@ class BasisPotential(InUnits):
                     found[i] = found[i] + found[j] * slope
         return torch.stack([found[j] for j in range(self.size)], -1)
 
+    @torch.no_grad()
+    def gradient_jet(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return the derivatives of :math:`\nabla V` by the parameters and by x.
+
+        For potentials without formulas.
+
+        Parameters
+        ----------
+        x : (state, size + conserved)
+
+        Returns
+        -------
+        by_parameters : (state, size, parameter)
+        by_states : (state, size, size)
+        """
+        assert not len(self.formulas)
+        jets = [
+            self.terms.jet(j, x_j, 2 if j < self.size else 0) for j, x_j in enumerate(x.unbind(-1))
+        ]
+        c = self.terms.coefficients(self.coefficients)[:, 0]
+        weights = self.terms.parameter_weights()[0]
+
+        def product(orders: dict[int, int]) -> torch.Tensor:
+            found = jets[0][orders.get(0, 0)]
+            for j, jet in enumerate(jets[1:], 1):
+                found = found * jet[orders.get(j, 0)]
+            return found
+
+        own = range(self.size)
+        slopes = torch.stack([product({i: 1}) for i in own], 1) @ weights
+        curvature = x.new_zeros(len(x), self.size, self.size)
+        for i in own:
+            for j in own[i:]:
+                value = product({i: 2} if i == j else {i: 1, j: 1}) @ c
+                curvature[:, i, j] = curvature[:, j, i] = value
+        return slopes, curvature
+
     def at(self, values: torch.Tensor) -> BasisPotential:
         """Return the potential of the other components at values of the conserved ones."""
         return potential_at(self, values)

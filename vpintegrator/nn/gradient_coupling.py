@@ -162,5 +162,12 @@ def _shear(
         found[..., moved] = sign * potential.gradient(z[..., seen])
         return found
 
+    def jet(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        by_parameters, by_seen = potential.gradient_jet(z[..., seen])
+        by_states = z.new_zeros(len(z), len(moved), z.shape[1])
+        by_states[..., seen[: len(moved)]] = sign * by_seen
+        return sign * by_parameters, by_states
+
     groups = getattr(potential, "parameter_groups", [list(potential.parameters())])
-    return LinearShear(block, groups, moved, move)
+    known = hasattr(potential, "gradient_jet") and not len(getattr(potential, "formulas", ()))
+    return LinearShear(block, groups, moved, move, jet=jet if known else None)

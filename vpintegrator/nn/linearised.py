@@ -1,4 +1,4 @@
-"""Implicit maps with their derivatives by coefficients and states, state by state."""
+"""Maps with their derivatives by parameters and states, state by state."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 import torch
 
+from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.implicit import jacobians
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.reversible import Reversible, psi_of
+from vpintegrator.nn.shears import LinearShear, is_prolongable
 
 
 @torch.no_grad()
@@ -59,4 +61,75 @@ def linearised(
         by_given, by_found = (by_new, by_old) if back else (by_old, by_new)
         D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
         z = layer.outer(found, back)
+    return z, D
+
+
+def explicit_shears(core: Any) -> list[LinearShear] | None:
+    """Return the shears of a map, or of psi of a reversible one, if it is made of nothing else.
+
+    Parameters
+    ----------
+    core
+        Core of a model.
+
+    Returns
+    -------
+    list of LinearShear or None
+        None where a layer is another, or offers no derivatives of its shears.
+    """
+    psi = psi_of(core)
+    layers: list[Any] = list(psi) if isinstance(psi, Composition) else [psi]
+    if not all(is_prolongable(layer) and hasattr(layer, "shears") for layer in layers):
+        return None
+    found = [shear for layer in layers for shear in layer.shears()]
+    plain = all(each.jet is not None and each.rotation is None for each in found)
+    return found if plain else None
+
+
+@torch.no_grad()
+def linearised_shears(core: Any, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return images of an explicit map and their derivatives by the parameters.
+
+    The derivatives are accumulated shear by shear, without automatic differentiation.
+
+    Parameters
+    ----------
+    core
+        Core of a model for which ``explicit_shears`` gives shears.
+    z : (state, dim)
+        Normalised.
+
+    Returns
+    -------
+    images : (state, dim)
+    derivatives : (state, dim, parameter)
+        In the order of the parameters of the core.
+    """
+    shears = explicit_shears(core)
+    assert shears is not None
+    begins, total = {}, 0
+    for parameter in core.parameters():
+        begins[parameter], total = total, total + parameter.numel()
+    D = z.new_zeros(*z.shape, total)
+
+    def apply(shear: LinearShear, sign: int) -> None:
+        nonlocal z
+        assert shear.jet is not None
+        by_parameters, by_states = shear.jet(z)
+        change = by_states @ D
+        ((parameter,),) = shear.groups
+        begin, own = begins[parameter], range(*shear.share.indices(parameter.numel()))
+        change[:, :, begin + own.start : begin + own.stop] += by_parameters
+        D[:, shear.components] += sign * change
+        z = z.clone()
+        z[:, shear.components] += sign * (by_parameters @ parameter.flatten()[shear.share])
+
+    if isinstance(core, Reversible):
+        rho = core.reflection.symmetry.to(z)
+        z = z @ rho.mT
+        for shear in reversed(shears):
+            apply(shear, -1)
+        z, D = z @ rho.mT, rho @ D
+    for shear in shears:
+        apply(shear, 1)
     return z, D

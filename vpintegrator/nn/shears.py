@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+Jet = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
 
 @dataclass(frozen=True)
 class LinearShear:
@@ -36,6 +38,10 @@ class LinearShear:
         Indices of its own among all numbers of a parameter.
     rotation
         Rotation from states to the layer's coordinates (dim, dim), or None.
+    jet
+        Function of states (state, dim) that returns the derivatives of the increments of
+        ``components`` by the parameters (state, component, parameter), and by the states (state,
+        component, dim). None where a layer does not offer it.
     """
 
     block: int
@@ -44,6 +50,7 @@ class LinearShear:
     move: Callable[[torch.Tensor], torch.Tensor]
     share: slice = field(default_factory=lambda: slice(None))
     rotation: torch.Tensor | None = None
+    jet: Jet | None = None
 
     @torch.no_grad()
     def set(self, values: torch.Tensor) -> None:
