@@ -15,7 +15,6 @@ from vpintegrator.compiled import compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     ARCHITECTURES,
-    LinearMap,
     SymplecticFeedForward,
     SymplecticGeneratingFunctionMap,
     SymplecticTransformer,
@@ -28,7 +27,6 @@ ALL = {"reversing_symmetries": [MOMENTA, POSITIONS, EXCHANGE]}
 POLYNOMIAL = {"functions": "polynomial", "degree": 3}
 MODELS = {
     "G-SympNet": (SymplecticFeedForward, {}),
-    "linear": (LinearMap, {"structure": "symplectic"}),
     "LA-SympNet": (SymplecticFeedForward, {"layer": "linear-activation"}),
     "HenonNet": (SymplecticFeedForward, {"layer": "henon", "width": 4}),
     "Henon maps of polynomials": (SymplecticFeedForward, {"layer": "henon", **POLYNOMIAL}),

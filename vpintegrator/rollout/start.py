@@ -208,7 +208,7 @@ def states_of_dataset(
                 f"{name} is for states of {model.dim} components, but {data.path} holds states of "
                 f"{data.dim}"
             )
-    if not data.shapes.get("test", (0,))[0]:
+    if 0 in data.shapes.get("test", (0,)):
         raise InputError(f"{data.path} has no test trajectories to start from")
     if whole and data.is_family:
         raise InputError(

@@ -76,7 +76,11 @@ def state_derivatives(
 
 
 def fit_pairs(
-    model: Integrator, pairs: Pairs, far: bool = False, start: Integrator | None = None
+    model: Integrator,
+    pairs: Pairs,
+    far: bool = False,
+    start: Integrator | None = None,
+    folds: np.ndarray | None = None,
 ) -> LinearFit:
     """Fit a generating function to the pairs of ``layer_pairs``.
 
@@ -88,6 +92,8 @@ def fit_pairs(
         See ``layer_pairs``.
     start
         Argument of ``fit_composed``, or of ``fit_damped``.
+    folds
+        Argument of ``fit_linear``.
 
     Raises
     ------
@@ -99,7 +105,7 @@ def fit_pairs(
         return fit_composed(model, inputs, targets, start)
     if is_damped(model):
         return fit_damped(model, inputs, targets, far, start)
-    return fit_linear(model, inputs, targets, far)
+    return fit_linear(model, inputs, targets, far, folds)
 
 
 def fit_composed(

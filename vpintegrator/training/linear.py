@@ -20,6 +20,7 @@ from vpintegrator.models.generating_arguments import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.linear_least_squares import TOLERANCE, SequentialQR, Solution
 from vpintegrator.training.training_data import TrainingData
 
@@ -33,7 +34,7 @@ _REAL = 1e-8
 # degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty
 _TOLERANCES = [TOLERANCE, 1e-12, 1e-11, 1e-10, 1e-9]
 FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
-PENALTIES = (10.0 ** np.arange(-14, 3)).tolist()  # ridge penalties, relative to the equations
+PENALTIES = (10.0 ** np.arange(-18, 3)).tolist()  # ridge penalties, relative to the equations
 _HIGHEST = 3  # exact terms of the highest order
 _LEAST = 1e-3  # expected error, relative to that of other pairs, that is told from rounding
 MOST = 10_000  # coefficients, of which the triangle takes 800 MB
@@ -87,7 +88,11 @@ def implicit_map(model: Integrator) -> ImplicitMap:
 
 
 def fit_linear(
-    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, far: bool = False
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    far: bool = False,
+    folds: np.ndarray | None = None,
 ) -> LinearFit:
     """Set the coefficients of a generating function by linear least squares.
 
@@ -101,6 +106,9 @@ def fit_linear(
     far
         Whether a linear map is fitted first, and the generating function to the rest: for maps that
         turn some plane by nearly half a turn.
+    folds : (pair,), optional
+        Number of the fold of each pair, for few pairs: the pairs of a fold are left out together,
+        and all of them count.
 
     Raises
     ------
@@ -110,6 +118,8 @@ def fit_linear(
     start = time.perf_counter()
     layer = implicit_map(model)
     before, after = normalised_pairs(model, inputs, targets)
+    if folds is not None and len(folds) != len(before):
+        folds = np.arange(len(before))  # equal pairs were left out
     size = after.shape[1] - getattr(layer, "conserved", 0)
     count = sum(c.numel() for c in layer.coefficients())
     if far:
@@ -119,7 +129,7 @@ def fit_linear(
         before, after = layer.outer(before), layer.outer(after, backward=True)
     weight = weights(after[:, :size])
     qr = SequentialQR(count)
-    some = slice(0, LEFT_OUT)
+    some = slice(0, LEFT_OUT if folds is None else len(before))
     matrix, right = next(_equations(layer, before[some], after[some], weight, count))
     sizes = _expected_errors(layer, matrix)
     unit = math.sqrt(float((sizes**2).mean()))
@@ -130,7 +140,7 @@ def fit_linear(
         qr.add(rows.reshape(-1, count), values.reshape(-1))
     scarce = qr.rows < ROWS * count
     with one_blas_thread():
-        best = _best(qr, matrix, right, np.maximum(sizes / unit, _LEAST), layer, scarce)
+        best = _best(qr, matrix, right, np.maximum(sizes / unit, _LEAST), layer, scarce, folds)
     solution = best.solution
     set_coefficients(layer, solution.coefficients)
     layer.settle(layer.outer(before[:SETTLED], backward=True).to(model.scale))
@@ -149,19 +159,19 @@ def fit_linear(
 def normalised_pairs(
     model: Integrator, inputs: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return different pairs of states (pair, dim) as they enter and leave the layer.
+    """Return different pairs of states (pair, dim) as they enter and leave the core of a model.
 
     Raises
     ------
     InputError
         As ``fit_linear``.
     """
-    layer, z, image = implicit_map(model), inputs.double().cpu(), targets.double().cpu()
+    z, image = inputs.double().cpu(), targets.double().cpu()
     before = model.normalised(model.in_the_middle(z, z))
     after = model.normalised(model.in_the_middle(z, image), near=before)
     before, after = _distinct(before, after)
-    count = sum(c.numel() for c in layer.coefficients())
-    _check(before, after, count, after.shape[1] - getattr(layer, "conserved", 0))
+    count = sum(p.numel() for p in model.parameters())
+    _check(before, after, count, after.shape[1] - getattr(model.core, "conserved", 0))
     return before, after
 
 
@@ -301,6 +311,7 @@ def _best(
     sizes: np.ndarray,
     layer: ImplicitMap,
     scarce: bool,
+    folds: np.ndarray | None = None,
 ) -> Judged:
     """Return the solution of least leave-one-out error, over ridge penalties where data are scarce.
 
@@ -309,7 +320,7 @@ def _best(
 
     def judged(solution: Solution, projected: np.ndarray, penalty: float = 0.0) -> Judged:
         residual = right - matrix @ solution.coefficients
-        return Judged(*solution.left_out_error(projected, residual), penalty, solution)
+        return Judged(*solution.left_out_error(projected, residual, folds), penalty, solution)
 
     # exact terms alone, then polynomials to what is left: together they depend on one another, and
     # large coefficients that cancel slow the Newton iteration down
@@ -338,15 +349,18 @@ def maps_of(model: Integrator) -> int:
 def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> HeldPairs:
     r"""Return pairs of states before and after the map of the layer that is solved for.
 
-    They are those of the data. A reversible volume-preserving model is
-    :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a step, so that with the state y
-    half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`. A layer that is applied k times in a
-    row is fitted to the states at each k-th part. Where these are not known, as of measured data,
-    the pairs are ``WholePairs``.
+    They are those of the data, and of few data those of the validation group too. A reversible
+    volume-preserving model is :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a
+    step, so that with the state y half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`. A
+    layer that is applied k times in a row is fitted to the states at each k-th part. Where these
+    are not known, as of measured data, the pairs are ``WholePairs``.
     """
-    pairs, repeats = data.pairs(model), implicit_map(model).repeats
-    inputs, targets = pairs.sample(count, torch.Generator().manual_seed(seed))
-    before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
+    repeats = implicit_map(model).repeats
+    if data.is_few:
+        before, after, _ = known_pairs(data)
+    else:
+        sampled = data.pairs(model).sample(count, torch.Generator().manual_seed(seed))
+        before, after = (states[:, -1].double().cpu() for states in sampled)
     maps = maps_of(model)
     way = torch.stack([before, after]) if maps == 1 else _way(data, before, after, maps)
     if way is None:

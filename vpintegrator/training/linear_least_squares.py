@@ -13,6 +13,7 @@ from scipy import linalg
 PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
 _TINY = 1e-300
+_FOLD = 1e-14  # the same of folds, whose penalties determine all coefficients
 _UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
 
 
@@ -136,7 +137,9 @@ class Solution:
         """Number of coefficients that the equations determine."""
         return len(self.sizes)
 
-    def left_out(self, projected: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    def left_out(
+        self, projected: np.ndarray, residual: np.ndarray, least: float = _UNDETERMINED
+    ) -> np.ndarray:
         r"""Return residuals of groups of rows if each group is left out of the fit.
 
         .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
@@ -150,6 +153,8 @@ class Solution:
             Rows that the fit has used, times ``directions``.
         residual : (group, row)
             Residuals of the rows.
+        least
+            Distance of a leverage from one below which it counts as one.
 
         Returns
         -------
@@ -157,18 +162,38 @@ class Solution:
         """
         own, one = projected * self.sizes, np.eye(projected.shape[1])
         matrices = one - own @ own.transpose(0, 2, 1)
-        alone = np.linalg.eigvalsh(matrices)[:, 0] < _UNDETERMINED
+        alone = np.linalg.eigvalsh(matrices)[:, 0] < least
         matrices[alone] = one
         found = np.linalg.solve(matrices, residual[:, :, None])[:, :, 0]
         found[alone] = np.inf
         return found
 
-    def left_out_error(self, projected: np.ndarray, residual: np.ndarray) -> tuple[float, float]:
+    def left_out_error(
+        self, projected: np.ndarray, residual: np.ndarray, folds: np.ndarray | None = None
+    ) -> tuple[float, float]:
         """Return the mean square of these residuals, and its relative standard error.
 
         Infinite, and zero, where other rows do not determine the coefficients.
+
+        Parameters
+        ----------
+        projected, residual
+            Arguments of ``left_out``.
+        folds : (group,), optional
+            Number of the fold of each group: groups of a fold are left out together.
         """
-        squares = (self.left_out(projected, residual) ** 2).mean(1)
+        if folds is None:
+            squares = (self.left_out(projected, residual) ** 2).mean(1)
+        else:
+            members = [folds == fold for fold in np.unique(folds)]
+            rank = projected.shape[2]
+            left = [
+                self.left_out(
+                    projected[own].reshape(1, -1, rank), residual[own].reshape(1, -1), _FOLD
+                )
+                for own in members
+            ]
+            squares = np.array([(each**2).mean() for each in left])
         mean = float(squares.mean())
         if not math.isfinite(mean):
             return math.inf, 0.0

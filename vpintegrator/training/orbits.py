@@ -344,6 +344,8 @@ def _segments(dataset: Dataset, group: str, length: int, moving: int, most: int)
     together again.
     """
     _, times, dim = dataset.shapes[group]
+    if not times:
+        raise InputError(f"{dataset.path} has no states in the group {group}")
     states = dataset.states(group, slice(-(-IN_MEMORY // (8 * times * dim))))
     orbits = _joined(states, moving) if states.shape[1] == 2 else list(states)
     found = [

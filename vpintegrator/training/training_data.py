@@ -30,6 +30,7 @@ from vpintegrator.training.residuals import BLOCK, ErrorScale, relative_error_of
 
 IN_MEMORY = 1 << 24  # bytes of states; of larger groups random parts are read, see SampledStates
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
+FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 _TEST_WINDOWS = 10_000  # by which the root mean square is known to a percent
 
@@ -47,7 +48,7 @@ class TrainingData:
 
     def __init__(self, dataset: Dataset, tested: bool = True) -> None:
         self.dataset = dataset
-        self.tested = tested and bool(dataset.shapes.get("test", (0,))[0])
+        self.tested = tested and self._has("test")
         self._made: dict[tuple[Any, ...], Any] = {}
 
     @classmethod
@@ -63,7 +64,7 @@ class TrainingData:
     def with_test(self) -> TrainingData:
         """Return training data with a test group, by which models are tested too."""
         found = copy.copy(self)
-        found.tested = bool(self.dataset.shapes.get("test", (0,))[0])
+        found.tested = self._has("test")
         return found
 
     def without_test(self) -> TrainingData:
@@ -71,6 +72,19 @@ class TrainingData:
         found = copy.copy(self)
         found.tested = False
         return found
+
+    def _has(self, group: str) -> bool:
+        """Whether a group has trajectories with steps."""
+        count, times, _ = self.dataset.shapes.get(group, (0, 0, 0))
+        return count > 0 and times > 1
+
+    @property
+    def is_few(self) -> bool:
+        """Whether data are measured, without gaps, and so few that no pairs are held out."""
+        if not (self.dataset.is_observed and self.dataset.is_complete):
+            return False
+        shapes = [self.dataset.shapes.get(group, (0, 1, 0)) for group in ("train", "validation")]
+        return sum(count * max(times - 1, 0) for count, times, _ in shapes) <= FEW
 
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
@@ -96,12 +110,18 @@ class TrainingData:
     def held_out(self, model: Integrator) -> Pair:
         """Return pairs of windows by which the best weights are chosen: some, evenly from all.
 
+        Few data without a validation group are judged by the training pairs; their models are
+        chosen by cross-validation.
+
         Raises
         ------
         InputError
             If there are none.
         """
-        if not self.dataset.shapes.get("validation", (0,))[0]:
+        if not self._has("validation"):
+            if self.is_few:
+                inputs, targets = self.pairs(model).evenly(_VALIDATION_WINDOWS)
+                return inputs.to(model.scale), targets.to(model.scale)
             raise InputError(
                 f"{self.dataset.path} has no validation trajectories, by which the best weights "
                 "are chosen; generate it with some in [trajectories]"

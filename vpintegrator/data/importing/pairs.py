@@ -41,7 +41,8 @@ def import_pairs(
 ) -> Dataset:
     """Make a dataset of states before and after a map.
 
-    Each pair becomes a trajectory of two states. Pairs in which a number is missing or infinite
+    Each pair becomes a trajectory of two states, or all of them one trajectory if each pair begins
+    where the one before ends. Pairs in which a number is missing or infinite
     (lost particles) are left out and counted in ``guessed`` of the recipe.
 
     Parameters
@@ -104,6 +105,10 @@ def import_pairs(
     states, told = _without_lost(first.states, second.states, where)
     if step is None:
         step = first.step or 1.0
+    is_orbit = len(states) > 1 and np.array_equal(states[1:, 0], states[:-1, 1])
+    if is_orbit:
+        states = np.concatenate([states[:, 0], states[-1:, 1]])[None]
+        told.append("the pairs follow one another: they are one trajectory, whose groups are times")
     arrays = replace(
         first,
         states=states,
@@ -112,12 +117,12 @@ def import_pairs(
         lengths=None,
         guessed=(*first.guessed, *told),
         source=where if first.source else "",
-        pairs=True,
+        pairs=not is_orbit,
     )
     return import_dataset(
         arrays,
         path,
-        split="trajectory",
+        split="time" if is_orbit else "trajectory",
         structure=claims.structure,
         topology=claims.topology,
         title=title,

@@ -10,6 +10,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.few_data import FEW_WORDS, FOLDS, known_pairs
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.linear import (
     MOST,
@@ -127,6 +128,9 @@ class _DegreeSearch(SizeSearch):
         self.fits: list[tuple[LinearFit, Integrator]] = []
         self.refusal: InputError | None = None
         self.far: bool | None = None  # whether a linear map is fitted first, once that is known
+        self.folds = known_pairs(data).folds if data.is_few else None
+        if self.folds is not None:
+            self.options.tell(FEW_WORDS.format(len(self.folds)))
 
     def run(self) -> SearchResult:
         """Solve for one degree after the other."""
@@ -151,12 +155,19 @@ class _DegreeSearch(SizeSearch):
         history = self.history
         history.parameters = fit.coefficients
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
-        return self.solved(model, self.validation_error(model), history, ended)
+        return self.solved(model, self._judged(fit, model), history, ended)
+
+    def _judged(self, fit: LinearFit, model: Integrator) -> float:
+        """Return the error on the validation group; of few data the error by cross-validation."""
+        fitted = self.folds is not None and "orbits" not in model.metadata
+        return fit.error if fitted else self.validation_error(model)
 
     def _refined(self, place: int) -> tuple[LinearFit, Integrator, int]:
         """Return the model of a degree or higher, refined by orbits if states have noise."""
         fit, model = self.fits[place]
         highest = self.fits[-1][0]
+        if self.folds is not None and len(set(self.folds)) == len(self.folds):
+            return fit, model, place  # pairs tell too little of noise, and take a minute
         falling = highest.error < fit.error / 2 or (fit is highest and len(self.fits) > 1)
         if falling or not is_noisy(self.data, fit.error):
             return fit, model, place
@@ -179,10 +190,16 @@ class _DegreeSearch(SizeSearch):
     def _is_given(self) -> bool:
         return "degree" in self.options.sizes
 
+    @property
+    def _has_parts_in_time(self) -> bool:
+        """Whether the folds are parts in time of few trajectories."""
+        return self.folds is not None and len(set(self.folds)) <= FOLDS
+
     def _degrees(self) -> list[int]:
         if self._is_given:
             return [self.options.sizes["degree"]]
-        return list(range(FIRST, _HIGHEST + 1, STEP))
+        # where parts in time are left out, a degree too many costs more than it does elsewhere
+        return list(range(FIRST, _HIGHEST + 1, 1 if self._has_parts_in_time else STEP))
 
     def _solve(self, degree: int) -> str:
         """Fit one degree; say why no further one is tried, if so."""
@@ -202,13 +219,14 @@ class _DegreeSearch(SizeSearch):
         pairs = layer_pairs(model, self.data, enough_pairs(model), self.options.method.seed)
         whole = isinstance(pairs, WholePairs)
         try:
-            fit = fit_pairs(model, pairs, bool(self.far), self.fits[-1][1] if self.fits else None)
+            before = self.fits[-1][1] if self.fits else None
+            fit = fit_pairs(model, pairs, bool(self.far), before, self.folds)
             fixed = model.scaling or model.bodies  # a linear map in front would not respect these
             compared = self.far is None and not fixed and not whole
             if compared and (required or degree >= _COMPARED):
                 other = self.make({"degree": degree})
                 self.data.normalise(other)
-                far = fit_pairs(other, pairs, far=True)
+                far = fit_pairs(other, pairs, far=True, folds=self.folds)
                 self.far = far.error < fit.error / 2
                 fit, model = (far, other) if self.far else (fit, model)
         except InputError:
@@ -217,7 +235,7 @@ class _DegreeSearch(SizeSearch):
             return "solved"  # more coefficients than equations
         self._note(degree, fit, model)
         target = self.options.budget.target
-        if target is not None and fit.error <= target and self.validation_error(model) <= target:
+        if target is not None and fit.error <= target and self._judged(fit, model) <= target:
             return "target"
         beyond = len(self.fits) - 1 - self._place()
         stalled = beyond >= (_PATIENCE if fit.coefficients > _FEW else _LONG)
@@ -248,8 +266,13 @@ class _DegreeSearch(SizeSearch):
         self.options.show(self.history, self.history.epochs)
 
     def _place(self) -> int:
-        """Return the place of the smallest degree within one standard error of the least error."""
+        """Return the place of the smallest degree within one standard error of the least error.
+
+        Parts in time of few trajectories are too few for a standard error: the least error counts.
+        """
         fits = [fit for fit, _ in self.fits]
         least = min(fits, key=lambda fit: fit.error)
+        if self._has_parts_in_time:
+            return fits.index(least)
         enough = least.error * math.sqrt(1 + least.deviation)
         return next(place for place, fit in enumerate(fits) if fit.error <= enough)

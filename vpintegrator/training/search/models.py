@@ -269,7 +269,9 @@ class _Search:
             ]
             if kinds:
                 best = min(kinds, key=lambda each: each.error)
-                chosen = best if chosen is None or _is_preferred(best, chosen) else chosen
+                slack = 1.0 if self.task.data.is_few else _CHEAPER  # few data: the least error
+                taken = chosen is None or _is_preferred(best, chosen, slack)
+                chosen = best if taken else chosen
         linear = [found for kind, found in self.results if isinstance(kind, LinearProposal)]
         if linear and (chosen is None or not chosen.error < _IMPROVED * linear[0].error):
             return linear[0]
@@ -319,11 +321,11 @@ class _Search:
         return replace(taken, tried=tried, cheapest=cheapest, complete=True, ended="")
 
 
-def _is_preferred(explicit: SearchResult, other: SearchResult) -> bool:
+def _is_preferred(explicit: SearchResult, other: SearchResult, slack: float = _CHEAPER) -> bool:
     """Whether an explicit map is taken instead of another, whose step may cost more."""
     if other.noun == LinearProposal.noun:  # which costs less
         return explicit.error < _IMPROVED * other.error
-    return explicit.error <= max(_ROUNDING, _CHEAPER * other.error)
+    return explicit.error <= max(_ROUNDING, slack * other.error)
 
 
 def _interrupted(found: SearchResult) -> SearchResult:

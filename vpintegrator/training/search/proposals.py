@@ -13,6 +13,7 @@ from typing import ClassVar
 from vpintegrator.models.untrained import is_made
 from vpintegrator.training.search.couplings import find_couplings
 from vpintegrator.training.search.degrees import FIRST, find_degree
+from vpintegrator.training.search.few_pairs import find_few_pairs, is_for_few_pairs
 from vpintegrator.training.search.linear_maps import find_pattern
 from vpintegrator.training.search.making import Arguments, Make, making
 from vpintegrator.training.search.options import SearchOptions
@@ -181,6 +182,25 @@ class SplittingProposal(Proposal):
 
 
 @dataclass(frozen=True)
+class FewPairsProposal(Proposal):
+    """Explicit couplings of polynomials, fitted to few pairs of measured states."""
+
+    words: str = "couplings"
+    noun: ClassVar[str] = "couplings"
+    enough: float = GOOD
+    explicit: ClassVar[bool] = True
+
+    def is_possible(self, task: SearchTask) -> bool:
+        """Whether the data are few, and couplings are asked for that suit them."""
+        return task.trained is not None and is_for_few_pairs(task.trained, task.data)
+
+    def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
+        """Fit larger and larger models to all pairs."""
+        assert task.trained is not None
+        return find_few_pairs(task.trained, task.data, task.options.rest())
+
+
+@dataclass(frozen=True)
 class CouplingProposal(Proposal):
     """Explicit couplings of polynomials or neurons, trained from a small model on."""
 
@@ -189,8 +209,8 @@ class CouplingProposal(Proposal):
     explicit: ClassVar[bool] = True
 
     def is_possible(self, task: SearchTask) -> bool:
-        """Whether couplings are asked for."""
-        return task.trained is not None
+        """Whether couplings are asked for; few data have a proposal of their own."""
+        return task.trained is not None and not FewPairsProposal().is_possible(task)
 
     def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
         """Train for the budget, or for 200 epochs beside a map that errs by less than 1e-9."""
@@ -214,5 +234,6 @@ PROPOSALS: tuple[Proposal, ...] = (
         for n in (2, 3, 4, 6)
     ),
     GeneratingFunctionProposal("functions of the system", {"functions": "system"}, GOOD),
+    FewPairsProposal(),
     CouplingProposal(),
 )

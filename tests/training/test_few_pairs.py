@@ -1,0 +1,140 @@
+"""Few pairs of measured states: all count, and cross-validation chooses."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator.training.few_data import known_pairs
+from vpintegrator.training.few_pairs import fit_few_pairs
+from vpintegrator.training.linear_least_squares import SequentialQR
+from vpintegrator.training.search.few_pairs import find_few_pairs
+from vpintegrator.training.search.models import search
+from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.proposals import FewPairsProposal, SearchTask
+from vpintegrator.training.training_data import FEW, TrainingData
+
+
+def twist(z):
+    """Return the images of a symplectic map that p -> -p and q -> -q reverse."""
+    q, p = z.T
+    for _ in range(8):
+        q = q + 0.1 * p
+        p = p - 0.2 * np.sin(q)
+        q = q + 0.1 * p
+    return np.stack([q, p], 1)
+
+
+def pairs(path, count=60, seed=0, noise=0.0, **options):
+    rng = np.random.default_rng(seed)
+    before = rng.uniform(-0.8, 0.8, (count, 2))
+    after = twist(before) + noise * rng.normal(size=before.shape)
+    return vp.import_pairs(before, after, path, components=["q", "p"], overwrite=True, **options)
+
+
+def fresh():
+    z = np.random.default_rng(99).uniform(-0.7, 0.7, (200, 2))
+    return torch.from_numpy(z), torch.from_numpy(twist(z))
+
+
+def make(dataset, model="spff"):
+    return lambda arguments: vp.models.build(dataset.system, model, **arguments)
+
+
+def test_errors_of_folds_are_those_of_fits_without_them():
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=(24, 2, 5)), rng.normal(size=(24, 2))
+    folds = np.arange(24) // 6
+    qr = SequentialQR(5)
+    qr.add(A.reshape(-1, 5), b.ravel())
+    solution = qr.solve()
+    residual = b - A @ solution.coefficients
+    found, _ = solution.left_out_error(A @ solution.directions, residual, folds)
+    squares = []
+    for fold in range(4):
+        own = folds == fold
+        c = np.linalg.lstsq(A[~own].reshape(-1, 5), b[~own].ravel(), rcond=None)[0]
+        squares.append(((b[own] - A[own] @ c) ** 2).mean())
+    assert found == pytest.approx(np.mean(squares), rel=1e-10)
+
+
+def test_all_pairs_but_those_of_the_test_group_are_known(tmp_path):
+    data = TrainingData(pairs(tmp_path / "few.h5"))
+    before, after, folds = known_pairs(data)
+    assert len(before) == 51 and len(set(folds)) == 51
+    np.testing.assert_allclose(after, twist(before.numpy()))
+    assert data.is_few
+
+
+def test_data_of_known_equations_and_many_pairs_are_not_few(tmp_path):
+    known = vp.generate("pendulum", tmp_path / "pendulum.h5", count=10, steps=4)
+    assert not TrainingData(known).is_few
+    assert not TrainingData(pairs(tmp_path / "many.h5", 2 * FEW)).is_few
+
+
+def test_an_orbit_given_as_pairs_is_one_trajectory_with_folds_in_time(tmp_path):
+    orbit = [np.array([[0.3, 0.2]])]
+    for _ in range(50):
+        orbit.append(twist(orbit[-1]))
+    states = np.concatenate(orbit)
+    data = vp.import_pairs(states[:-1], states[1:], tmp_path / "orbit.h5", fractions=(1, 0, 0))
+    assert data.shapes["train"] == (1, 51, 2)
+    folds = known_pairs(TrainingData(data)).folds
+    assert (np.diff(folds) >= 0).all() and len(set(folds)) == 5
+    found = vp.training.find_generating_function(make(data, "sgf"), data)
+    assert np.isnan(found.history.test_error) and found.error < 1e-3
+
+
+def test_the_leave_one_out_error_tells_the_error_on_fresh_states(tmp_path):
+    data = TrainingData(pairs(tmp_path / "noisy.h5", 120, noise=1e-3))
+    model = make(data.dataset)({"functions": "polynomial", "degree": 6, "depth": 2})
+    data.normalise(model)
+    before, after, _ = known_pairs(data)
+    fit = fit_few_pairs(model, before, after)
+    z, images = fresh()
+    with torch.no_grad():
+        true = (model(z[:, None])[:, 0] - images) / images.std(0)
+    expected = float((true.square().mean() + (1e-3 / images.std(0)).square().mean()).sqrt())
+    assert fit.error == pytest.approx(expected, rel=0.25)
+    assert fit.training < fit.error
+
+
+@pytest.mark.thorough
+def test_symmetries_are_found_and_few_pairs_suffice(tmp_path):
+    dataset, told = pairs(tmp_path / "few.h5"), []
+    found = find_few_pairs(make(dataset), TrainingData(dataset), SearchOptions(tell=told.append))
+    z, images = fresh()
+    with torch.no_grad():
+        error = (found.model(z[:, None])[:, 0] - images).square().mean().sqrt()
+    assert error < 1e-6 and found.model.symplectic
+    assert len(found.model.reversing_symmetries) == 2
+    assert any("support the reversing symmetries" in line for line in told)
+
+
+def test_symmetries_that_do_not_hold_are_not_built_in(tmp_path):
+    rng = np.random.default_rng(0)
+    before = rng.uniform(-0.8, 0.8, (80, 2))
+    q, p = before.T
+    q = q + 0.3 * p + 0.1 * p**2
+    p = p - 0.3 * q + 0.2 * q**2 + 0.05 * q**3
+    after = np.stack([q + 0.2 * p**3, p], 1)
+    dataset = vp.import_pairs(before, after, tmp_path / "few.h5", components=["q", "p"])
+    found = find_few_pairs(make(dataset), TrainingData(dataset), SearchOptions())
+    assert not len(found.model.reversing_symmetries)
+
+
+def test_the_proposal_is_for_few_data_alone(tmp_path):
+    few, many = pairs(tmp_path / "few.h5"), pairs(tmp_path / "many.h5", 2 * FEW)
+    for dataset, expected in ((few, True), (many, False)):
+        task = SearchTask(TrainingData(dataset), SearchOptions(), trained=make(dataset))
+        assert FewPairsProposal().is_possible(task) == expected
+
+
+def test_two_searches_give_equal_models(tmp_path):
+    dataset = pairs(tmp_path / "few.h5")
+    states = []
+    for _ in range(2):
+        options = SearchOptions(sizes={"degree": 4, "depth": 3})
+        found = search(SearchTask(TrainingData(dataset), options, trained=make(dataset)))
+        states.append(torch.cat([p.detach().flatten() for p in found.model.parameters()]))
+    assert torch.equal(*states)

@@ -1,0 +1,166 @@
+"""Least squares of explicit maps with few pairs of states: all pairs are fitted, none held out.
+
+Levenberg-Marquardt with derivatives that are accumulated shear by shear. The leave-one-out error
+of the linearised equations takes the place of a validation error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from vpintegrator.models import Integrator
+from vpintegrator.nn.basis import Terms
+from vpintegrator.nn.linearised import explicit_shears, linearised_shears
+from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.deadline import check_time
+from vpintegrator.training.linear import normalised_pairs, weights
+from vpintegrator.training.linear_least_squares import SequentialQR
+from vpintegrator.training.residuals import ParameterVector
+
+RIDGE = 1e-12  # ridge penalty relative to the equations, on coefficients times squared degrees
+_FIRST, _LEAST, _LARGEST = 1e-2, 1e-15, 1e8  # damping
+_ITERATIONS = 150
+_SETTLED = 0.95  # times the cost ten iterations before, above which a fit has settled
+_ROUNDING = 1e-15
+_TRIMMED = 0.05  # fraction of the pairs whose errors do not count in comparisons
+
+
+def fits_few_pairs(model: Integrator) -> bool:
+    """Whether a model consists of shears whose derivatives are known."""
+    return model.window == 1 and explicit_shears(model.core) is not None
+
+
+@dataclass(frozen=True)
+class FewPairsFit:
+    """Result of a fit to few pairs.
+
+    All errors are infinite where the map overflows at the first parameters.
+
+    Attributes
+    ----------
+    training
+        Root mean square of the images' errors in units of the spread of each component.
+    error
+        Leave-one-out error of the same kind, by the equations linearised at the fit.
+    typical
+        Leave-one-out error without the largest twentieth of the errors: pairs at the edge of the
+        data, which the linearised equations extrapolate too far.
+    """
+
+    training: float
+    error: float
+    typical: float
+
+
+def fit_few_pairs(
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    iterations: int = _ITERATIONS,
+) -> FewPairsFit:
+    """Fit an explicit map to few pairs of states, in place.
+
+    Parameters
+    ----------
+    model
+        Normalised, and made of shears with derivatives.
+    inputs, targets : (pair, dim)
+        States before and after a step.
+
+    iterations
+        Largest number of iterations.
+
+    Raises
+    ------
+    InputError
+        If states are not finite, coincide, or there are fewer equations than parameters need.
+    """
+    fit = _ShearFit(model, *normalised_pairs(model, inputs, targets))
+    if math.isinf(fit.cost):
+        return FewPairsFit(math.inf, math.inf, math.inf)
+    with one_blas_thread():
+        fit.iterate(iterations)
+        left_out = np.sort((fit.left_out() ** 2).mean(1))
+    kept = left_out[: math.ceil((1 - _TRIMMED) * len(left_out))]
+    return FewPairsFit(
+        training=float(fit.residual.square().mean().sqrt()),
+        error=float(np.sqrt(left_out.mean())),
+        typical=float(np.sqrt(kept.mean())),
+    )
+
+
+class _ShearFit:
+    """Normalised pairs, and the parameters that map the first states to the second ones."""
+
+    def __init__(self, model: Integrator, before: torch.Tensor, after: torch.Tensor) -> None:
+        self.core, self.before, self.after = model.core, before, after
+        self.vector = ParameterVector(model)
+        self.theta = self.vector.read().double()
+        self.weight = weights(after)
+        self.rough = _degrees(model).clamp(min=1).double() ** 2
+        self.penalty = RIDGE * len(after) * self.rough**2
+        self.rows = torch.empty(0)
+        self.residual = torch.empty(0)
+        self.cost = self._cost(self.theta)
+
+    def _cost(self, theta: torch.Tensor) -> float:
+        self.vector.write(theta)
+        with torch.no_grad():
+            images = self.core(self.before[:, None])[:, 0]
+        squares = ((self.after - images) * self.weight).square().sum()
+        cost = float(squares + (self.penalty * theta.square()).sum())
+        return cost if math.isfinite(cost) else math.inf
+
+    def _linearise(self) -> None:
+        self.vector.write(self.theta)
+        images, D = linearised_shears(self.core, self.before)
+        self.rows = D * self.weight[:, None]
+        self.residual = (self.after - images) * self.weight
+
+    def iterate(self, iterations: int) -> None:
+        """Change the parameters as long as the cost falls."""
+        damping, costs = _FIRST, [self.cost]
+        enough = _ROUNDING**2 * self.after.numel()
+        while len(costs) <= iterations and self.cost > enough:
+            check_time()
+            self._linearise()
+            J = self.rows.flatten(0, 1)
+            matrix = J.mT @ J + torch.diag(self.penalty)
+            right = J.mT @ self.residual.flatten() - self.penalty * self.theta
+            diagonal = matrix.diagonal().clamp(min=1e-300)
+            while damping < _LARGEST:
+                damped = matrix + damping * torch.diag(diagonal)
+                factor, failed = torch.linalg.cholesky_ex(damped)
+                change = torch.cholesky_solve(right[:, None], factor)[:, 0]
+                cost = math.inf if failed else self._cost(self.theta + change)
+                if cost < self.cost:
+                    break
+                damping = max(4 * damping, _LEAST)
+            else:
+                break
+            self.theta, self.cost = self.theta + change, cost
+            damping = max(damping / 5, _LEAST)
+            costs.append(cost)
+            if len(costs) > 10 and cost > _SETTLED * costs[-11]:
+                break
+        self.vector.write(self.theta)
+
+    def left_out(self) -> np.ndarray:
+        """Return leave-one-out residuals (pair, component) of the equations linearised here."""
+        self._linearise()
+        pairs, size, count = self.rows.shape
+        rows = self.rows.numpy().reshape(-1, count)
+        qr = SequentialQR(count)
+        qr.add(rows, self.residual.flatten().numpy())
+        solution = next(qr.ridge(self.rough.numpy(), np.array([RIDGE * pairs])))
+        projected = (rows @ solution.directions).reshape(pairs, size, -1)
+        return solution.left_out(projected, self.residual.numpy())
+
+
+def _degrees(model: Integrator) -> torch.Tensor:
+    """Return the degree of what each parameter multiplies."""
+    return torch.cat([each.degrees for each in model.modules() if isinstance(each, Terms)])
