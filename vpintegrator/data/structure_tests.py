@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.polynomial_fit import GroupedFit, Polynomials, fit_groups
@@ -348,7 +348,7 @@ class _Tests:
     def _contraction(self) -> StructureTest:
         values, errors, _ = self._estimated(lambda m: _log_det(m).mean(1)[:, None])
         t = float(values[0] / errors[0])
-        p = float(2 * stats.t.sf(abs(t), self._freedom))
+        p = float(2 * special.stdtr(self._freedom, -abs(t)))
         step = self.data.step
         departure = float((abs(values[0]) + errors[0]) / self.size)
         constant = _answer(p, departure)  # whether volumes are, in the mean
@@ -486,7 +486,7 @@ def _judged(
     count = len(estimate)
     square = float((correlation**2).sum()) - count * (count - 1) / freedom
     effective = count**2 / min(max(square, count), count**2)
-    p = float(stats.f.sf(float(((estimate / error) ** 2).mean()), effective, freedom))
+    p = float(special.fdtrc(effective, freedom, float(((estimate / error) ** 2).mean())))
     departure = float(np.linalg.norm(estimate) + np.linalg.norm(error)) / size
     return StructureTest("", "", _answer(p, departure), p, departure)
 

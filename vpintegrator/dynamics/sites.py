@@ -47,6 +47,8 @@ def is_of_sites(equations: Equations) -> bool:
     """Whether the symmetries of measured states are those of sites without momenta."""
     if equations.vector_field or equations.is_map or equations.symplectic:
         return False
+    if {"q", "p"} == {*equations.arrays}:  # bodies
+        return False
     tables = equations.table.get("symmetry")
     if not isinstance(tables, list) or len(tables) != 1 or not isinstance(tables[0], Mapping):
         return False

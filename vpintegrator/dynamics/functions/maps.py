@@ -41,6 +41,11 @@ class Map(System):
 
     Made by :meth:`from_function`; a system like any other, whose step is 1.
 
+    Parameters
+    ----------
+    text, name, parameters, source, parent, family, derive
+        Arguments of :class:`vpintegrator.System`.
+
     Examples
     --------
     >>> def turn(x, px, K=0.6):
