@@ -64,7 +64,7 @@ def test_pairs_of_neighbours_become_orbits_again(tmp_path):
     fit = vp.training.fit_orbits(model, data, 10, epochs=3)
     assert fit.segments[0] == 4 * (data.shapes["train"][0] // 40)
     assert fit.training[-1] < 1e-3
-    with pytest.raises(InputError, match="of one condition"):
+    with pytest.raises(InputError, match="of one set of parameters"):
         vp.compare(model.at(step=0.1), dataset=data, reference="dataset")
 
 

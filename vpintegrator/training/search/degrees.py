@@ -172,7 +172,7 @@ class _DegreeSearch(SizeSearch):
         if falling or not is_noisy(self.data, fit.error):
             return fit, model, place
         try:
-            models = (each for _, each in self.fits[place:])
+            models = (each for _, each in self.fits)
             found = best_refined(models, self.data, self.options.end())
         except InputError:  # no validation orbits
             found = None
