@@ -35,7 +35,7 @@ class Pairs(TorchDataset[Pair], ABC):
         return in_batches(self.buffers(generator), size)
 
     def evenly(self, count: int) -> Pair:
-        """So many pairs, evenly chosen from all; all if there are no more."""
+        """Return a number of pairs, evenly chosen from all; all if there are no more."""
         return self[self.places(count)]
 
     def places(self, count: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""One-step map of a model of windows whose attention is the identity."""
+"""The one-step map of a model of windows whose attention is the identity."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _run(
     folder: Path,
     advance: Callable[[int], None],
 ) -> AbstractContextManager[Callable[[Iterable[Task]], Iterator[Shard]]]:
-    """Who makes the shards; this process says by ``advance`` how far it is in one."""
+    """Return the workers that make the shards; ``advance`` tells the progress of one."""
     if scheduler is not None:
         return cluster(scheduler, folder, make_shard)
     if workers > 1:

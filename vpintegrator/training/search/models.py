@@ -21,6 +21,7 @@ from vpintegrator.training.search.proposals import (
     GOOD,
     PROPOSALS,
     CouplingProposal,
+    FewPairsProposal,
     LinearProposal,
     Proposal,
     SearchTask,
@@ -285,7 +286,8 @@ class _Search:
         if not isinstance(last, CouplingProposal):
             known = self._known()
             if len(self.results) > 1:
-                self._explain(f"{known.noun} is taken", f"it errs by {known.error:.1e}")
+                verb = "are" if known.noun == FewPairsProposal.noun else "is"
+                self._explain(f"{known.noun} {verb} taken", f"error {known.error:.1e}")
             chosen = replace(known, tried=tried, ended=self.found[-1].ended)
             return _interrupted(chosen) if self.is_interrupted else chosen
         if len(self.results) == 1:
