@@ -30,6 +30,7 @@ _PEERS = {
     "jax": ("#8C6D46", "<"),
     "eager": ("#CC79A7", "D"),
     "in PyTorch": ("#CC79A7", "D"),
+    "heyoka": ("#999999", "*"),
     "linalg.solve": ("#555555", "p"),
     "g-sympnet": ("#0072B2", "s"),
     "la-sympnet": ("#56B4E9", "v"),

@@ -16,7 +16,7 @@ class Activations(models.Integrator):
     """A residual layer with each activation."""
 
     def __init__(self, dtype):
-        layers = [ResidualLayer(2, 5, activation=name, dtype=dtype) for name in ACTIVATIONS]
+        layers = [ResidualLayer(2, 5, activation=name).to(dtype) for name in ACTIVATIONS]
         core = Composition(torch.nn.Flatten(-2), *layers, torch.nn.Unflatten(-1, (1, 2)))
         super().__init__(core, dim=2, window=1, prediction_window=1, arguments={}, dtype=dtype)
 

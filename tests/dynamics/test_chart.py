@@ -133,7 +133,7 @@ def test_measured_systems_have_charts_too():
         ),
         (
             duffing('hamiltonian = "x[0]*x[1]"'),
-            r"this is not the system in these coordinates: x\[1\]' is off by",
+            r"this is not the system in these coordinates: x\[0\]' is off by",
         ),
         (POLAR.split("[chart.periodic]")[0], r"this component is an angle; give its period"),
         (POLAR.replace('"2*pi"', '"3*pi"'), "after a turn of an angle this gives another state"),

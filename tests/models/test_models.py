@@ -272,7 +272,7 @@ def test_every_architecture(name):
         (lambda: StandardTransformer(dim=3, heads=3), "dim = 8 .* heads = 3"),
         (lambda: VolumePreservingFeedForward(dim=3, feed_forward="dense"), "feed_forward"),
         (lambda: VolumePreservingFeedForward(dim=3, depth=0), "depth"),
-        (lambda: VolumePreservingFeedForward(dim=3, split="halves"), "even dim"),
+        (lambda: VolumePreservingFeedForward(dim=3, split="halves"), "even number"),
         (lambda: VolumePreservingFeedForward(dim=3, activation="step"), "activation"),
         (lambda: VolumePreservingFeedForward(dim=3, dtype="int32"), "dtype"),
         (

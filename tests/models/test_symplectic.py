@@ -15,6 +15,7 @@ from vpintegrator.compiled import compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     ARCHITECTURES,
+    LinearMap,
     SymplecticFeedForward,
     SymplecticGeneratingFunctionMap,
     SymplecticTransformer,
@@ -31,6 +32,7 @@ MODELS = {
     "HenonNet": (SymplecticFeedForward, {"layer": "henon", "width": 4}),
     "Henon maps of polynomials": (SymplecticFeedForward, {"layer": "henon", **POLYNOMIAL}),
     "polynomials": (SymplecticFeedForward, POLYNOMIAL),
+    "linear map": (LinearMap, {"structure": "symplectic"}),
     "functions of the state": (
         SymplecticFeedForward,
         {**POLYNOMIAL, "expressions": ["sigmoid(z[0])", "exp(z[0]*z[1])", "cos(z[3])"]},
@@ -192,7 +194,7 @@ def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
     ("arguments", "message"),
     [
         ({"dim": 3}, "even number of components"),
-        ({"dim": 2, "window": 2}, "take SymplecticTransformer"),
+        ({"dim": 2, "window": 2}, "take a model of windows"),
         ({"dim": 2, "periodic": [(0, 1.0)]}, "periodic and expressions are for functions"),
         ({"dim": 2, "periodic": [(1, 1.0)], **POLYNOMIAL}, "a momentum is no angle"),
         ({"dim": 2, "expressions": ["exp(z[0])"]}, "periodic and expressions are for functions"),

@@ -71,7 +71,7 @@ LAYERS = {
     "linear, on a ring": lambda d, T: nn.AffineMap(2 * d, sites=d),
     "linear, symplectic": lambda d, T: nn.AffineMap(2 * d, "symplectic"),
     "neighbours on a ring": lambda d, T: nn.SiteCoupling(
-        2 * (d + 3), d + 3, 2, 1, initial_scale=0.1
+        2 * (d + 3), d + 3, 2, 1, initial_scale=0.05
     ),
     "rotated": lambda d, T: nn.Rotated(nn.AdditiveCoupling(d, 5), nn.spread_rotation(1, d)),
     "gradient coupling": lambda d, T: nn.GradientCoupling(potential(d), potential(d)),

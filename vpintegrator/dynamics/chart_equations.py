@@ -18,7 +18,7 @@ the file itself, of the new components. Time is the same in both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -208,13 +208,18 @@ def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) 
     there, rate = Formula(chart.map, base.symbols), Formula(rates, base.symbols)
     given = Formula(chart.equations.vector_field, chart.equations.symbols)
 
-    def off(point: Point, _: Point) -> tuple[Any, Any] | None:
-        image, expected = there.at(point), rate.at(point)
-        found = None if image is None else given.at(image)
-        if found is None or expected is None:
-            return None
-        return difference(found, expected, {}), 1 + max(map(abs, expected))
+    def off(place: int) -> Callable[[Point, Point], tuple[Any, Any] | None]:
+        def off_at(point: Point, _: Point) -> tuple[Any, Any] | None:
+            image, expected = there.at(point), rate.at(point)
+            found = None if image is None else given.at(image)
+            if found is None or expected is None:
+                return None
+            own = slice(place, place + 1)
+            return difference(found[own], expected[own], {}), 1 + max(map(abs, expected))
 
-    what = "this is not the system in these coordinates: the vector field is off by {}"
-    trial.check(where, what, off)
+        return off_at
+
+    for place, name in enumerate(chart.equations.components):
+        what = f"this is not the system in these coordinates: {name}' is off by {{}}"
+        trial.check(where, what, off(place))
     return chart

@@ -57,7 +57,10 @@ class IntegratorArguments(Arguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.one_step and self.window != 1:
-            raise InputError(f"a map of one step: window must be 1, not {self.window}")
+            raise InputError(
+                f"a map of one step: window must be 1, not {self.window}; take a model of windows, "
+                "such as vpt or spt"
+            )
         for name in ("chart", "inverse_chart"):
             if isinstance(given := getattr(self, name), tuple):
                 self._set(name, list(given))  # as it comes from a file
