@@ -246,7 +246,7 @@ def test_equations_are_judged_and_their_parameters_fitted(run, tmp_path):
 
 
 def test_inspect_says_what_the_import_found(run, tmp_path):
-    """Units, guesses, the misfit and fitted parameters, as they were said."""
+    """Units, guesses, the residual and fitted parameters, as they were said."""
     times = 0.05 * np.arange(60)
     rows = [f"{t:.2f},{np.cos(2 * t):.9f},{-2 * np.sin(2 * t):.9f}" for t in times]
     (tmp_path / "lab.csv").write_text("t,q [m],p\n" + "\n".join(rows) + "\n")

@@ -183,7 +183,7 @@ def test_crossings_directions_and_times():
     states = vp.solve(timed, timed.sample_initial(5, np.random.default_rng(0)), np.arange(4))
     assert states[..., 2] == pytest.approx(np.tile(2 * np.pi * np.arange(4), (5, 1)), abs=1e-10)
     assert timed.cyclic == [2] and plain.cyclic == []
-    way = timed.partway(np.hstack([z, np.ones((5, 1))]), 4)
+    way = timed.states_between(np.hstack([z, np.ones((5, 1))]), 4)
     assert way[..., 2] == pytest.approx(1 + np.pi / 2 * np.tile(np.arange(5)[:, None], 5), abs=1e-9)
     (rho,) = timed.reversing_symmetries
     assert rho[2, 2] == -1
@@ -318,7 +318,7 @@ def test_parts_of_the_way_keep_the_form(text):
     z = system.sample_initial(4, np.random.default_rng(0))
     shifts = 1e-4 * np.eye(system.dim)
     shifted = np.concatenate([z + side * d for d in shifts for side in (1, -1)])
-    found = system.partway(np.concatenate([z, shifted]), parts)
+    found = system.states_between(np.concatenate([z, shifted]), parts)
     assert found[-1, :4] == pytest.approx(system.map(z), abs=1e-9)
     sides = found[:, 4:].reshape(parts + 1, system.dim, 2, 4, system.dim)
     slopes = ((sides[:, :, 0] - sides[:, :, 1]) / 2e-4).transpose(0, 2, 3, 1)
@@ -329,15 +329,15 @@ def test_parts_of_the_way_keep_the_form(text):
 def test_families_of_return_maps_have_parts():
     family = vp.dynamics.Family(vp.load_system(OSCILLATORS), ["energy"], 1.0)
     z = np.array([[0.1, 0.2, 2.0], [0.3, -0.1, 1.0]])
-    found = family.extended.partway(z, 4)
+    found = family.extended.states_between(z, 4)
     assert found.shape == (5, 2, 3) and (found[..., 2] == [2.0, 1.0]).all()
     assert found[-1] == pytest.approx(family.extended.map(z), abs=1e-9)
     assert found[2, :, :2] == pytest.approx(turned(z[:, :2], 0.3 * np.pi, 0.3), abs=1e-8)
     beyond = np.tile(z, (4, 1))
     beyond[5, 1] = 9.0  # no momentum is left for the energy
-    found = family.extended.partway(beyond, 2)
+    found = family.extended.states_between(beyond, 2)
     assert np.array_equal(found[0, 5], beyond[0]) and np.isfinite(found).all()
-    assert vp.return_map("rigid-body", "z3 = 0.1").partway(z[:, :2], 4) is None
+    assert vp.return_map("rigid-body", "z3 = 0.1").states_between(z[:, :2], 4) is None
 
 
 @pytest.mark.parametrize(

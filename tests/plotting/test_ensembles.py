@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.cli import plot
-from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.density import (
     FEW,
@@ -153,7 +153,7 @@ def test_few_points_are_dots():
 def test_who_leaves_the_training_domain_is_told_and_none_is_no_number(folder, tmp_path):
     """A file whose trajectories all stay says so beside one of which some leave."""
     left = vp.rollout.open_ensemble(folder / "rk4.h5")
-    domain = Region({"q": (-0.5, 0.5)}, {})
+    domain = Domain({"q": (-0.5, 0.5)}, {})
     plan = replace(left.plan, escape=Escape("q > 9"), domain=domain)
     strayed = np.where(np.abs(left.initial[:, 0]) > 0.55, 0, -1)
     stayed = np.full(400, -1)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import vpintegrator as vp
-from vpintegrator.dynamics.region import Departure, Region
+from vpintegrator.dynamics.training_domain import Domain, OutOfDomain
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.tables import duration
@@ -149,8 +149,8 @@ def test_no_width_hides_a_failure(body, oscillators):
         },
         structure=("volume-preserving", "reversible"),
         reversibility=7.7e-3,
-        departure=Departure(
-            Region({"z1": (0.0, 1.0)}, {}),
+        departure=OutOfDomain(
+            Domain({"z1": (0.0, 1.0)}, {}),
             np.array([np.nan, 3.0, 1.5]),
             np.array([[0.0], [0.3], [0.2]]),
         ),

@@ -45,9 +45,9 @@ def test_in_the_plane_it_is_the_same_as_in_space():
         'state = ["x1", "x2", "x3", "v1", "v2", "v3"]\n[vector_field]\nx1 = "v1"\nx2 = "v2"\n'
         'x3 = "v3"\nv1 = "-sin(x1) + v2*(1 + x2/2)"\nv2 = "-x2*exp(x1/4) - v1*(1 + x2/2)"\nv3 = "0"'
     )
-    lifted = np.zeros((len(z), 6))
-    lifted[:, [0, 1, 3, 4]] = z
-    result = BORIS.step(space, lifted, 0.4)
+    embedded = np.zeros((len(z), 6))
+    embedded[:, [0, 1, 3, 4]] = z
+    result = BORIS.step(space, embedded, 0.4)
     assert np.allclose(result[:, [0, 1, 3, 4]], BORIS.step(flat, z, 0.4), atol=1e-15)
     assert not result[:, [2, 5]].any()
 

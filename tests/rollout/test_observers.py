@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
-from vpintegrator.dynamics.region import TOLERANCE, Region
+from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
 from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
 from vpintegrator.rollout.diagnostics.invariants import InvariantObserver
 from vpintegrator.rollout.diagnostics.training_domain import DomainObserver
@@ -54,7 +54,7 @@ def largest_between(values, steps):
 @given(sizes=parts, low=st.floats(-1.5, 0), high=st.floats(0.1, 1.5))
 def test_leaving_a_region(sizes, low, high):
     pendulum = system("pendulum")
-    region = Region({pendulum.components[1]: (low, high)}, {"energy": (-1.0, 0.5)})
+    region = Domain({pendulum.components[1]: (low, high)}, {"energy": (-1.0, 0.5)})
     observer = feed(lambda: DomainObserver(region, pendulum, 4), sizes)
     momentum, energy = STATES[..., 1], pendulum.invariants["energy"](STATES)
     beyond = [

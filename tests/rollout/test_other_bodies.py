@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.training_domain import Domain
 
 SPRINGS = """
 state = {q = "2*len(m)", p = "2*len(m)"}
@@ -36,7 +36,7 @@ def trained(source, name="spff", **parameters):
     model.metadata |= {
         "system": system.text,
         "parameters": json.dumps(system.definitions),
-        "region": Region.of_states(states, system).text,
+        "region": Domain.of_states(states, system).text,
         "step": "0.1",
     }
     return model
@@ -62,9 +62,9 @@ def test_another_number_of_bodies(source, parameters, given, count):
         torch.testing.assert_close(own, theirs, rtol=0, atol=0)
     assert json.loads(other.metadata["parameters"]) == system.definitions
     # bounds of any body are those of all in the training, without positions that may drift
-    region = Region.from_text(other.metadata["region"], "region")
+    region = Domain.from_text(other.metadata["region"], "region")
     assert not region.invariants
-    seen = np.array([*Region.from_text(model.metadata["region"], "region").components.values()])
+    seen = np.array([*Domain.from_text(model.metadata["region"], "region").components.values()])
     moving = region.components.keys() >= {"q[0]"}
     assert moving != system.bodies.translations
     assert {*region.components} <= {*system.components}

@@ -7,7 +7,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.data.pairs import HeldPairs
-from vpintegrator.dynamics.solve import partway
+from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search.multiple_shooting import shooting_start
@@ -102,7 +102,7 @@ def test_layers_are_those_of_the_model_itself(tmp_path):
 def test_states_on_the_way_lead_to_the_end_of_the_step(text, step):
     system = vp.load_system(text)
     initial = system.sample_initial(7, np.random.default_rng(0))
-    states = partway(system, initial, step, 8)
+    states = states_between(system, initial, step, 8)
     assert states.shape == (9, 7, system.dim)
     np.testing.assert_array_equal(states[0], initial)
     exact = vp.solve(system, initial, np.array([0.0, step]))[:, -1]
@@ -113,9 +113,9 @@ def test_measured_states_and_windows_have_no_stretches(tmp_path):
     states = np.random.default_rng(0).normal(size=(20, 2, 2))
     measured = vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0)
     assert shooting_start(maker(measured.system), {}, TrainingData(measured), learn) is None
-    assert partway(measured.system, states[:, 0], 1.0, 4) is None
+    assert states_between(measured.system, states[:, 0], 1.0, 4) is None
     short = vp.load_system(RING.replace("40", "2"))
-    assert partway(short, states[:, 0], 1.0, 8) is None
+    assert states_between(short, states[:, 0], 1.0, 8) is None
 
 
 @pytest.mark.thorough

@@ -36,7 +36,7 @@ def made(data, **arguments):
 def test_a_reversible_model_begins_as_stoermer_verlet(data, depth):
     degree = 4 if data.dataset.dim == 4 and not made(data, degree=3).bodies else 12
     model = made(data, depth=depth, degree=degree)
-    assert start_as_splitting(model, data, "strang-splitting").misfit < 1e-6
+    assert start_as_splitting(model, data, "strang-splitting").residual < 1e-6
     system, h = data.dataset.system, data.dataset.step
     states = data.dataset.states("test")[:, 0]
     substeps = 2 * depth - 1
@@ -59,7 +59,7 @@ def _kick_drift_kick(system, z, h, steps):
 def test_shares_of_an_irreversible_model_add_up_to_a_step(data):
     model = made(data, depth=2, reversible=False)
     before = data.test_error(model)
-    assert start_as_splitting(model, data).misfit < 1e-6
+    assert start_as_splitting(model, data).residual < 1e-6
     assert data.test_error(model) < 0.5 * before
 
 
@@ -69,7 +69,7 @@ def test_a_model_that_errs_less_stays_as_it_is(data):
     better = vp.training.train(model, data.dataset, epochs=5, progress=False)
     assert math.isfinite(better.best_validation_error)
     own = [parameter.clone() for parameter in model.parameters()]
-    assert start_as_splitting(model, data).misfit == math.inf
+    assert start_as_splitting(model, data).residual == math.inf
     assert all(map(torch.equal, own, model.parameters()))
 
 
@@ -77,7 +77,7 @@ def test_neurons_and_other_layers_begin_near_the_identity(data):
     for name, arguments in (("spff", {"functions": "neurons"}), ("vpff", {})):
         model = vp.models.build(data.dataset.system, name, **arguments)
         data.normalise(model)
-        assert start_as_splitting(model, data).misfit == math.inf
+        assert start_as_splitting(model, data).residual == math.inf
 
 
 def test_measured_states_are_fitted_by_their_differences(tmp_path):
@@ -89,7 +89,7 @@ def test_measured_states_are_fitted_by_their_differences(tmp_path):
     model = vp.models.SymplecticFeedForward(dim=2, functions="polynomial", degree=2, depth=2)
     data.normalise(model)
     before = data.test_error(model)
-    assert start_as_splitting(model, data).misfit < 1e-2
+    assert start_as_splitting(model, data).residual < 1e-2
     assert model.choices[-1].endswith("of differences of the states")
     assert data.test_error(model) < 0.2 * before
 
@@ -133,7 +133,7 @@ def test_a_volume_preserving_model_begins_as_the_method_itself(body, initial_sch
     body.normalise(model)
     beginning = start_as_splitting(model, body, initial_scheme)
     assert beginning.method == model.metadata["initial_scheme"] == initial_scheme
-    assert beginning.misfit < 1e-12
+    assert beginning.residual < 1e-12
     states = body.dataset.states("test")[:, 0]
     found = model(torch.from_numpy(states[:, None]))[:, 0].detach().numpy()
     factors = FACTORS[initial_scheme]
@@ -188,7 +188,7 @@ def test_shears_in_rotated_bases_follow_a_field_that_those_along_coordinates_can
             chart=False,
         )
         data.normalise(model)
-        errors[bases] = start_as_splitting(model, data).misfit
+        errors[bases] = start_as_splitting(model, data).residual
     assert errors[2] < 1e-10 < 0.1 < errors[1]
     rho = model.reversing_symmetries[0]
     z = torch.from_numpy(data.dataset.states("test")[:, :1])
@@ -263,7 +263,7 @@ def test_a_layer_of_ones_own_takes_part(tmp_path):
     dataset = vp.generate("pendulum", tmp_path / "swing.h5", count=20, steps=5, step=0.01)
     model = Swings(dim=2, depth=2)
     begun = start_as_splitting(model, TrainingData(dataset), "strang-splitting")
-    assert begun.misfit < 1e-12 and begun.method == "strang-splitting"
+    assert begun.residual < 1e-12 and begun.method == "strang-splitting"
     h = dataset.step
     torch.testing.assert_close(
         model.core[1].a, torch.tensor([h / 2, 0.0]).double(), atol=1e-9, rtol=0

@@ -9,7 +9,7 @@ import torch
 
 from vpintegrator import models
 from vpintegrator.data import Dataset, generate, import_dataset
-from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.training import Budget, find_functions, orbits, train, training_data
 from vpintegrator.training.training_data import TrainingData
 
@@ -43,7 +43,7 @@ def test_statistics_part_by_part(body, gaps, on_disk, missing):
     np.testing.assert_allclose(model.shift, np.nanmean(states, (0, 1)), rtol=1e-12, atol=1e-15)
     powers = 2.0 ** np.round(np.log2(np.nanstd(states, (0, 1))))
     np.testing.assert_array_equal(model.scale, powers)
-    assert model.metadata["region"] == Region.of_states(states, dataset.system).text
+    assert model.metadata["region"] == Domain.of_states(states, dataset.system).text
 
 
 def test_a_component_that_is_never_observed_in_a_part(tmp_path, on_disk):

@@ -277,7 +277,7 @@ def _inspect_model(path: Path) -> None:
 
 
 def _of_model(model: Integrator, path: Path) -> Lines:
-    from vpintegrator.dynamics.region import Region
+    from vpintegrator.dynamics.training_domain import Domain
     from vpintegrator.rollout.start import find_system
     from vpintegrator.storage.reading import read_json
 
@@ -310,7 +310,7 @@ def _of_model(model: Integrator, path: Path) -> Lines:
         yield "family", f"{_plain(name)} from {low:.6g} to {high:.6g}"
     yield from _of_comparisons(metadata, path)
     if "region" in metadata:
-        region = Region.from_text(metadata["region"], f"{path}: the region of training")
+        region = Domain.from_text(metadata["region"], f"{path}: the region of training")
         yield from _ranges("trained on", region.names, *np.transpose(list(region.bounds)))
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
     told = [

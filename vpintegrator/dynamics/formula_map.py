@@ -77,7 +77,7 @@ class FormulaMap:
                     values[i] = value
                 yield values
 
-    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+    def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         """States (part + 1, state, dim) after equal parts of the stages, or None of too few."""
         e = self._equations
         count = e.iterations * len(e.stages)

@@ -73,7 +73,7 @@ class ReturnMap:
 
         return image
 
-    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+    def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         """States (part + 1, state, dim) on sections between, or None without such sections.
 
         Where a state on the edge of the section has no way, the way of another is given, with that

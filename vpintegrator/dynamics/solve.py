@@ -118,7 +118,7 @@ def solve(
     return states
 
 
-def partway(
+def states_between(
     system: System, initial: np.ndarray, step: float, parts: int, tolerance: float = _COARSE
 ) -> np.ndarray | None:
     """Return states at equal parts of a step.
@@ -147,15 +147,15 @@ def partway(
 
     Examples
     --------
-    >>> from vpintegrator.dynamics.solve import partway
+    >>> from vpintegrator.dynamics.solve import states_between
     >>> pendulum = vp.load_system("pendulum")
-    >>> partway(pendulum, np.array([[1.0, 0.0], [0.5, 0.0]]), step=6.0, parts=4).shape
+    >>> states_between(pendulum, np.array([[1.0, 0.0], [0.5, 0.0]]), step=6.0, parts=4).shape
     (5, 2, 2)
     """
     if system.is_measured:
         return None
     if system.is_discrete:
-        return system.partway(initial, parts)
+        return system.states_between(initial, parts)
     times = step * np.arange(parts + 1) / parts
     states = solve(system, initial, times, rtol=tolerance, atol=tolerance)
     return np.ascontiguousarray(states.transpose(1, 0, 2))

@@ -339,7 +339,7 @@ class System(SystemProperties, RichDisplay, by="system"):
             found = self._formula_map.jacobian(np.moveaxis(state, -1, 0))
         return np.moveaxis(found, (0, 1), (-2, -1))
 
-    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+    def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         """Return states (state, dim) of a discrete system on the way to their images.
 
         Those after equal parts of the stages of a map by formula, or of the way of a return map,
@@ -347,8 +347,8 @@ class System(SystemProperties, RichDisplay, by="system"):
         a state on the edge of a section has no way, the way of another is given, with that first.
         """
         if self.equations.returns is not None:
-            return self.section_map.partway(states, parts)
-        return self._formula_map.partway(states, parts)
+            return self.section_map.states_between(states, parts)
+        return self._formula_map.states_between(states, parts)
 
     def iteration(
         self,

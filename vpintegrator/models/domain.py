@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from vpintegrator.dynamics.region import recorded_region
+from vpintegrator.dynamics.training_domain import recorded_domain
 from vpintegrator.errors import InputError
 from vpintegrator.nn.tensor_arguments import last_size
 
@@ -17,7 +17,7 @@ def in_domain(model: Any, states: Any) -> Any:
     keys = ("region", "system")
     if not all(key in model.metadata for key in keys):
         raise InputError("the model does not say which states it was trained on; train it")
-    region, system = recorded_region(
+    region, system = recorded_domain(
         *(model.metadata[key] for key in keys),
         model.metadata.get("system_name", "system"),
         model.metadata.get("parameters", "{}"),

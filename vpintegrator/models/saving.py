@@ -17,7 +17,7 @@ import safetensors
 import torch
 
 from vpintegrator.arguments import as_path
-from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
@@ -299,7 +299,7 @@ def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
     if KEY in metadata:
         FamilyConditions.from_text(metadata[KEY], f"{where}: family")
     if "region" in metadata:
-        Region.from_text(metadata["region"], f"{where}: region")
+        Domain.from_text(metadata["region"], f"{where}: region")
     if "step" in metadata:
         try:
             step = float(metadata["step"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import (
     ClassicalMethod,
@@ -78,7 +78,7 @@ class NumericalFlow(ABC):
     structure: tuple[str, ...] = ()
     differentiable: bool = True
     system: System | None
-    domain: Region | None = None
+    domain: Domain | None = None
     step: float
     dim: int
     window: int = 1
@@ -247,7 +247,7 @@ class LearnedFlow(NumericalFlow):
         self.structure = self.traits(model)
         self.system, self.dim = system, model.dim
         if "region" in model.metadata:
-            self.domain = Region.from_text(
+            self.domain = Domain.from_text(
                 model.metadata["region"], f"the training domain of {self.name}"
             )
         self.window, self.prediction_window = model.window, model.prediction_window

@@ -179,10 +179,10 @@ class PeriodFlow(NumericalFlow):
 
     def compile(self, states: np.ndarray, compiled: bool | None) -> Self:
         flow = copy(self)
-        flow.inner = self.inner.compile(self.lifted(states), compiled)
+        flow.inner = self.inner.compile(self.embedded(states), compiled)
         return flow
 
-    def lifted(self, states: np.ndarray) -> np.ndarray:
+    def embedded(self, states: np.ndarray) -> np.ndarray:
         """Return states of the flow (n, dim) at states of the map."""
         moving = states[:, : self.inner.dim - 1]
         return np.hstack([moving, np.full((len(states), 1), self._phase)])
@@ -194,7 +194,7 @@ class PeriodFlow(NumericalFlow):
     def derivative(self, windows: np.ndarray) -> np.ndarray:
         if self._times:
             raise InputError(f"{self.name} has no derivative of return times")
-        full = self.lifted(windows[:, 0])[:, None]
+        full = self.embedded(windows[:, 0])[:, None]
         found = np.broadcast_to(np.eye(self.inner.dim), (len(full), *2 * (self.inner.dim,)))
         for _ in range(self.steps):
             found = self.inner.derivative(full) @ found
@@ -203,7 +203,7 @@ class PeriodFlow(NumericalFlow):
 
     def start(self, first: np.ndarray) -> Cursor:
         states = first[:, 0]
-        inner = self.inner.start(self.lifted(states)[:, None])
+        inner = self.inner.start(self.embedded(states)[:, None])
         return _PeriodCursor(inner, self.steps, self._added(states[:, -1]), np.zeros(()))
 
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:

@@ -11,7 +11,7 @@ import numpy as np
 from vpintegrator.arguments import check_integrator
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.body_identities import reach
-from vpintegrator.dynamics.region import Range, Region
+from vpintegrator.dynamics.training_domain import Domain, Range
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.start import find_system
 
@@ -76,7 +76,7 @@ def with_parameters(model: Integrator, /, **parameters: Any) -> Integrator:
     result = with_bodies(model, other.bodies.count)
     result.metadata["parameters"] = json.dumps(other.definitions)
     if "region" in model.metadata:
-        region = Region.from_text(model.metadata["region"], "the training domain of the model")
+        region = Domain.from_text(model.metadata["region"], "the training domain of the model")
         result.metadata["region"] = _domain(region, system, other).text
     return result
 
@@ -146,7 +146,7 @@ def _derivatives(system: System, states: np.ndarray) -> np.ndarray:
     return np.concatenate([own.reshape(_STATES, -1), between.reshape(_STATES, -1)], axis=1)
 
 
-def _domain(region: Region, system: System, other: System) -> Region:
+def _domain(region: Domain, system: System, other: System) -> Domain:
     """Return the bounds for each body of ``other``: those of all bodies in the training.
 
     Bounds of positions are left out if the system is invariant under translations.
@@ -155,7 +155,7 @@ def _domain(region: Region, system: System, other: System) -> Region:
     assert bodies is not None
     if bodies.translations:
         names = system.components[system.dim // 2 :]
-        region = Region({k: v for k, v in region.components.items() if k in names}, {})
+        region = Domain({k: v for k, v in region.components.items() if k in names}, {})
     bounds: dict[tuple[bool, int], Range] = {}
     for name, kind in _components(system):
         if name in region.components:
@@ -163,7 +163,7 @@ def _domain(region: Region, system: System, other: System) -> Region:
             least, most = bounds.get(kind, (low, high))
             bounds[kind] = min(least, low), max(most, high)
     components = {name: bounds[kind] for name, kind in _components(other) if kind in bounds}
-    return Region(components, {})
+    return Domain(components, {})
 
 
 def _components(system: System) -> Iterator[tuple[str, tuple[bool, int]]]:

@@ -13,7 +13,7 @@ import torch
 from scipy import linalg
 
 from vpintegrator.data.pairs import HeldPairs
-from vpintegrator.dynamics.solve import partway
+from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.generating_arguments import signs_of_time
@@ -386,7 +386,7 @@ def _way(
     dataset = data.dataset
     if dataset.is_observed:
         return None
-    way = partway(dataset.system, before.numpy(), dataset.step, parts, _ACCURATE)
+    way = states_between(dataset.system, before.numpy(), dataset.step, parts, _ACCURATE)
     if way is None:
         return None
     found = torch.from_numpy(way)

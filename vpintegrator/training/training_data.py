@@ -19,8 +19,8 @@ from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.loading import WindowDataset
 from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.data.sampled import SampledPairs, SampledStates
-from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.spread import from_centre, spread_of
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
@@ -192,11 +192,11 @@ class TrainingData:
             model.adapt(torch.from_numpy(self.some_states()))
 
     @cached_property
-    def _statistics(self) -> tuple[_Moments, Region, _Moments]:
+    def _statistics(self) -> tuple[_Moments, Domain, _Moments]:
         """Return moments and domain of the training states, and moments of moving components."""
         dim, system = self.dataset.dim, self.dataset.system
         moments, moving = _Moments(dim), _Moments(len(system.moving))
-        region = Region.of_parts(map(moments.noted, self._states()), system)
+        region = Domain.of_parts(map(moments.noted, self._states()), system)
         for part in self._states():
             moving.noted(from_centre(system, part))
         return moments, region, moving

@@ -42,7 +42,7 @@ _FAILED = 1e20  # residual where the equations have no solution
 
 
 @dataclass(frozen=True)
-class Misfit:
+class FitCheck:
     """Residuals of equations in units of the noise: about 1 if the equations fit.
 
     Attributes
@@ -100,7 +100,7 @@ def noise_level(states: np.ndarray, step: float) -> np.ndarray:
 
 def check_equations(
     system: System, states: np.ndarray, step: float, noise: np.ndarray | None = None
-) -> Misfit:
+) -> FitCheck:
     """Compare what equations make of each observed state with the next one observed.
 
     Parameters
@@ -123,7 +123,7 @@ def check_equations(
     span = min(_SPAN, states.shape[1] - 1)
     one, relative = _residuals(system, states, step, noise, 1)
     long, _ = _residuals(system, states, step, noise, span)
-    return Misfit(
+    return FitCheck(
         float(np.median(one)), float(one.max()), float(np.median(long)), span, relative, noise
     )
 
@@ -207,18 +207,18 @@ def judge(
         system, values = fit_parameters(system, fit, train, step, noise)
         found["fitted"] = {name: list(pair) for name, pair in values.items()}
     try:
-        misfit = check_equations(system, states, step, noise)
+        residual = check_equations(system, states, step, noise)
     except InputError as error:
         said = f"it cannot be told how well they describe the data: {error}"
         return system, found | {"fits": "unknown", "said": said}
     found |= {
-        "fits": "yes" if misfit.fits else "no",
-        "said": _sentence(system, misfit, noise is not None, fit),
-        "residual_median": misfit.median,
-        "residual_worst": misfit.worst,
-        f"residual_median_of_{misfit.span}_steps": misfit.median_long,
-        "relative_residual": misfit.relative,
-        "noise": [float(value) for value in misfit.noise],
+        "fits": "yes" if residual.fits else "no",
+        "said": _sentence(system, residual, noise is not None, fit),
+        "residual_median": residual.median,
+        "residual_worst": residual.worst,
+        f"residual_median_of_{residual.span}_steps": residual.median_long,
+        "relative_residual": residual.relative,
+        "noise": [float(value) for value in residual.noise],
         "noise_given": noise is not None,
     }
     return system, found
@@ -266,18 +266,18 @@ def _judge_family(system: System, samples: Samples) -> dict[str, Any]:
     return {"fits": "unknown", "said": said, "relative_residual": median}
 
 
-def _sentence(system: System, misfit: Misfit, given: bool, fit: Sequence[str] | None) -> str:
-    sizes = ", ".join(f"{value:.2g}" for value in misfit.noise[:_SHOWN])
-    more = ", ..." if len(misfit.noise) > _SHOWN else ""
+def _sentence(system: System, residual: FitCheck, given: bool, fit: Sequence[str] | None) -> str:
+    sizes = ", ".join(f"{value:.2g}" for value in residual.noise[:_SHOWN])
+    more = ", ..." if len(residual.noise) > _SHOWN else ""
     source = "as given" if given else "estimated from the data"
     figures = (
-        f"one step of them misses the next state by {misfit.median:.2g} times the noise (median; "
-        f"worst {misfit.worst:.2g}), {misfit.span} steps by {misfit.median_long:.2g}; noise "
+        f"one step of them misses the next state by {residual.median:.2g} times the noise (median; "
+        f"worst {residual.worst:.2g}), {residual.span} steps by {residual.median_long:.2g}; noise "
         f"{sizes}{more}, {source}"
     )
-    if misfit.fits:
-        small = misfit.median > _MISFIT
-        return figures + (f", and {misfit.relative:.1g} of the change in a step" if small else "")
+    if residual.fits:
+        small = residual.median > _MISFIT
+        return figures + (f", and {residual.relative:.1g} of the change in a step" if small else "")
     numbers = [name for name, v in system.parameters.items() if isinstance(v, int | float)]
     left = [name for name in numbers if name not in (fit or ())]
     values = ", ".join(f"{name} = {system.parameters[name]:g}" for name in left[:_SHOWN])

@@ -173,7 +173,7 @@ class FunctionMap(CalledFunction, Map):
         found = derivatives(self._values, rows, np.zeros(len(rows)))[..., :-1]
         return found.reshape(*array.shape, self.dim)
 
-    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+    def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         return None
 
 

@@ -102,7 +102,7 @@ def count_evaluations(
     initial = np.asarray(initial, dtype=np.float64)
     initial = initial[np.isfinite(initial).all(axis=-1)]
     if isinstance(flow, PeriodFlow):
-        found = count_evaluations(flow.inner, flow.lifted(initial)) if len(initial) else None
+        found = count_evaluations(flow.inner, flow.embedded(initial)) if len(initial) else None
         steps = flow.steps
         return found and Evaluations(found.vector_field * steps, found.jacobian * steps)
     if not isinstance(flow, ClassicalFlow) or not len(initial) or steps < 1:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
+from vpintegrator.dynamics.training_domain import TOLERANCE, Domain, OutOfDomain
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.observer import Observer, first_step
@@ -27,12 +27,12 @@ class DomainObserver(Observer):
     index
         First step outside by more than the tolerance, -1 if none, (trajectory,).
     excess
-        Largest excess, see :class:`vpintegrator.dynamics.region.Departure`.
+        Largest excess, see :class:`vpintegrator.dynamics.training_domain.OutOfDomain`.
     """
 
     remembered = ("index", "excess")  # recordings of earlier versions have neither
 
-    def __init__(self, domain: Region, system: System, trajectories: int) -> None:
+    def __init__(self, domain: Domain, system: System, trajectories: int) -> None:
         self.domain = domain.within(system)
         self._quantities = self.domain.quantities(system)
         self._scales = [*zip(self.domain.bounds, self.domain.units, strict=True)]
@@ -59,11 +59,11 @@ class DomainObserver(Observer):
 class DomainDiagnostic(Diagnostic):
     """Diagnostic of trajectories that leave the training domain of a model.
 
-    The measurement is ``departure``, a :class:`vpintegrator.dynamics.region.Departure`. It is None
-    for models without a stored domain and for classical methods. The summary has ``left_domain``,
-    the number of trajectories that left; ``left_domain_time``, the first time of leaving, None if
-    none left; ``left_domain_by``, the greatest distance from the domain. All three are None if the
-    domain is not known.
+    The measurement is ``departure``, a :class:`vpintegrator.dynamics.training_domain.OutOfDomain`.
+    It is None for models without a stored domain and for classical methods. The summary has
+    ``left_domain``, the number of trajectories that left; ``left_domain_time``, the first time of
+    leaving, None if none left; ``left_domain_by``, the greatest distance from the domain. All three
+    are None if the domain is not known.
     """
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
@@ -78,12 +78,12 @@ class DomainDiagnostic(Diagnostic):
         if observer is None:
             return {"departure": None}
         time = ensemble.time_of(observer.index)
-        return {"departure": Departure(observer.domain, time, observer.excess)}
+        return {"departure": OutOfDomain(observer.domain, time, observer.excess)}
 
     def stored(self, run: Run) -> Iterator[Variable]:
-        found: Departure | None = run.departure
+        found: OutOfDomain | None = run.departure
         if found is not None:
-            yield Variable("region", "training domain", values=found.region.text)
+            yield Variable("region", "training domain", values=found.domain.text)
             left = "first time out of the training domain"
             yield Variable("region_time", left, TRAJECTORY, values=found.time)
             axis = "region_quantity"
@@ -97,13 +97,13 @@ class DomainDiagnostic(Diagnostic):
         if not group.has("region"):
             return {"departure": None}
         each, text = sizes["trajectory"], group.text("region")
-        region = Region.from_text(text, f"{group}: the attribute 'region'")
+        region = Domain.from_text(text, f"{group}: the attribute 'region'")
         time = group.array("region_time", (each,))
         excess = group.array("region_excess", (each, len(region.names)))
-        return {"departure": Departure(region, time, excess)}
+        return {"departure": OutOfDomain(region, time, excess)}
 
     def summary(self, run: Run, report: Results) -> dict[str, Any]:
-        found: Departure | None = run.departure
+        found: OutOfDomain | None = run.departure
         return {
             "left_domain": None if found is None else found.count,
             "left_domain_time": found.first if found and found.count else None,

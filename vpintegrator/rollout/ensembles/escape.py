@@ -10,8 +10,8 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import parse
-from vpintegrator.dynamics.region import TOLERANCE, Region
 from vpintegrator.dynamics.state_function import ScalarFunction
+from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
 from vpintegrator.errors import InputError
 
 _COMPARISON = re.compile(r"([^<>]+)(<|>)=?([^<>]+)")
@@ -31,7 +31,7 @@ class Escape:
     """
 
     expression: str | None = None
-    domain: Region | None = None
+    domain: Domain | None = None
 
     def check(self, system: System) -> None:
         """Check that the expression is one of the system.
@@ -87,7 +87,7 @@ class Escape:
         return out if more is None else out | more.astype(bool)
 
 
-def _widened(domain: Region) -> dict[str, np.ndarray]:
+def _widened(domain: Domain) -> dict[str, np.ndarray]:
     """Return the least and largest value of each quantity that count as inside."""
     margin = TOLERANCE * domain.units[:, None] * [-1, 1]
     return dict(zip(domain.names, domain.bounds + margin, strict=True))

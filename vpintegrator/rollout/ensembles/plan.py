@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.ensembles.escape import Escape
 
@@ -73,7 +73,7 @@ class EnsemblePlan:
     angle: int | None = None
     about: str = "given"
     near: float = 0.0
-    domain: Region | None = None
+    domain: Domain | None = None
 
     @property
     def names(self) -> tuple[str, str]:
@@ -250,7 +250,7 @@ def usual_view(
     pair: tuple[int, int],
     system: System,
     states: np.ndarray,
-    domain: Region | None,
+    domain: Domain | None,
     initial: np.ndarray,
 ) -> tuple[Interval, Interval]:
     """Return a view that contains the trajectories.

@@ -13,8 +13,8 @@ import numpy as np
 
 from vpintegrator.arguments import as_path
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import read_system, write_header
+from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.diagnostics.rotation import ENOUGH, tolerance_of
 from vpintegrator.rollout.ensembles.escape import Escape
@@ -314,14 +314,14 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
         rows=cells[1],
         escape=Escape(
             None if region is not None or words == Escape().words else printable(words),
-            None if region is None else Region.from_text(json.dumps(region), where),
+            None if region is None else Domain.from_text(json.dumps(region), where),
         ),
         turning=rotation is not None,
         centre=tuple(map(float, rotation)) if isinstance(rotation, list) else None,  # type: ignore[arg-type]
         angle=angle,
         about=about,
         near=float(near),
-        domain=None if domain is None else Region.from_text(json.dumps(domain), where),
+        domain=None if domain is None else Domain.from_text(json.dumps(domain), where),
     )
 
 

@@ -311,7 +311,7 @@ def turns_between_returns(
     states = np.zeros((2, 2))
     states[:, list(pair)] = centre
     states[1] += _BESIDE * np.maximum(np.abs(states[1]), 1.0)
-    way = system.partway(states, _PARTS)
+    way = system.states_between(states, _PARTS)
     if way is None or not np.isfinite(way).all():
         return 0.0
     offset = (way[:, 1] - way[:, 0])[:, list(pair)]

@@ -33,7 +33,7 @@ from vpintegrator.training.training_data import TrainingData
 INITIAL_SCHEMES = ("auto", "none", *FACTORS)
 _NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
 _LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
-_FITTED = 1e-5  # relative misfit from which on clusters of more bodies are left alone
+_FITTED = 1e-5  # relative residual from which on clusters of more bodies are left alone
 _LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
 _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
 _MOST_STEPS = 64  # steps of a method within a step of the data
@@ -57,14 +57,14 @@ class InitialState:
     method
         Splitting method that initialises the model, in words. Empty if the model is unchanged: its
         error is smaller already, or it is no stack of couplings by polynomials.
-    misfit
+    residual
         Relative residual of the fit of the shears to the vector field of the data.
     error
         Relative error of the model, one window ahead.
     """
 
     method: str = ""
-    misfit: float = math.inf
+    residual: float = math.inf
     error: float = math.inf
 
 
@@ -126,7 +126,7 @@ def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "aut
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
     reflection = model.core.reflection if isinstance(model.core, Reversible) else None
-    fields, misfit = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
+    fields, residual = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
     chosen = ""
     with suppress(TimeIsUp):
         for name, shares in methods:
@@ -144,9 +144,9 @@ def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "aut
     what = "differences of the states" if _by_differences(data) else "the system's vector field"
     model.choices.append(
         f"{_BEGINS} {chosen}, an error of {best:.0e}; "
-        f"its shears are fitted to {misfit:.0e} of {what}"
+        f"its shears are fitted to {residual:.0e} of {what}"
     )
-    return InitialState(chosen, misfit, best)
+    return InitialState(chosen, residual, best)
 
 
 _BEGINS = "training begins as"
@@ -274,8 +274,8 @@ def fit(
     if all(shear.rotation is None for shear in parts.values()):
         found, squares = {}, 0.0
         for part, shear in parts.items():
-            found[part], misfit = _fitted_alone(shear, z, velocity, sizes)
-            squares += misfit**2
+            found[part], residual = _fitted_alone(shear, z, velocity, sizes)
+            squares += residual**2
         return found, math.sqrt(squares)
     columns = {}
     for part, shear in parts.items():
@@ -285,15 +285,15 @@ def fit(
             image = shear.columns(reflection(z), group).movedim(-1, 0)
             columns[part] = (columns[part] - reflection(image).movedim(0, -1)) / 2
     matrix = torch.cat([(c / sizes[:, None]).flatten(0, 1) for c in columns.values()], 1)
-    solution, misfit = _least_squares(matrix, (velocity / sizes).flatten())
+    solution, residual = _least_squares(matrix, (velocity / sizes).flatten())
     counts = [c.shape[-1] for c in columns.values()]
-    return dict(zip(columns, solution.split(counts), strict=True)), misfit
+    return dict(zip(columns, solution.split(counts), strict=True)), residual
 
 
 def _fitted_alone(
     shear: LinearShear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
 ) -> tuple[torch.Tensor, float]:
-    """Return the parameters of a shear that alone moves its components, and the misfit.
+    """Return the parameters of a shear that alone moves its components, and the residual.
 
     Groups come one after the other: later ones are left at zero where those before suffice.
     """
@@ -301,14 +301,14 @@ def _fitted_alone(
     wanted = (velocity[:, own] / sizes[own]).flatten()
     columns: list[torch.Tensor] = []
     size = float(wanted.norm())
-    misfit, solution = size, wanted.new_zeros(0)
+    residual, solution = size, wanted.new_zeros(0)
     for group in shear.groups:
         moved = shear.columns(z, group)[:, own] / sizes[own, None]
         columns.append(moved.flatten(0, 1))
-        if misfit > _FITTED * size:
-            solution, misfit = _least_squares(torch.cat(columns, 1), wanted)
+        if residual > _FITTED * size:
+            solution, residual = _least_squares(torch.cat(columns, 1), wanted)
     missing = sum(c.shape[1] for c in columns) - len(solution)
-    return torch.cat([solution, solution.new_zeros(missing)]), misfit
+    return torch.cat([solution, solution.new_zeros(missing)]), residual
 
 
 def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from vpintegrator.data.pairs import HeldPairs, Pairs
-from vpintegrator.dynamics.solve import partway
+from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import attention, freeze_attention, layers, prolong
@@ -75,7 +75,7 @@ def shooting_start(
     data.normalise(model)
     reversible = isinstance(model.core, Reversible)
     start, parts = _some_states(model, data, _STATES), number * (1 + reversible)
-    states = partway(dataset.system, start, dataset.step, parts)
+    states = states_between(dataset.system, start, dataset.step, parts)
     if states is None:
         return None
     if reversible:  # psi of psi R psi^-1 R is the later half; so is the first one, turned round
@@ -137,7 +137,7 @@ def _segments_of(model: Integrator, data: TrainingData, most: int) -> int:
     for k, i in enumerate(moving):
         beside[k, :, i] += _CLOSE * float(model.state_scale[i])
     several = np.concatenate([start[None], beside]).reshape(-1, model.dim)
-    states = partway(data.dataset.system, several, data.dataset.step, most)
+    states = states_between(data.dataset.system, several, data.dataset.step, most)
     if states is None:
         return 0
     given = torch.from_numpy(states).to(model.scale.device)

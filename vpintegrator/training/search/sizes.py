@@ -110,10 +110,10 @@ def splitting_of(
                 refusal = error
                 break
             # a degree may add nothing that symmetries allow
-            stalled = 0 if beginning.misfit < least / 2 else stalled + 1
+            stalled = 0 if beginning.residual < least / 2 else stalled + 1
             if stalled > 1:
                 break
-            least = min(least, beginning.misfit)
+            least = min(least, beginning.residual)
             # a better fit pays later, even if the method's own error hides it now
             if beginning.method and (found is None or beginning.error < _ALIKE * found[0]):
                 found = beginning.error, model

@@ -33,7 +33,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Region:
+class Domain:
     """The least and the largest value of components and invariants on some states.
 
     Angles have no bounds. Invariants that are zero up to rounding are left out.
@@ -48,12 +48,12 @@ class Region:
     invariants: dict[str, Range]
 
     @classmethod
-    def of_states(cls, states: np.ndarray, system: System) -> Region:
+    def of_states(cls, states: np.ndarray, system: System) -> Domain:
         """Return the domain of states (..., dim), which may contain NaN."""
         return cls.of_parts([states], system)
 
     @classmethod
-    def of_parts(cls, parts: Iterable[np.ndarray], system: System) -> Region:
+    def of_parts(cls, parts: Iterable[np.ndarray], system: System) -> Domain:
         """Return the domain of states (..., dim) from an iterable of parts."""
         functions = _functions(system)
         found: tuple[dict[str, Range], ...] = ({}, {})
@@ -80,7 +80,7 @@ class Region:
         )
 
     @classmethod
-    def from_text(cls, text: str, where: str) -> Region:
+    def from_text(cls, text: str, where: str) -> Domain:
         """Read a domain from the text that :attr:`text` returns.
 
         Raises
@@ -119,7 +119,7 @@ class Region:
         low, high = self.bounds.T
         return np.maximum(high - low, _LEAST * np.maximum(np.abs(low), np.abs(high)))
 
-    def within(self, system: System) -> Region:
+    def within(self, system: System) -> Domain:
         """Return the domain restricted to the components and invariants of a system."""
         kept = [
             {name: value for name, value in ranges.items() if name in functions}
@@ -127,7 +127,7 @@ class Region:
                 (self.components, self.invariants), _functions(system), strict=True
             )
         ]
-        return Region(*kept)
+        return Domain(*kept)
 
     def quantities(self, system: System) -> list[Callable[[Any], Any]]:
         """Return functions of states (..., dim), in the order of ``names``."""
@@ -154,8 +154,8 @@ class Region:
 
 
 @cache
-def recorded_region(text: str, system: str, name: str, parameters: str) -> tuple[Region, System]:
-    """Return a region and the system of its quantities, from what a model keeps of both.
+def recorded_domain(text: str, system: str, name: str, parameters: str) -> tuple[Domain, System]:
+    """Return the domain of the data and the system of its quantities, as a model stores both.
 
     Raises
     ------
@@ -166,26 +166,26 @@ def recorded_region(text: str, system: str, name: str, parameters: str) -> tuple
 
     where = "the model's metadata"
     values = read_json(parameters, f"{where}: parameters")
-    return Region.from_text(text, f"{where}: region"), System(system, name, values, source=where)
+    return Domain.from_text(text, f"{where}: region"), System(system, name, values, source=where)
 
 
 @dataclass(frozen=True)
-class Departure:
+class OutOfDomain:
     """Times and distances at which trajectories leave the training domain.
 
     Attributes
     ----------
-    region
+    domain
         The training domain.
     time
         First time at which a trajectory is outside by more than ``TOLERANCE``, NaN if it never is,
         (trajectory,).
     excess
-        Largest distance beyond the bounds of each quantity, in units of ``Region.units``,
+        Largest distance beyond the bounds of each quantity, in units of ``Domain.units``,
         (trajectory, quantity); infinite where a state is not finite.
     """
 
-    region: Region
+    domain: Domain
     time: np.ndarray
     excess: np.ndarray
 
@@ -212,7 +212,7 @@ class Departure:
             numbers = [str(n + 1) for n in np.flatnonzero(np.isfinite(self.time))]
             which = f" (number {' and '.join(numbers)})"
         if np.isfinite(self.farthest):
-            name = self.region.names[int(self.excess.max(axis=0).argmax())].replace("_", " ")
+            name = self.domain.names[int(self.excess.max(axis=0).argmax())].replace("_", " ")
             by = f", {name} by up to {self.farthest:.2g} of its range"
         share = f"{self.count} of {len(self.time)} orbits{which}"
         return f"{share}, first at t = {self.first:.4g}{by}"

@@ -1,4 +1,4 @@
-"""The region of training: what is kept of it, and who leaves it."""
+"""The domain of training: what is kept of it, and who leaves it."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 
 import vpintegrator as vp
 from tests.rollout.systems import system
-from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
+from vpintegrator.dynamics.training_domain import TOLERANCE, Domain, OutOfDomain
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
 
@@ -34,9 +34,9 @@ def model(body):
     """One that stays where it is, trained on a box of states."""
     model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=2)
     states = np.random.default_rng(0).uniform(-1, 1, size=(50, 4, 3))
-    region = Region.of_states(states, body)
+    domain = Domain.of_states(states, body)
     model.metadata |= {"system": body.text, "system_name": body.name, "step": "0.2"}
-    model.metadata["region"] = region.text
+    model.metadata["region"] = domain.text
     return model
 
 
@@ -44,19 +44,19 @@ def test_ranges_of_components_and_invariants():
     s = vp.System(PENDULUM, "angle")
     states = np.random.default_rng(0).normal(size=(5, 7, 3)) * [3, 1, 1e-14]
     states[2, 3:] = np.nan
-    region = Region.of_states(states, s)
+    domain = Domain.of_states(states, s)
     seen = states.reshape(-1, 3)[np.isfinite(states).all(-1).ravel()]
     energy = seen[:, 1] ** 2 / 2 - np.cos(seen[:, 0])
     # an angle has no bounds, and what is nothing but rounding is left out
-    assert region.components == {"p": (seen[:, 1].min(), seen[:, 1].max())}
-    assert region.names == ["p", "energy"]
-    np.testing.assert_allclose(region.bounds[1], [energy.min(), energy.max()], rtol=1e-15)
-    assert Region.from_text(region.text, "here") == region
+    assert domain.components == {"p": (seen[:, 1].min(), seen[:, 1].max())}
+    assert domain.names == ["p", "energy"]
+    np.testing.assert_allclose(domain.bounds[1], [energy.min(), energy.max()], rtol=1e-15)
+    assert Domain.from_text(domain.text, "here") == domain
 
 
 def test_units_of_what_hardly_varies():
-    region = Region({"x": (1.0, 3.0)}, {"momentum": (1.0, 1.0), "energy": (-200.0, -199.0)})
-    np.testing.assert_allclose(region.units, [2.0, 0.01, 2.0])
+    domain = Domain({"x": (1.0, 3.0)}, {"momentum": (1.0, 1.0), "energy": (-200.0, -199.0)})
+    np.testing.assert_allclose(domain.units, [2.0, 0.01, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_who_leaves_is_marked_and_survives_the_file(model, body, tmp_path):
         assert departure.time.tolist()[1] == 0.0
         assert np.isnan(departure.time[[0, 2]]).all()
         # by a loop over the stored states: every step is stored here
-        bounds, units = departure.region.bounds, departure.region.units
+        bounds, units = departure.domain.bounds, departure.domain.units
         states = r.run("vpff").states
         values = [states[..., i] for i in range(3)] + [i(states) for i in body.invariants.values()]
         for k, v in enumerate(values):
@@ -137,7 +137,7 @@ def test_a_model_without_a_region_leaves_none(model, body):
 
 
 def test_words_of_many_and_of_what_is_infinite():
-    region = Region({"x": (0.0, 1.0)}, {})
+    domain = Domain({"x": (0.0, 1.0)}, {})
     time = np.array([3.0, 1.0, 2.0, 4.0, np.nan])
-    departure = Departure(region, time, np.array([[np.inf], [1.0], [1.0], [1.0], [0.0]]))
+    departure = OutOfDomain(domain, time, np.array([[np.inf], [1.0], [1.0], [1.0], [0.0]]))
     assert departure.words == "4 of 5 orbits, first at t = 1"
