@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -21,7 +22,7 @@ import vpintegrator.training
 from tests.cli.conftest import refused
 from vpintegrator.cli.gen import main as inspect
 from vpintegrator.cli.train import main
-from vpintegrator.data import Dataset, generate, open_dataset
+from vpintegrator.data import Dataset, generate, import_dataset, open_dataset
 from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
 from vpintegrator.storage.lock_file import claim
@@ -649,3 +650,15 @@ def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
     assert stored["test_error"] == pytest.approx(data.test_error(model), rel=1e-12)
     assert f"validation {errors:.2e}" in result.output
     assert f"test {stored['test_error']:.2e}" in result.output
+
+
+def test_the_noise_of_measured_states_is_printed(run, tmp_path):
+    times = 0.2 * np.arange(30)
+    phases = np.random.default_rng(0).uniform(0, 6, (20, 1))
+    states = np.stack([np.cos(times + phases), -np.sin(times + phases)], 2)
+    states = states + 1e-3 * np.random.default_rng(1).normal(size=states.shape)
+    import_dataset(states, tmp_path / "noisy.h5", step=0.2, components=["q", "p"])
+    result = run(main, tmp_path / "noisy.h5", "--model", "sgf", "--degree", "2", "--orbits", "0")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.output.splitlines() if "noise of" in line]
+    assert "±" in line

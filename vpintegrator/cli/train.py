@@ -344,7 +344,8 @@ def main(
     nothing = not history.epochs and math.isinf(history.best_validation_error)
     if first and not nothing:
         history = Further(adaptive, orbits).train(network, data, history, options, path)
-        training_report.report(history, path, checkpoint)
+        noise = "" if network.posterior is None else network.posterior.words
+        training_report.report(history, path, checkpoint, noise)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, **comparisons)
             warn_of_structure(network, data)

@@ -73,8 +73,8 @@ def friction(model: Integrator, step: float) -> str:
     return f"{rate:.6g} ± {error:.1g} per unit of time"
 
 
-def report(history: History, path: Path, checkpoint: Path) -> None:
-    """Print the result of a training and the path of the model."""
+def report(history: History, path: Path, checkpoint: Path, noise: str = "") -> None:
+    """Print the result of a training, the noise that it found, and the path of the model."""
     goes_on = ", --resume goes on" if checkpoint.exists() else ""
     ending = {
         "interrupt": f"interrupted; the best model so far is kept{goes_on}",
@@ -92,6 +92,8 @@ def report(history: History, path: Path, checkpoint: Path) -> None:
         f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
         f"(epoch {history.best_epoch}), test {history.test_error:.2e}"
     )
+    if noise:
+        tell(f"  {noise} (estimated from the residuals, with standard errors)")
     if history.overfitted:
         tell(
             f"  the training windows were learned better and others worse after epoch "
