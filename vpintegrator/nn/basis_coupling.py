@@ -203,9 +203,10 @@ class BasisCoupling(InvertibleLayer, InUnits):
         return [self.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale")]
 
     def prolong(self, smaller: BasisCoupling) -> None:
-        """Become the map of a layer of the same components and symmetries, of no higher degree.
+        """Take the coefficients of a smaller layer, so that both are the same map.
 
-        Its sweep may be the beginning of this one.
+        Components and symmetries are the same, and its degree is no higher. Its sweep may be the
+        beginning of this one.
         """
         with torch.no_grad():
             coefficients = torch.zeros_like(self.coefficients)

@@ -276,7 +276,7 @@ class BasisPotential(InUnits):
 
     @torch.no_grad()
     def prolong(self, smaller: BasisPotential) -> None:
-        """Become the potential of the same components and symmetries, of no higher degree."""
+        """Take the coefficients of a potential of the same components and no higher degree."""
         self.coefficients.copy_(self.terms.prolonged(smaller.terms, smaller.coefficients))
         self.adapt_like(smaller)
 

@@ -239,7 +239,7 @@ class ClusterGeneratingFunction(Layer):
 
     @torch.no_grad()
     def prolong(self, smaller: ClusterGeneratingFunction) -> None:
-        """Become a function of the same clusters of no higher degree, with its boxes."""
+        """Take coefficients and boxes of a function of the same clusters and no higher degree."""
         self.adapt_like(smaller)
         parts = [
             own.function.terms.prolonged(other.function.terms, c)

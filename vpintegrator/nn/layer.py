@@ -32,7 +32,7 @@ class Layer(nn.Module):
 
     @torch.no_grad()
     def prolong(self, smaller: Any) -> None:
-        """Become the map of a layer of the same kind, whose polynomials are of no higher degree."""
+        """Take the coefficients of a layer of the same kind and no higher degree."""
         own = {name: value for name, value in smaller.state_dict().items() if "." not in name}
         self.load_state_dict(own, strict=False)
         for part, other in zip(parts(self), parts(smaller), strict=False):

@@ -228,7 +228,7 @@ class InvariantWeight(Layer):
 
     @torch.no_grad()
     def set(self, entries: torch.Tensor) -> None:
-        """Become a matrix that is invariant, from its entries (dim * dim,), row by row."""
+        """Set an invariant matrix by its entries (dim * dim,), row by row."""
         columns = []
         for n in range(len(self.entries)):
             self.entries.zero_()[n] = 1

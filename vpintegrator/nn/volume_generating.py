@@ -120,7 +120,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
             G.adapt(both)
 
     def prolong(self, smaller: VolumePreservingGeneratingFunction) -> None:
-        """Become a map of the same box, of no higher degree."""
+        """Take the coefficients of a map of the same box and no higher degree."""
         known = dict(zip(smaller.pairs, smaller._functions, strict=True))
         for pair, G in zip(self.pairs, self._functions, strict=True):
             if pair in known:

@@ -79,7 +79,7 @@ def readable_decades(axes: Axes) -> None:
 
 
 def cut(axes: Axes) -> None:
-    """Limit a logarithmic axis of errors: neither useless methods nor rounding fill the panel.
+    """Set the limits of a logarithmic axis of errors.
 
     The range of rounding errors is shaded at the bottom, and the axis reaches up to errors that
     matter.

@@ -26,7 +26,7 @@ _LONG = 1000.0  # steps from which on time axes are logarithmic
 
 
 class Scene:
-    """A report made ready for drawing.
+    """Data and style of the figures of a report.
 
     Parameters
     ----------

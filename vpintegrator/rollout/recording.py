@@ -176,7 +176,7 @@ class FolderRecording(Recording):
                 temporary.write_text(json.dumps(identity, indent=1), encoding="utf-8")
 
     def _check(self, path: Path, identity: Mapping[str, Any]) -> int:
-        """Compare the identity in the folder with the one wanted; the version of the folder."""
+        """Check that the folder holds this comparison, and return the version of the folder."""
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:

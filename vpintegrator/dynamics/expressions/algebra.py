@@ -306,10 +306,9 @@ class Algebra:
     # operations on formulas
 
     def gradient(self, value: Value) -> dict[Symbol, Value]:
-        """The derivatives with respect to the variables that occur, but for those that are zero.
+        """Return the derivatives by the variables that occur, without those that are zero.
 
-        Backwards through the formula, so that the cost is a few times that of its value, however
-        many variables there are.
+        Reverse mode: the cost is a few times that of the value, for any number of variables.
         """
         found: dict[Symbol, Value] = {}
         if not isinstance(value, Expression):

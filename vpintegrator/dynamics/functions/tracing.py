@@ -22,7 +22,7 @@ _TENSORS: dict[str, Callable[..., Any]] = {}
 
 
 class NotTraceable(Exception):
-    """A function does with a value what no formula says; the message names it."""
+    """Exception for an operation that no formula expresses; the message names the operation."""
 
 
 def record_tensors(function: Callable[..., Any], method: Callable[..., Any]) -> None:

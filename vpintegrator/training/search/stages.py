@@ -151,7 +151,7 @@ class _StageSearch(SizeSearch):
         return others[:1] or [_Trial(given)]
 
     def _train(self, trial: _Trial) -> str:
-        """Train one, and keep it if it is the best; say why no further one is tried, if so."""
+        """Train a splitting, keep it if it is the best, and return why the search ends, if so."""
         model = self.make({"stages": trial.stages})
         _layer(model).begin_as(trial.factors)
         try:
