@@ -47,8 +47,7 @@ def known_pairs(data: TrainingData) -> KnownPairs:
     (torch.Size([17, 3]), 17)
     """
     dataset = data.dataset
-    names = [g for g in ("train", "validation") if dataset.shapes.get(g, (0, 0, 0))[1] > 1]
-    groups = [dataset.states(name) for name in names]
+    groups = [data.held(name) for name in ("train", "validation") if data.has(name)]
     before = np.concatenate([states[:, :-1].reshape(-1, dataset.dim) for states in groups])
     after = np.concatenate([states[:, 1:].reshape(-1, dataset.dim) for states in groups])
     lengths = np.concatenate([np.full(len(s), s.shape[1] - 1) for s in groups])

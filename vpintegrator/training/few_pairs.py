@@ -70,7 +70,6 @@ def fit_few_pairs(
         Normalised, and made of shears with derivatives.
     inputs, targets : (pair, dim)
         States before and after a step.
-
     iterations
         Largest number of iterations.
 

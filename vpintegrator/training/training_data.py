@@ -48,7 +48,7 @@ class TrainingData:
 
     def __init__(self, dataset: Dataset, tested: bool = True) -> None:
         self.dataset = dataset
-        self.tested = tested and self._has("test")
+        self.tested = tested and self.has("test")
         self._made: dict[tuple[Any, ...], Any] = {}
 
     @classmethod
@@ -64,7 +64,7 @@ class TrainingData:
     def with_test(self) -> TrainingData:
         """Return training data with a test group, by which models are tested too."""
         found = copy.copy(self)
-        found.tested = self._has("test")
+        found.tested = self.has("test")
         return found
 
     def without_test(self) -> TrainingData:
@@ -73,7 +73,7 @@ class TrainingData:
         found.tested = False
         return found
 
-    def _has(self, group: str) -> bool:
+    def has(self, group: str) -> bool:
         """Whether a group has trajectories with steps."""
         count, times, _ = self.dataset.shapes.get(group, (0, 0, 0))
         return count > 0 and times > 1
@@ -118,7 +118,7 @@ class TrainingData:
         InputError
             If there are none.
         """
-        if not self._has("validation"):
+        if not self.has("validation"):
             if self.is_few:
                 inputs, targets = self.pairs(model).evenly(_VALIDATION_WINDOWS)
                 return inputs.to(model.scale), targets.to(model.scale)
@@ -221,7 +221,7 @@ class TrainingData:
 
     def _states(self) -> Iterator[np.ndarray]:
         """Yield the training states, part by part."""
-        yield from [self._held("train")] if self._fits("train") else self._sampled("train").parts
+        yield from [self.held("train")] if self._fits("train") else self._sampled("train").parts
 
     def some_states(self) -> np.ndarray:
         """Training states (state, dim), evenly, those that are finite."""
@@ -232,7 +232,8 @@ class TrainingData:
     def _fits(self, group: str) -> bool:
         return 8 * int(np.prod(self.dataset.shapes[group], dtype=np.int64)) <= IN_MEMORY
 
-    def _held(self, group: str) -> np.ndarray:
+    def held(self, group: str) -> np.ndarray:
+        """Return the states of a group that fits into memory; they are read once."""
         if (group,) not in self._made:
             self._made[group,] = self.dataset.states(group)
         return self._made[group,]
@@ -250,7 +251,7 @@ class TrainingData:
             pairs: Pairs = file
             size = model.window + horizon * model.prediction_window
             if group == "train" and self._fits(group):
-                parts = [self._held(group)]
+                parts = [self.held(group)]
                 pairs = HeldPairs.of_states(parts, model.window, shape[1], size).to(like)
             elif not self._fits(group) and size <= self._sampled(group).length // 2:
                 sampled = SampledPairs(self._sampled(group), file, like)
