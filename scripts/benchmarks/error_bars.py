@@ -59,7 +59,7 @@ class Case:
         return model
 
     def of_orbits(self, seed: int) -> vp.models.Integrator:
-        """Return a model of orbits with noise on all states, refined by maximum likelihood."""
+        """Return a model of orbits with noise on all states, fitted to them."""
         with tempfile.TemporaryDirectory() as folder:
             data = vp.generate(
                 self.system,
@@ -72,7 +72,7 @@ class Case:
             )
             model = vp.models.build(data.system, self.model, degree=self.degree)
             vp.train(model, data, optimizer="linear")
-            vp.training.fit_orbits(model, data, self.steps, epochs=3)
+            vp.training.fit_orbits(model, data, self.steps)
         return model
 
 

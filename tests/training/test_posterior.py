@@ -9,7 +9,9 @@ from scipy.stats import multivariate_normal
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.training.posterior import NormalEquations, estimate
+from vpintegrator.training.orbits import _Segments
+from vpintegrator.training.posterior import NormalEquations, estimate, regularise
+from vpintegrator.training.training_data import TrainingData
 
 NOISE = 0.01
 
@@ -134,3 +136,21 @@ def test_orbits_give_the_noise_of_all_states(noisy, model):
     assert model.posterior.errors == "states"
     np.testing.assert_allclose(model.noise, NOISE, rtol=0.15)
     assert "all states" in model.posterior.words
+
+
+def test_coefficients_fitted_to_orbits_are_the_mean_of_their_posterior(tmp_path):
+    """Also where the orbits leave combinations of coefficients undetermined."""
+    observed = {"observation": {"noise": NOISE}}
+    data = vp.generate("rigid-body", tmp_path / "r.h5", count=60, steps=3, step=0.2, **observed)
+    model = vp.models.build(data.system, "vpgf", degree=4)
+    vp.train(model, data, optimizer="linear")
+    vp.training.fit_orbits(model, data, 3)
+    values = model.posterior.mean
+    segments = _Segments(model, TrainingData(data), "train", 3)
+    segments.settled(values)
+    for _ in range(2):  # the first time for the noise
+        found = regularise(model, segments, values)
+    deviations = np.linalg.solve(found.factor, values.numpy() - found.mean)
+    assert np.linalg.norm(deviations) < 0.1
+    spread = np.linalg.norm(found.factor, axis=1)
+    np.testing.assert_allclose(model.posterior.factor.norm(dim=1), spread, rtol=0.02)

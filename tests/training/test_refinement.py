@@ -40,8 +40,8 @@ def solved(data, **options):
 @pytest.mark.parametrize(
     ("count", "steps", "words", "better"),
     [
-        (1500, 1, "total least squares", 1.0),  # the validation group may see no improvement
-        (250, 7, "maximum likelihood over orbits of 5 steps", 1.5),
+        (1500, 1, "a fit to orbits of 1 step", 1.0),  # the validation group may see no improvement
+        (250, 7, "a fit to orbits of 5 steps", 1.5),
     ],
 )
 def test_the_map_behind_the_noise(count, steps, words, better, tmp_path):
@@ -108,7 +108,7 @@ def test_the_command(orbits, tmp_path):
     arguments += ["--no-verdict", *(["--orbits", orbits] if orbits else [])]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
-    assert ("refined by maximum" in result.output) == (orbits is None)
+    assert ("refined by a fit" in result.output) == (orbits is None)
     model = vp.load(output)
     assert ("orbits" in model.metadata) == (orbits is None)
     error = json.loads(model.metadata["training"])["best_validation_error"]

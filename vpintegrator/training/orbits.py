@@ -5,6 +5,9 @@ segment of an orbit that starts from a state of its own, found together with the
 one start among all the observations of it: the maximum likelihood estimate for independent noise
 (Bock, Recent advances in parameter identification techniques for ODE, 1983). The first states are
 eliminated from each step of Levenberg-Marquardt (Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973).
+Generating functions get the estimate of the greatest posterior density, with the noise and prior of
+``posterior.py``. Otherwise coefficients that the orbits do not determine grow until the normal
+approximation fails.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from vpintegrator.training.composed import state_derivatives
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.history import History
 from vpintegrator.training.judgement import doubt
-from vpintegrator.training.posterior import is_estimated, posterior_of_orbits
+from vpintegrator.training.posterior import is_estimated, posterior_of_orbits, regularise
 from vpintegrator.training.residuals import ParameterVector, relative_error
 from vpintegrator.training.training_data import IN_MEMORY, TrainingData
 
@@ -52,7 +55,8 @@ class OrbitFit:
         for each component, in units of the component's standard deviation. With noise of relative
         size s the distance cannot fall below about s.
     best
-        Iteration with the smallest validation distance, whose weights were kept.
+        Iteration whose weights were kept: that of the smallest validation distance, or for
+        generating functions of double precision the last one.
     segments
         Numbers of fitted segments, in training and validation.
     length
@@ -128,27 +132,30 @@ def fit_orbits(
     # a map that is fitted to short segments follows longer ones
     parts = sorted({max(length // 4, 1), max(length // 2, 1), length}, reverse=True)
     segments = [_Segments(model, data, "train", part, most=states) for part in parts]
-    late = False
+    late, estimated = False, is_estimated(model, data)
     for part, own in list(zip(parts, segments, strict=True))[::-1]:
         if late:
             break
         held_out = _Segments(model, data, "validation", part, own.unit, states)
         theta = kept = parameters.read().double()
         settled = _SETTLED if part == length else _NEARLY_SETTLED
-        cost, best, chosen, damping = own.cost(theta), math.inf, 0, _DAMPING
+        best, chosen, damping = math.inf, 0, _DAMPING
         training, validation = list[float](), list[float]()
         for epoch in range(1, epochs + 1):
-            before = cost
             try:
                 # the first iteration of all is done in any case
                 with until(math.inf if fit is None and epoch == 1 else end, anew=True):
-                    theta, cost, damping = own.step(theta, cost, damping)
+                    if estimated:
+                        regularise(model, own, theta)
+                    before = own.cost(theta, own.first)
+                    theta, cost, damping = own.step(theta, before, damping)
                     validation.append(held_out.distance(held_out.settled(theta)))
             except TimeIsUp:
                 late = True
                 break
-            training.append(own.distance(cost))
-            if validation[-1] < best:
+            training.append(own.distance(own.squares(theta)))
+            # with a prior the coefficients of the greatest posterior density are kept, the last
+            if validation[-1] < (math.inf if own.prior.any() else best):
                 best, kept, chosen = validation[-1], theta, epoch
             if progress:
                 progress(epoch, validation[-1])
@@ -161,7 +168,7 @@ def fit_orbits(
         fit = OrbitFit(training, validation, chosen, (own.count, held_out.count), part)
     assert fit is not None
     model.posterior = None
-    if is_estimated(model, data):
+    if estimated:
         model.posterior = posterior_of_orbits(model, fitted, parameters.read())
     model.metadata["orbits"] = f"fitted to {fit.segments[0]} segments of {fit.length} steps"
     return _judged(model, data, fit)
@@ -217,6 +224,9 @@ class _Segments:
         self.first = self.seen[:, 0, : self.moving].clone()
         spread = self.seen[..., : self.moving].flatten(0, 1).std(0)
         self.unit = torch.where(spread > 0, spread, 1.0) if unit is None else unit
+        # residuals are in units of the noise (component,), itself in units of the spread
+        self.noise = torch.ones_like(self.unit)
+        self.prior = torch.zeros(sum(self.parameters.sizes)).to(self.unit)  # precision
         numbers = self.seen.shape[1] * self.moving * sum(self.parameters.sizes)
         self.chunk = max(1, _LARGEST // numbers)
         on_cpu = model.scale.device.type == "cpu"
@@ -227,8 +237,15 @@ class _Segments:
     def distance(self, cost: float) -> float:
         return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
 
-    def cost(self, theta: torch.Tensor) -> float:
-        return float(self.residuals(theta, self.first, self.seen).square().sum())
+    def cost(self, theta: torch.Tensor, first: torch.Tensor) -> float:
+        """Twice the negative logarithm of the posterior density, up to a constant."""
+        squares = self.residuals(theta, first, self.seen).square().sum()
+        return float(squares + (self.prior * theta.square()).sum())
+
+    def squares(self, theta: torch.Tensor) -> float:
+        """Sum of squared residuals, in units of the spread."""
+        r = self.residuals(theta, self.first, self.seen).unflatten(1, (-1, self.moving))
+        return float((r * self.noise).square().sum())
 
     def parts(self) -> Iterator[slice]:
         """Segments whose derivatives are computed at once."""
@@ -263,8 +280,7 @@ class _Segments:
         self, theta: torch.Tensor, cost: float, damping: float
     ) -> tuple[torch.Tensor, float, float]:
         """Return an iteration: weights, cost and damping after it."""
-        normal = theta.new_zeros(len(theta), len(theta))
-        gradient = torch.zeros_like(theta)
+        normal, gradient = torch.diag(self.prior), self.prior * theta
         of_first = list[tuple[torch.Tensor, ...]]()
         for part in self.parts():
             first, seen = self.first[part], self.seen[part]
@@ -283,7 +299,7 @@ class _Segments:
             change = -torch.linalg.solve(normal + damping * torch.diag(diagonal), gradient)
             moved = r + (by_weights @ change).unsqueeze(-1)
             first = self.first - torch.linalg.solve_triangular(R, moved, upper=True)[..., 0]
-            new = float(self.residuals(theta + change, first, self.seen).square().sum())
+            new = self.cost(theta + change, first)
             if new < cost:
                 self.first = first
                 return theta + change, new, damping / 10
@@ -300,7 +316,8 @@ class _Segments:
             window = torch.cat([z, extended[:, self.moving :]], 1).unsqueeze(1)
             z = functional_call(self.model, weights, (window,))[:, 0, : self.moving]
             found.append(z)
-        return ((torch.stack(found, 1) - seen[..., : self.moving]) / self.unit).flatten(1)
+        distance = torch.stack(found, 1) - seen[..., : self.moving]
+        return (distance / (self.unit * self.noise)).flatten(1)
 
     def _residuals_of_one(
         self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
@@ -313,8 +330,8 @@ class _Segments:
         """Return derivatives of the residuals r by weights and by first states."""
         if not self.implicit:
             return self.automatic(theta, first, seen)
-        n, count = self.moving, len(theta)
-        states = r.view(len(first), -1, n) * self.unit
+        n, count, unit = self.moving, len(theta), self.unit * self.noise
+        states = r.view(len(first), -1, n) * unit
         windows = seen[:, :-1].clone()
         windows[..., :n] += states[:, :-1]
         before = self.parameters.read()
@@ -333,7 +350,7 @@ class _Segments:
             D = by_state @ D
             D[..., :count] += by_own
             found.append(D)
-        both = (torch.stack(found, 1) / self.unit[:, None]).flatten(1, 2)
+        both = (torch.stack(found, 1) / unit[:, None]).flatten(1, 2)
         return both[..., :count], both[..., count:]
 
 

@@ -9,7 +9,7 @@ coefficient, the posterior is normal:
 The evidence (MacKay, Neural Computation 4 (1992) 415-447) gives :math:`\alpha`; squares of the
 residuals over their degrees of freedom, :math:`n_i - \operatorname{tr}(C A_i^T A_i) / s_i^2`, give
 :math:`s_i^2`. Over orbits, :math:`A_i` is the part of the derivatives that unknown first states
-cannot make up for.
+cannot make up for, and the coefficients are those of the greatest posterior density.
 """
 
 from __future__ import annotations
@@ -106,12 +106,15 @@ class Estimate:
         Its product with its transpose is the covariance.
     noise, freedom : (component,)
         Standard deviation of the noise, and degrees of freedom that it is estimated with.
+    precision
+        Precision of the prior, relative to the squares of its weights.
     """
 
     mean: np.ndarray
     factor: np.ndarray
     noise: np.ndarray
     freedom: np.ndarray
+    precision: float
 
 
 def estimate(sums: NormalEquations, values: np.ndarray, weights: np.ndarray) -> Estimate | None:
@@ -127,21 +130,19 @@ def estimate(sums: NormalEquations, values: np.ndarray, weights: np.ndarray) -> 
         Square roots of the precisions in the prior, up to a common factor.
     """
     noise = np.ones(len(sums.rows))
+    found = None
     for _ in range(_ITERATIONS):
         found = _normal(sums.in_units(noise), values, weights)
         if found is None:
             return None
-        mean, factor, ratio, freedom = found
-        noise = noise * ratio
+        ratio, noise = found.noise, noise * found.noise
         if np.abs(ratio - 1).max() < _SETTLED:
-            return Estimate(mean, factor, noise, freedom)
-    return Estimate(mean, factor, noise, freedom)
+            break
+    return found and replace(found, noise=noise)
 
 
-def _normal(
-    sums: NormalEquations, values: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return mean, factor, noise relative to that of the sums, and degrees of freedom."""
+def _normal(sums: NormalEquations, values: np.ndarray, weights: np.ndarray) -> Estimate | None:
+    """Return the posterior for a known noise, and the noise relative to that of the sums."""
     N = sums.products.sum(0) / np.outer(weights, weights)
     if not np.isfinite(N).all():
         return None
@@ -152,7 +153,8 @@ def _normal(
     sizes = np.where(known, sizes, 0.0)
     linear = V.T @ (N @ (weights * values) + sums.gradients.sum(0) / weights)
     linear = np.where(known, linear, 0.0)
-    damped = sizes + _prior_precision(sizes, linear)
+    precision = _prior_precision(sizes, linear)
+    damped = sizes + precision
     factor = V / np.sqrt(damped) / weights[:, None]
     mean = V @ (linear / damped) / weights
     change = mean - values
@@ -161,7 +163,7 @@ def _normal(
     freedom = sums.rows - sums.taken - used
     if (freedom < _FEWEST * (sums.rows - sums.taken)).any() or not (squares > 0).all():
         return None
-    return mean, factor, np.sqrt(squares / freedom), freedom
+    return Estimate(mean, factor, np.sqrt(squares / freedom), freedom, precision)
 
 
 def _prior_precision(sizes: np.ndarray, linear: np.ndarray) -> float:
@@ -228,38 +230,44 @@ def posterior_of_pairs(
     return _posterior(model, values, estimated, units, "images")
 
 
-def posterior_of_orbits(model: Integrator, segments: Any, values: torch.Tensor) -> Posterior | None:
-    """Return the posterior of a generating function fitted to orbits with noise on all states.
+def regularise(model: Integrator, segments: Any, values: torch.Tensor) -> Estimate | None:
+    """Return the posterior near coefficients, and give segments of orbits its noise and prior.
 
-    None where the orbits do not determine the noise, or the noise is one of rounding.
+    None where the orbits do not determine the noise, or the noise is one of rounding: the segments
+    stay as they are.
 
     Parameters
     ----------
     model
-        Fitted to the orbits.
+        A generating function.
     segments
         Segments of orbits, with derivatives of their residuals.
     values : (coefficient,)
         Coefficients.
     """
-    unit, first, weights = segments.unit, segments.first, roughness(implicit_map(model))
-    noise, found = np.ones(segments.moving), None
-    try:
-        for _ in range(2):  # the part that first states make up for depends a little on the noise
-            segments.unit = unit * torch.from_numpy(noise)
-            segments.settled(values)
-            with one_blas_thread():
-                found = estimate(_sums_over_orbits(segments, values), values.numpy(), weights)
-            if found is None:
-                return None
-            noise = noise * found.noise
-    finally:
-        segments.unit, segments.first = unit, first
-    assert found is not None
-    found = replace(found, noise=noise)
-    if noise.max() < _EXACT:
+    weights = roughness(implicit_map(model))
+    with one_blas_thread():
+        found = estimate(_sums_over_orbits(segments, values), values.numpy(), weights)
+    if found is None:
         return None
-    return _posterior(model, values, found, unit.numpy(), "states")
+    found = replace(found, noise=found.noise * segments.noise.numpy())
+    if found.noise.max() < _EXACT:
+        return None
+    segments.noise = torch.from_numpy(found.noise)
+    segments.prior = torch.from_numpy(found.precision * weights**2)
+    return found
+
+
+def posterior_of_orbits(model: Integrator, segments: Any, values: torch.Tensor) -> Posterior | None:
+    """Return the posterior of a generating function fitted to orbits with noise on all states.
+
+    Arguments are those of ``regularise``, with coefficients of the greatest posterior density. None
+    where ``regularise`` gives none.
+    """
+    found = regularise(model, segments, values)
+    if found is None:
+        return None
+    return _posterior(model, values, found, segments.unit.numpy(), "states")
 
 
 def _sums_over_orbits(segments: Any, values: torch.Tensor) -> NormalEquations:

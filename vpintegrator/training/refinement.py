@@ -45,9 +45,7 @@ class Refinement:
     @property
     def words(self) -> str:
         """Description in one line."""
-        how = f"maximum likelihood over orbits of {self.length} steps"
-        if self.length == 1:
-            how = "total least squares"
+        how = f"a fit to orbits of {self.length} step{'s' * (self.length > 1)}"
         if not self.after < self.before:
             return f"not refined: {how} comes no nearer to validation orbits than {self.before:.3e}"
         distance = f"{self.before:.3e} to {self.after:.3e}"
