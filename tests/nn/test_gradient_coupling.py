@@ -32,6 +32,8 @@ def test_derivatives_are_those_of_automatic_differentiation(family, degree):
 
             _, by_torch = torch.func.jvp(function, (x,), (torch.ones_like(x),))
             assert_close(slope, by_torch, 1e-12)
+        by_matrix = family.derivative(degree) @ torch.stack(found[k])
+        assert_close(by_matrix, torch.stack(found[k + 1]), 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call, jacrev, vmap
 
 import vpintegrator as vp
-from vpintegrator.nn.linearised import explicit_shears, linearised_shears
+from vpintegrator.nn.linearised import ShearDerivatives, explicit_shears
 
 FLIPS = [[[1.0, 0.0], [0.0, -1.0]], [[-1.0, 0.0], [0.0, 1.0]]]
 SYMPLECTIC, VOLUME = vp.models.SymplecticFeedForward, vp.models.VolumePreservingFeedForward
@@ -29,7 +29,9 @@ def test_accumulated_derivatives_are_those_of_autograd(cls, dim, arguments):
     for parameter in model.parameters():
         parameter.data = 0.1 * torch.randn_like(parameter)
     z = torch.randn(7, dim, dtype=torch.float64)
-    images, D = linearised_shears(model.core, z)
+    derivatives = ShearDerivatives(model.core)
+    images, jets = derivatives.images(z)
+    D = derivatives.derivatives(jets)
     named = dict(model.core.named_parameters())
 
     def image(parameters, x):

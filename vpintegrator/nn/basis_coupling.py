@@ -276,7 +276,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
         a, terms = self.sweep[i], self.terms[i]
         block, seen = self.blocks[a], others(self.blocks[a], self.dim)
         moving = [terms.occurs[j] and not terms.kinds[j].required for j in range(len(seen))]
-        jets = [terms.jet(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
+        jets = [terms.derivatives(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
         ones = z.new_ones(len(z), len(terms.chosen))
 
         def product(differentiated: int | None = None) -> torch.Tensor:

@@ -250,7 +250,8 @@ class BasisPotential(InUnits):
         """
         assert not len(self.formulas)
         jets = [
-            self.terms.jet(j, x_j, 2 if j < self.size else 0) for j, x_j in enumerate(x.unbind(-1))
+            self.terms.derivatives(j, x_j, 2 if j < self.size else 0)
+            for j, x_j in enumerate(x.unbind(-1))
         ]
         c = self.terms.coefficients(self.coefficients)[:, 0]
         weights = self.terms.parameter_weights()[0]

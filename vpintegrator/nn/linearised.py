@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.implicit import jacobians
 from vpintegrator.nn.reversible import Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
+
+Jet = tuple[torch.Tensor, torch.Tensor]  # derivatives by the parameters, and by the states
 
 
 @torch.no_grad()
@@ -53,7 +55,7 @@ def linearised(
         given = layer.outer(z, back)
         found = layer.solve(given, c, back)
         old, new = (found, given) if back else (given, found)
-        by_old, by_new = jacobians(lambda a, b: layer.residual(a, b, c), old, new)
+        by_old, by_new = _jacobians(lambda a, b: layer.residual(a, b, c), old, new)
         matrix = z.new_zeros(len(z), n, count + n)
         if coefficients:
             rows = layer.equations(old, new)[0]
@@ -62,6 +64,15 @@ def linearised(
         D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
         z = layer.outer(found, back)
     return z, D
+
+
+def _jacobians(function: Callable[..., torch.Tensor], *states: torch.Tensor) -> list[torch.Tensor]:
+    """Return ``jacobians`` without torch.func, which imports a compiler: that takes a second."""
+    with torch.enable_grad():
+        leaves = [each.detach().requires_grad_() for each in states]
+        sums = function(*leaves).flatten(0, -2).sum(0)
+        rows = [torch.autograd.grad(own, leaves, retain_graph=True) for own in sums]
+    return [torch.stack(each, -2) for each in zip(*rows, strict=True)]
 
 
 def explicit_shears(core: Any) -> list[LinearShear] | None:
@@ -86,50 +97,61 @@ def explicit_shears(core: Any) -> list[LinearShear] | None:
     return found if plain else None
 
 
-@torch.no_grad()
-def linearised_shears(core: Any, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return images of an explicit map and their derivatives by the parameters.
+class ShearDerivatives:
+    """Images of an explicit map with their derivatives by the parameters.
 
-    The derivatives are accumulated shear by shear, without automatic differentiation.
+    The chain rule is applied shear by shear, without automatic differentiation.
 
     Parameters
     ----------
     core
         Core of a model for which ``explicit_shears`` gives shears.
-    z : (state, dim)
-        Normalised.
-
-    Returns
-    -------
-    images : (state, dim)
-    derivatives : (state, dim, parameter)
-        In the order of the parameters of the core.
     """
-    shears = explicit_shears(core)
-    assert shears is not None
-    begins, total = {}, 0
-    for parameter in core.parameters():
-        begins[parameter], total = total, total + parameter.numel()
-    D = z.new_zeros(*z.shape, total)
 
-    def apply(shear: LinearShear, sign: int) -> None:
-        nonlocal z
-        assert shear.jet is not None
-        by_parameters, by_states = shear.jet(z)
-        change = by_states @ D
-        ((parameter,),) = shear.groups
-        begin, own = begins[parameter], range(*shear.share.indices(parameter.numel()))
-        change[:, :, begin + own.start : begin + own.stop] += by_parameters
-        D[:, shear.components] += sign * change
-        z = z.clone()
-        z[:, shear.components] += sign * (by_parameters @ parameter.flatten()[shear.share])
+    def __init__(self, core: Any) -> None:
+        shears = explicit_shears(core)
+        assert shears is not None
+        self.steps: list[tuple[LinearShear | None, int]] = [(each, 1) for each in shears]
+        self.rho = torch.empty(0)
+        if isinstance(core, Reversible):  # rho psi^-1 rho comes first
+            self.rho = core.reflection.symmetry
+            inverse = [(each, -1) for each in reversed(shears)]
+            self.steps = [(None, 1), *inverse, (None, 1), *self.steps]
+        self.begins: dict[torch.Tensor, int] = {}
+        self.total = 0
+        for parameter in core.parameters():
+            self.begins[parameter], self.total = self.total, self.total + parameter.numel()
 
-    if isinstance(core, Reversible):
-        rho = core.reflection.symmetry.to(z)
-        z = z @ rho.mT
-        for shear in reversed(shears):
-            apply(shear, -1)
-        z, D = z @ rho.mT, rho @ D
-    for shear in shears:
-        apply(shear, 1)
-    return z, D
+    @torch.no_grad()
+    def images(self, z: torch.Tensor) -> tuple[torch.Tensor, list[Jet]]:
+        """Return images of normalised states (state, dim), and the jets of all shears there."""
+        jets = []
+        for shear, sign in self.steps:
+            if shear is None:
+                z = z @ self.rho.to(z).mT
+                continue
+            assert shear.jet is not None
+            ((parameter,),) = shear.groups
+            jets.append(shear.jet(z))
+            z = z.clone()
+            z[:, shear.components] += sign * (jets[-1][0] @ parameter.flatten()[shear.share])
+        return z, jets
+
+    @torch.no_grad()
+    def derivatives(self, jets: list[Jet]) -> torch.Tensor:
+        """Return derivatives (state, dim, parameter) of the images that have these jets."""
+        states, _, dim = jets[0][1].shape
+        found = jets[0][1].new_zeros(states, dim, self.total)
+        by_states = torch.eye(dim).to(found).expand(states, dim, dim)  # of the later steps
+        left = iter(reversed(jets))
+        for shear, sign in reversed(self.steps):
+            if shear is None:
+                by_states = by_states @ self.rho.to(found)
+                continue
+            by_own, by_seen = next(left)
+            ((parameter,),) = shear.groups
+            later = sign * by_states[:, :, shear.components]
+            begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
+            found[:, :, begin + own.start : begin + own.stop] += later @ by_own
+            by_states = by_states + later @ by_seen
+        return found

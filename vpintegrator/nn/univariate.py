@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from math import comb
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.polynomial.chebyshev import chebder
 
 RADIUS = 3.0  # standard deviations that Chebyshev polynomials take for their interval [-1, 1]
 
@@ -77,6 +79,13 @@ class Univariate:
         """Return u_0, u_1, ... at x, up to a degree, or of angles up to that order."""
         return self.jet(x, degree)[0]
 
+    def derivative(self, degree: int) -> torch.Tensor:
+        r"""Return the matrix D of the derivatives, :math:`u_i' = \sum_k D_{ik} u_k`."""
+        found = np.zeros((degree + 1, degree + 1))
+        for n in range(1, degree + 1):
+            found[n, :n] = chebder(np.eye(degree + 1)[n, : n + 1]) / RADIUS
+        return torch.from_numpy(found)
+
     def orders(self, degree: int) -> list[int]:
         """Return the order of each function: what a term's degree is the sum of."""
         return list(range(degree + 1))
@@ -120,6 +129,12 @@ class _Harmonics(Univariate):
             found.append(own)
         return found
 
+    def derivative(self, degree: int) -> torch.Tensor:
+        found = torch.zeros(2 * degree + 1, 2 * degree + 1, dtype=torch.float64)
+        for n in range(1, degree + 1):
+            found[2 * n - 1, 2 * n], found[2 * n, 2 * n - 1] = -n, n
+        return found
+
     def orders(self, degree: int) -> list[int]:
         return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
 
@@ -138,6 +153,13 @@ class _Secular(_Harmonics):
         for own in found:
             own.insert(1, linear)
             linear = own[0]  # the derivatives of x are those of u_0 one earlier
+        return found
+
+    def derivative(self, degree: int) -> torch.Tensor:
+        others = super().derivative(degree)
+        found = others.new_zeros(len(others) + 1, len(others) + 1)
+        found[2:, 2:] = others[1:, 1:]
+        found[1, 0] = 1.0
         return found
 
     def orders(self, degree: int) -> list[int]:

@@ -14,7 +14,7 @@ import torch
 
 from vpintegrator.models import Integrator
 from vpintegrator.nn.basis import Terms
-from vpintegrator.nn.linearised import explicit_shears, linearised_shears
+from vpintegrator.nn.linearised import Jet, ShearDerivatives, explicit_shears
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.deadline import check_time
 from vpintegrator.training.linear import normalised_pairs, weights
@@ -96,29 +96,26 @@ class _ShearFit:
     """Normalised pairs, and the parameters that map the first states to the second ones."""
 
     def __init__(self, model: Integrator, before: torch.Tensor, after: torch.Tensor) -> None:
-        self.core, self.before, self.after = model.core, before, after
+        self.before, self.after = before, after
+        self.map = ShearDerivatives(model.core)
         self.vector = ParameterVector(model)
         self.theta = self.vector.read().double()
         self.weight = weights(after)
         self.rough = _degrees(model).clamp(min=1).double() ** 2
         self.penalty = RIDGE * len(after) * self.rough**2
-        self.rows = torch.empty(0)
-        self.residual = torch.empty(0)
-        self.cost = self._cost(self.theta)
+        self.cost, self.residual, self.jets = self._at(self.theta)
 
-    def _cost(self, theta: torch.Tensor) -> float:
+    def _at(self, theta: torch.Tensor) -> tuple[float, torch.Tensor, list[Jet]]:
+        """Return cost, residuals (pair, component) and jets at some parameters."""
         self.vector.write(theta)
-        with torch.no_grad():
-            images = self.core(self.before[:, None])[:, 0]
-        squares = ((self.after - images) * self.weight).square().sum()
-        cost = float(squares + (self.penalty * theta.square()).sum())
-        return cost if math.isfinite(cost) else math.inf
+        images, jets = self.map.images(self.before)
+        residual = (self.after - images) * self.weight
+        cost = float(residual.square().sum() + (self.penalty * theta.square()).sum())
+        return cost if math.isfinite(cost) else math.inf, residual, jets
 
-    def _linearise(self) -> None:
-        self.vector.write(self.theta)
-        images, D = linearised_shears(self.core, self.before)
-        self.rows = D * self.weight[:, None]
-        self.residual = (self.after - images) * self.weight
+    def _rows(self) -> torch.Tensor:
+        """Return derivatives of the images by the parameters, in units of the residuals."""
+        return self.map.derivatives(self.jets) * self.weight[:, None]
 
     def iterate(self, iterations: int) -> None:
         """Change the parameters as long as the cost falls."""
@@ -126,8 +123,7 @@ class _ShearFit:
         enough = _ROUNDING**2 * self.after.numel()
         while len(costs) <= iterations and self.cost > enough:
             check_time()
-            self._linearise()
-            J = self.rows.flatten(0, 1)
+            J = self._rows().flatten(0, 1)
             matrix = J.mT @ J + torch.diag(self.penalty)
             right = J.mT @ self.residual.flatten() - self.penalty * self.theta
             diagonal = matrix.diagonal().clamp(min=1e-300)
@@ -135,24 +131,24 @@ class _ShearFit:
                 damped = matrix + damping * torch.diag(diagonal)
                 factor, failed = torch.linalg.cholesky_ex(damped)
                 change = torch.cholesky_solve(right[:, None], factor)[:, 0]
-                cost = math.inf if failed else self._cost(self.theta + change)
-                if cost < self.cost:
+                if not failed and (new := self._at(self.theta + change))[0] < self.cost:
                     break
                 damping = max(4 * damping, _LEAST)
             else:
                 break
-            self.theta, self.cost = self.theta + change, cost
+            self.theta = self.theta + change
+            self.cost, self.residual, self.jets = new
             damping = max(damping / 5, _LEAST)
-            costs.append(cost)
-            if len(costs) > 10 and cost > _SETTLED * costs[-11]:
+            costs.append(self.cost)
+            if len(costs) > 10 and self.cost > _SETTLED * costs[-11]:
                 break
         self.vector.write(self.theta)
 
     def left_out(self) -> np.ndarray:
         """Return leave-one-out residuals (pair, component) of the equations linearised here."""
-        self._linearise()
-        pairs, size, count = self.rows.shape
-        rows = self.rows.numpy().reshape(-1, count)
+        matrix = self._rows()
+        pairs, size, count = matrix.shape
+        rows = matrix.numpy().reshape(-1, count)
         qr = SequentialQR(count)
         qr.add(rows, self.residual.flatten().numpy())
         solution = next(qr.ridge(self.rough.numpy(), np.array([RIDGE * pairs])))

@@ -168,6 +168,11 @@ class Solution:
         found[alone] = np.inf
         return found
 
+    def _folds_left_out(self, projected: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """Return ``left_out`` (fold, row) of folds of equally many groups (fold, group, ...)."""
+        count, rank = len(projected), projected.shape[-1]
+        return self.left_out(projected.reshape(count, -1, rank), residual.reshape(count, -1), _FOLD)
+
     def left_out_error(
         self, projected: np.ndarray, residual: np.ndarray, folds: np.ndarray | None = None
     ) -> tuple[float, float]:
@@ -185,16 +190,21 @@ class Solution:
         if folds is None:
             squares = (self.left_out(projected, residual) ** 2).mean(1)
         else:
-            members = [folds == fold for fold in np.unique(folds)]
-            rank = projected.shape[2]
-            left = [
-                self.left_out(
-                    projected[own].reshape(1, -1, rank), residual[own].reshape(1, -1), _FOLD
-                )
-                for own in members
-            ]
-            squares = np.array([(each**2).mean() for each in left])
+            squares = np.concatenate(
+                [
+                    (self._folds_left_out(projected[places], residual[places]) ** 2).mean(1)
+                    for places in _places_of_folds(folds)
+                ]
+            )
         mean = float(squares.mean())
         if not math.isfinite(mean):
             return math.inf, 0.0
         return mean, float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
+
+
+def _places_of_folds(folds: np.ndarray) -> list[np.ndarray]:
+    """Return the places of the groups of each fold (fold, place), folds of equal sizes together."""
+    _, members, counts = np.unique(folds, return_inverse=True, return_counts=True)
+    by_fold = np.split(np.argsort(members, kind="stable"), np.cumsum(counts)[:-1])
+    sizes = np.unique(counts)
+    return [np.stack([own for own in by_fold if len(own) == size]) for size in sizes]
