@@ -323,6 +323,23 @@ def bad(name):
     return states, {"missing": True}, "no 2 consecutive states are all observed"
 
 
+def test_a_degree_too_high_costs_little_where_few_pairs_have_noise():
+    """The ridge penalty may grow geometrically with the degree; ten times the error without."""
+    z = torch.from_numpy(RNG(1).uniform(-1, 1, (60, 2)))
+    images = torch.from_numpy(kicked(z.numpy()))
+    noisy = images + 1e-3 * torch.from_numpy(RNG(2).normal(size=images.shape))
+    fresh = RNG(3).uniform(-1, 1, (500, 2))
+    errors = []
+    for degree in (4, 10):
+        model = SymplecticGeneratingFunctionMap(dim=2, degree=degree)
+        model.set_normalisation(z.mean(0), z.std(0))
+        model.adapt(torch.cat([z, images]))
+        fit_linear(model, z, noisy)
+        found = model(torch.from_numpy(fresh)[:, None])[:, 0].detach().numpy()
+        errors.append(np.sqrt(np.mean((found - kicked(fresh)) ** 2)))
+    assert errors[1] < 2 * errors[0]
+
+
 @pytest.mark.parametrize(
     "name", ["a single state", "coincident pairs", "too few pairs", "missing states"]
 )
