@@ -37,6 +37,7 @@ _PATIENCE = 2  # degrees beyond the one that is chosen after which the search en
 _FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on,
 _LONG = 5  # but not for more degrees: a product of even polynomials gains at every second one
 _EXACT = 1e-15  # leave-one-out error at rounding: no higher degree can be told to be better
+_EXACT_FEW = 1e-14  # the same of few pairs, of which each higher degree takes a ridge penalty
 
 
 def find_generating_function(
@@ -240,7 +241,8 @@ class _DegreeSearch(SizeSearch):
         beyond = len(self.fits) - 1 - self._place()
         stalled = beyond >= (_PATIENCE if fit.coefficients > _FEW else _LONG)
         nothing_new = fit.penalty == PENALTIES[-1] and len(self.fits) > 1
-        return "solved" if fit.error < _EXACT or stalled or nothing_new else ""
+        exact = _EXACT if self.folds is None else _EXACT_FEW
+        return "solved" if fit.error < exact or stalled or nothing_new else ""
 
     def _too_long(self, model: Integrator) -> bool:
         """Whether a solve ends after the budget: its time grows as the cube of its size."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import numpy as np
 import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import prolong, refine
-from vpintegrator.training.few_data import FEW_WORDS, FOLDS, KnownPairs, known_pairs
+from vpintegrator.training.few_data import FEW_WORDS, KnownPairs, cross_validated, known_pairs
 from vpintegrator.training.few_pairs import FewPairsFit, fit_few_pairs, fits_few_pairs
 from vpintegrator.training.history import History
 from vpintegrator.training.search.making import Arguments, Make
@@ -70,7 +68,8 @@ class _FewPairsSearch(SizeSearch):
             model, fit = self._fitted(model, None)
         except KeyboardInterrupt:
             ended = "interrupt"
-        error = fit.error if ended else self._cross_validated(model, fit)
+        error = math.inf if ended else cross_validated(model, self.known, _fit_in_short)
+        error = error if math.isfinite(error) else fit.error
         self.history.parameters, self.history.best_epoch = count(model), self.history.epochs
         return self.solved(model, error, self.history, ended)
 
@@ -176,23 +175,9 @@ class _FewPairsSearch(SizeSearch):
             return other, new
         return model, fit
 
-    def _cross_validated(self, model: Integrator, fit: FewPairsFit) -> float:
-        """Return the error of fits to four fifths of the folds, on the others."""
-        known, squares = self.known, 0.0
-        spread = known.after.var(0)
-        groups = np.array_split(np.random.default_rng(0).permutation(np.unique(known.folds)), FOLDS)
-        try:
-            for group in groups:
-                left = torch.from_numpy(np.isin(known.folds, group))
-                other = copy.deepcopy(model)
-                fit_few_pairs(other, known.before[~left], known.after[~left], iterations=_TRIED)
-                with torch.no_grad():
-                    images = other(known.before[left][:, None])[:, 0]
-                squares += float(((images - known.after[left]).square() / spread).sum())
-        except InputError:  # too few pairs
-            return fit.error
-        error = math.sqrt(squares / self.equations)
-        return error if math.isfinite(error) else fit.error
+
+def _fit_in_short(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> FewPairsFit:
+    return fit_few_pairs(model, before, after, iterations=_TRIED)
 
 
 def _least(states: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import torch
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.few_data import cross_validated, known_pairs
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.linear import FEWEST, ROWS
 from vpintegrator.training.linear_map import Pattern, PatternFit, fit_linear_map, fit_pattern
@@ -65,7 +67,7 @@ def find_linear_map(
     Returns
     -------
     SearchResult
-        ``error`` is the validation error.
+        ``error`` is the validation error, of few data that of cross-validation.
 
     Raises
     ------
@@ -124,8 +126,16 @@ class _PatternSearch(SizeSearch):
         self.history.add(self.options.used, fit.error, fit.error)
         self.history.best_epoch = 1
         self.options.show(self.history, 1)
-        found = self.solved(model, self.validation_error(model), self.history, "")
+        found = self.solved(model, self._error(model, pattern), self.history, "")
         return replace(found, summary=self._words(pattern, fit))
+
+    def _error(self, model: Integrator, pattern: Pattern) -> float:
+        """Return the error on the validation group; of few data the error by cross-validation."""
+        if not self.data.is_few:
+            return self.validation_error(model)
+        return cross_validated(
+            model, known_pairs(self.data), partial(fit_linear_map, pattern=pattern)
+        )
 
     @property
     def _dim(self) -> int:
@@ -168,6 +178,10 @@ class _PatternSearch(SizeSearch):
 
     def _tensors(self, model: Integrator) -> tuple[torch.Tensor, torch.Tensor]:
         """Return states before and after a step (pair, dim)."""
+        if self.data.is_few:
+            known = known_pairs(self.data)
+            self.history.windows = len(known.before)
+            return known.before, known.after
         generator = torch.Generator().manual_seed(self.options.method.seed)
         count = max(FEWEST, ROWS * (self._dim + 1))
         inputs, targets = self.data.pairs(model).sample(count, generator)
