@@ -41,17 +41,18 @@ def make(dataset, model="spff"):
     return lambda arguments: vp.models.build(dataset.system, model, **arguments)
 
 
-def test_errors_of_folds_are_those_of_fits_without_them():
+@pytest.mark.parametrize("sizes", [[6, 6, 6, 6], [1, 7, 7, 9], [5, 1, 4, 1, 13]])
+def test_errors_of_folds_are_those_of_fits_without_them(sizes):
     rng = np.random.default_rng(0)
     A, b = rng.normal(size=(24, 2, 5)), rng.normal(size=(24, 2))
-    folds = np.arange(24) // 6
+    folds = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     qr = SequentialQR(5)
     qr.add(A.reshape(-1, 5), b.ravel())
     solution = qr.solve()
     residual = b - A @ solution.coefficients
     found, _ = solution.left_out_error(A @ solution.directions, residual, folds)
     squares = []
-    for fold in range(4):
+    for fold in range(len(sizes)):
         own = folds == fold
         c = np.linalg.lstsq(A[~own].reshape(-1, 5), b[~own].ravel(), rcond=None)[0]
         squares.append(((b[own] - A[own] @ c) ** 2).mean())

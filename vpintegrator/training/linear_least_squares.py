@@ -205,6 +205,5 @@ class Solution:
 def _places_of_folds(folds: np.ndarray) -> list[np.ndarray]:
     """Return the places of the groups of each fold (fold, place), folds of equal sizes together."""
     _, members, counts = np.unique(folds, return_inverse=True, return_counts=True)
-    by_fold = np.split(np.argsort(members, kind="stable"), np.cumsum(counts)[:-1])
-    sizes = np.unique(counts)
-    return [np.stack([own for own in by_fold if len(own) == size]) for size in sizes]
+    order, begins = np.argsort(members, kind="stable"), np.cumsum(counts) - counts
+    return [order[begins[counts == n, None] + np.arange(n)] for n in np.unique(counts)]
