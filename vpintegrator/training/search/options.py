@@ -1,4 +1,4 @@
-"""SearchOptions of a search for a model, the same for everything that the search tries."""
+"""Options of a search for a model, the same for everything that the search tries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _say_nothing(line: str) -> None:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """SearchOptions of a search, and of every training in it.
+    """Options of a search, and of every training in it.
 
     Decisions of a search count iterations. Seconds count from the beginning of the search; they
     only end it.

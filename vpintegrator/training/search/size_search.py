@@ -27,7 +27,7 @@ class SizeSearch:
     data
         Training data.
     options
-        SearchOptions of the search.
+        Options of the search.
 
     Attributes
     ----------
