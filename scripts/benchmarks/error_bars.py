@@ -1,4 +1,4 @@
-"""Coverage of the bands of generating functions, and their estimates of the noise.
+"""Coverage of the bands of models of noisy states, and their estimates of the noise.
 
     python scripts/benchmarks/error_bars.py             # --datasets 200, --case, --seed 0
 
@@ -13,6 +13,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -23,14 +24,22 @@ import vpintegrator as vp
 from vpintegrator.rollout.diagnostics.bands import quantiles
 from vpintegrator.training.linear import fit_linear
 from vpintegrator.training.posterior import posterior_of_pairs
+from vpintegrator.training.search.few_pairs import find_few_pairs
+from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.training_data import TrainingData
 
 STEP, STEPS, STARTS, DRAWS = 0.2, 30, 8, 64
-PRODUCT = Path(__file__).parent / "systems" / "product-oscillator.toml"
+SYSTEMS = Path(__file__).parent / "systems"
+PRODUCT = str(SYSTEMS / "product-oscillator.toml")
+KICKED = str(SYSTEMS / "kicked-oscillator.toml")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A system, its model, the noise, and the data: pairs, or orbits of some steps."""
+    """A system, its model, the noise, and the data: pairs, or orbits of some steps.
+
+    Without a degree the search for few pairs finds it.
+    """
 
     name: str
     system: str
@@ -42,21 +51,48 @@ class Case:
 
     def fitted(self, seed: int) -> vp.models.Integrator:
         """Return a model of a data set."""
-        return self.of_orbits(seed) if self.steps else self.of_pairs(seed)
+        if self.steps:
+            return self.of_orbits(seed)
+        return self.of_pairs(seed) if self.degree else self.of_few_pairs(seed)
 
-    def of_pairs(self, seed: int) -> vp.models.Integrator:
-        """Return a model of pairs with noise on the images."""
+    @property
+    def step(self) -> float:
+        """Time of a step, 1 of a map."""
+        return STEP if self.degree else 1.0
+
+    def pairs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return pairs with noise on the images."""
         rng = np.random.default_rng(seed)
         system = vp.load_system(self.system)
         first = system.sample_initial(self.count, rng)
-        image = vp.solve(system, first, np.array([0.0, STEP]))[:, 1]
-        z, Z = map(torch.from_numpy, (first, image + self.noise * rng.normal(size=image.shape)))
-        model = vp.models.build(system, self.model, degree=self.degree)
+        image = vp.solve(system, first, np.array([0.0, self.step]))[:, 1]
+        return first, image + self.noise * rng.normal(size=image.shape)
+
+    def of_pairs(self, seed: int) -> vp.models.Integrator:
+        """Return a generating function of pairs."""
+        z, Z = map(torch.from_numpy, self.pairs(seed))
+        model = vp.models.build(vp.load_system(self.system), self.model, degree=self.degree)
         model.set_normalisation(z.mean(0), z.std(0))
         model.adapt(torch.cat([z, Z]))
         fit_linear(model, z, Z)
         model.posterior = posterior_of_pairs(model, z, Z)
         return model
+
+    def of_few_pairs(self, seed: int) -> vp.models.Integrator:
+        """Return couplings of pairs, of the size that the search finds."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.h5"
+            data = vp.import_pairs(
+                *self.pairs(seed), path, components=["q", "p"], fractions=(1, 0, 0)
+            )
+
+            def make(arguments: dict[str, Any]) -> vp.models.Integrator:
+                return vp.models.build(data.system, self.model, **arguments)
+
+            found: vp.models.Integrator = find_few_pairs(
+                make, TrainingData(data), SearchOptions()
+            ).model
+        return found
 
     def of_orbits(self, seed: int) -> vp.models.Integrator:
         """Return a model of orbits with noise on all states, fitted to them."""
@@ -77,10 +113,11 @@ class Case:
 
 
 CASES = (
-    Case("H = (q² + 1)(p² + 1)/2, 200 pairs", str(PRODUCT), "sgf", 8, 1e-3, 200),
-    Case("H = (q² + 1)(p² + 1)/2, 200 pairs", str(PRODUCT), "sgf", 8, 1e-2, 200),
+    Case("H = (q² + 1)(p² + 1)/2, 200 pairs", PRODUCT, "sgf", 8, 1e-3, 200),
+    Case("H = (q² + 1)(p² + 1)/2, 200 pairs", PRODUCT, "sgf", 8, 1e-2, 200),
     Case("pendulum, 50 orbits of 5 steps", "pendulum", "sgf", 6, 1e-2, 50, 5),
     Case("rigid body, 60 orbits of 3 steps", "rigid-body", "vpgf", 4, 1e-2, 60, 3),
+    Case("kicked oscillator, couplings of 200 pairs", KICKED, "spff", 0, 1e-2, 200),
 )
 
 
@@ -116,7 +153,7 @@ def measured(case: Case, datasets: int, seed: int, seconds: float) -> list[str]:
     for number in range(datasets):
         own = 10_000 * seed + number
         starts = system.sample_initial(STARTS, np.random.default_rng((1, own)))
-        truth = vp.solve(system, starts, STEP * np.arange(STEPS + 1))
+        truth = vp.solve(system, starts, case.step * np.arange(STEPS + 1))
         model = case.fitted(own)
         states = vp.rollout(model, starts, STEPS, compiled=False)
         low, high = quantiles(vp.rollout(model, starts, STEPS, samples=DRAWS, compiled=False))

@@ -13,6 +13,7 @@ KNOWN = {
     "elastic-pendulum": (2.0, 2),
     "guiding-centre": (200.0, 1),
     "gyrostat": (1.3, 0),
+    "kicked-oscillator": (2.0, 2),
     "lennard-jones-cluster": (3.0, 2),
     "product-oscillator": (2.5, 3),
     "relativistic-oscillator": (4.5, 2),

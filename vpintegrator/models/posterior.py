@@ -110,8 +110,8 @@ class WithPosterior:
     Attributes
     ----------
     posterior
-        Posterior of generating functions that were trained on noisy states; None for others, and
-        for states without noise.
+        Posterior of generating functions that were trained on noisy states, and of couplings of
+        few noisy pairs; None for others, and for states without noise.
     """
 
     posterior: Posterior | None = None
@@ -121,7 +121,8 @@ class WithPosterior:
         """Return models drawn from the posterior of the coefficients.
 
         Each draw is a model of the same kind, so it keeps the same structure exactly. Generating
-        functions (``sgf``, ``vpgf``) that were trained on noisy states hold a posterior.
+        functions (``sgf``, ``vpgf``) that were trained on noisy states hold a posterior, and
+        couplings (``spff``, ``vpff``) that were found for few noisy pairs.
 
         Parameters
         ----------
@@ -152,7 +153,7 @@ class WithPosterior:
 
 
 class WithNoise(WithPosterior):
-    """Base of generating functions, which know the noise of their data."""
+    """Base of models that know the noise of their data."""
 
     @property
     def noise(self) -> np.ndarray | None:
@@ -173,13 +174,12 @@ def checked(model: Any) -> Posterior:
     if posterior is None:
         raise InputError(
             f"the model {name} holds no posterior to draw from: generating functions (sgf, vpgf) "
-            "trained on noisy states have one"
+            "trained on noisy states have one, and couplings of few noisy pairs"
         )
     own = torch.cat([p.detach().reshape(-1) for p in _trained(model)]).cpu()
     if not torch.equal(own, posterior.mean.to(own.dtype)):
         raise InputError(
-            f"the coefficients of {name} changed after its posterior was computed; train it by "
-            "optimizer = linear again"
+            f"the coefficients of {name} changed after its posterior was computed; train it again"
         )
     return posterior
 

@@ -14,10 +14,11 @@ from vpintegrator.models.arguments import (
 )
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
+from vpintegrator.models.posterior import WithNoise
 from vpintegrator.nn.composition import Composition
 
 
-class VolumePreservingFeedForward(Integrator):
+class VolumePreservingFeedForward(WithNoise, Integrator):
     r"""A one-step map made of couplings, or of triangular layers as published.
 
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad \det D\psi = 1

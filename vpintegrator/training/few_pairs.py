@@ -101,7 +101,7 @@ class _ShearFit:
         self.vector = ParameterVector(model)
         self.theta = self.vector.read().double()
         self.weight = weights(after)
-        self.rough = _degrees(model).clamp(min=1).double() ** 2
+        self.rough = degrees(model) ** 2
         self.penalty = RIDGE * len(after) * self.rough**2
         self.cost, self.residual, self.jets = self._at(self.theta)
 
@@ -156,6 +156,7 @@ class _ShearFit:
         return solution.left_out(projected, self.residual.numpy())
 
 
-def _degrees(model: Integrator) -> torch.Tensor:
-    """Return the degree of what each parameter multiplies."""
-    return torch.cat([each.degrees for each in model.modules() if isinstance(each, Terms)])
+def degrees(model: Integrator) -> torch.Tensor:
+    """Return the degree of what each parameter multiplies, at least 1."""
+    found = torch.cat([each.degrees for each in model.modules() if isinstance(each, Terms)])
+    return found.clamp(min=1).double()

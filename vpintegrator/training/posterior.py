@@ -1,4 +1,4 @@
-r"""Gaussian posterior of the coefficients of a generating function, from noisy states.
+r"""Gaussian posterior of the coefficients of a map, from noisy states.
 
 Near the fitted coefficients the images of states are linear in them. With noise of variance
 :math:`s_i^2` in component i, and a normal prior of precision :math:`\alpha\, \deg_k^4` for each
@@ -10,10 +10,14 @@ The evidence (MacKay, Neural Computation 4 (1992) 415-447) gives :math:`\alpha`;
 residuals over their degrees of freedom, :math:`n_i - \operatorname{tr}(C A_i^T A_i) / s_i^2`, give
 :math:`s_i^2`. Over orbits, :math:`A_i` is the part of the derivatives that unknown first states
 cannot make up for, and the coefficients are those of the greatest posterior density.
+
+Coefficients keep their mean in directions that leave all images as they are: maps in a row have
+more parameters than there are maps. See also ``_shortened``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +27,11 @@ import torch
 from vpintegrator.models import Integrator
 from vpintegrator.models.posterior import Posterior
 from vpintegrator.nn.implicit import ImplicitMap
-from vpintegrator.nn.linearised import linearised
+from vpintegrator.nn.linearised import ShearDerivatives, linearised
 from vpintegrator.nn.reversible import psi_of
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.deadline import check_time
+from vpintegrator.training.few_pairs import degrees, fits_few_pairs
 from vpintegrator.training.linear import (
     enough_pairs,
     implicit_map,
@@ -42,6 +47,7 @@ _ROUNDING = 1e-12  # relative size of eigenvalues that rounding leaves of zero
 _PRECISIONS = 10.0 ** np.arange(-18, 2, 0.25)  # of the prior, relative to the largest eigenvalue
 _EXACT = 1e-9  # relative noise below which states have none
 _ITERATIONS, _SETTLED = 8, 1e-3  # of the noise
+_CORRECTIONS = 4  # of the length of a standard deviation
 _FEWEST = 0.2  # degrees of freedom that are left of a component, relative to the equations
 
 
@@ -102,8 +108,8 @@ class Estimate:
     Attributes
     ----------
     mean : (coefficient,)
-    factor : (coefficient, coefficient)
-        Its product with its transpose is the covariance.
+    factor : (coefficient, rank)
+        Its product with its transpose is the covariance, zero where the equations say nothing.
     noise, freedom : (component,)
         Standard deviation of the noise, and degrees of freedom that it is estimated with.
     precision
@@ -155,7 +161,7 @@ def _normal(sums: NormalEquations, values: np.ndarray, weights: np.ndarray) -> E
     linear = np.where(known, linear, 0.0)
     precision = _prior_precision(sizes, linear)
     damped = sizes + precision
-    factor = V / np.sqrt(damped) / weights[:, None]
+    factor = (V / np.sqrt(damped) / weights[:, None])[:, known]
     mean = V @ (linear / damped) / weights
     change = mean - values
     squares = sums.squares - 2 * sums.gradients @ change + sums.products @ change @ change
@@ -197,19 +203,22 @@ def is_estimated(model: Integrator, data: TrainingData) -> bool:
 def posterior_of_pairs(
     model: Integrator, inputs: torch.Tensor, targets: torch.Tensor
 ) -> Posterior | None:
-    """Return the posterior of a generating function fitted to pairs with noise on the images.
+    """Return the posterior of a map fitted to pairs with noise on the images.
 
     None where the pairs do not determine the noise, or the noise is one of rounding.
 
     Parameters
     ----------
     model
-        Fitted to the pairs.
+        A generating function or an explicit map of shears, fitted to the pairs.
     inputs, targets : (pair, dim)
         States before and after the whole map.
     """
-    layer = implicit_map(model)
-    count = sum(c.numel() for c in layer.coefficients())
+    explicit = fits_few_pairs(model)
+    layer = None if explicit else implicit_map(model)
+    shears = ShearDerivatives(model.core) if explicit else None
+    values = ParameterVector(model).read().double()
+    count = len(values)
     before, after = normalised_pairs(model, inputs, targets)
     size = after.shape[1] - int(getattr(layer, "conserved", 0))
     sums = NormalEquations.zero(size, count)
@@ -217,17 +226,58 @@ def posterior_of_pairs(
     block = max(_BYTES // (8 * count * size), 1)
     for z, image in zip(before.split(block), after.split(block), strict=True):
         check_time()
-        found, D = linearised(model.core, z)
+        found, D = shears.linearised(z) if shears else linearised(model.core, z)
         sums.add(D[:, :size, :count], (image - found)[:, :size])
         difference = model.denormalised(image) - model.denormalised(found)
         states += difference.square().sum(0).detach().numpy()
-    values = ParameterVector(model).read().double()
+    weights = degrees(model).numpy() ** 2.0 if layer is None else roughness(layer)
     with one_blas_thread():
-        estimated = estimate(sums, values.numpy(), roughness(layer))
+        estimated = estimate(sums, values.numpy(), weights)
     if estimated is None or estimated.noise.max() < _EXACT:
         return None
+    if explicit:
+        prior = torch.from_numpy(estimated.precision * weights**2)
+        estimated = _shortened(estimated, model, values, prior, (before, after))
     units = np.sqrt(states[:size] / sums.squares)
     return _posterior(model, values, estimated, units, "images")
+
+
+@torch.no_grad()
+def _shortened(
+    found: Estimate,
+    model: Integrator,
+    values: torch.Tensor,
+    prior: torch.Tensor,
+    pairs: tuple[torch.Tensor, torch.Tensor],
+) -> Estimate:
+    r"""Return the posterior with shorter deviations where the density falls faster than it says.
+
+    Maps in a row have nearly equal maps on curved surfaces in the space of coefficients, which
+    straight lines leave. At t standard deviations twice the negative logarithm of the density has
+    risen by :math:`t^2 + b t^4`; the new deviation is the t at which this is 1.
+    """
+    before, after = pairs
+    noise, vector = torch.from_numpy(found.noise), ParameterVector(model)
+
+    def cost(theta: torch.Tensor) -> float:
+        vector.write(theta)
+        residual = (after - model.core(before[:, None])[:, 0]) / noise
+        return float(residual.square().sum() + (prior * theta.square()).sum())
+
+    least, factor = cost(values), found.factor.copy()
+    for k, column in enumerate(torch.from_numpy(found.factor).mT):
+        check_time()
+        t = 1.0
+        for _ in range(_CORRECTIONS):
+            rise = (cost(values + t * column) + cost(values - t * column)) / 2 - least
+            if not math.isfinite(rise):  # beyond the domain of the map
+                t /= 2
+                continue
+            b = max((rise - t**2) / t**4, 0.0)
+            t = math.sqrt(2 / (1 + math.sqrt(1 + 4 * b)))
+        factor[:, k] *= t
+    vector.write(values)
+    return replace(found, factor=factor)
 
 
 def regularise(model: Integrator, segments: Any, values: torch.Tensor) -> Estimate | None:

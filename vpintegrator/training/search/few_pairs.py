@@ -15,6 +15,7 @@ from vpintegrator.models.growth import prolong, refine
 from vpintegrator.training.few_data import FEW_WORDS, KnownPairs, cross_validated, known_pairs
 from vpintegrator.training.few_pairs import FewPairsFit, fit_few_pairs, fits_few_pairs
 from vpintegrator.training.history import History
+from vpintegrator.training.posterior import MOST, posterior_of_pairs
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
@@ -70,6 +71,8 @@ class _FewPairsSearch(SizeSearch):
             ended = "interrupt"
         error = math.inf if ended else cross_validated(model, self.known, _fit_in_short)
         error = error if math.isfinite(error) else fit.error
+        if not ended and count(model) <= MOST:
+            model.posterior = posterior_of_pairs(model, self.known.before, self.known.after)
         self.history.parameters, self.history.best_epoch = count(model), self.history.epochs
         return self.solved(model, error, self.history, ended)
 
