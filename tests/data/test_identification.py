@@ -94,6 +94,21 @@ def test_several_parameters_and_missing_states():
         fit_parameters(vp.load_system("pendulum", g=9.0), ["g", "m", "l"], states, STEP)
 
 
+def test_parameters_of_a_map_and_of_a_driven_system():
+    generator = np.random.default_rng(0)
+    for name, values, step in (
+        ("henon-map", {"a": 1.3}, 1.0),
+        ("driven-pendulum", {"a": 0.3}, 0.1),
+    ):
+        system = vp.load_system(name, **values)
+        states = vp.solve(system, system.sample_initial(6, generator), step * np.arange(21))
+        states[..., : system.phase_dim] += 1e-3 * generator.normal(
+            size=(*states.shape[:2], system.phase_dim)
+        )
+        _, found = fit_parameters(vp.load_system(name), list(values), states, step)
+        assert abs(found["a"][0] - values["a"]) < 4 * found["a"][1] < 0.02
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [(["G"], "no parameter 'G'"), (["g", "g"], "once"), ([], "once")],

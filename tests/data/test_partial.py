@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.data.partial import IdentifiedSystem, Observed, identify, learn_potential
+from vpintegrator.data.partial import (
+    IdentifiedSystem,
+    Observed,
+    PredictedOrbits,
+    identify,
+    learn_potential,
+)
 from vpintegrator.data.partial.flows import FlowOrbits
 from vpintegrator.data.partial.potential import PotentialBasis, SplittingOrbits
 from vpintegrator.errors import InputError
@@ -106,6 +112,42 @@ def test_unseen_orbits_are_predicted_with_their_uncertainty(learned):
     low, high = found.band(0.99)
     assert np.sqrt(np.square(found.states - truth).mean()) < 0.2
     assert ((low < truth) & (truth < high)).mean() > 0.85
+
+
+def test_substeps_of_a_double_well_are_accurate_beside_small_noise():
+    generator = np.random.default_rng(0)
+    true = np.array([0.0, -0.5, 0.0, 0.25])
+    exact = SplittingOrbits(
+        PotentialBasis(["q"], np.zeros(1), np.ones(1), [False], 4), np.ones(1), 0.02
+    )
+    times = np.sort(generator.uniform(0, 18, (10, 60)), axis=1)
+    first = generator.uniform(-1, 1, (10, 2)) * [1.5, 0.8]
+    values = exact(true, first, times)[..., :1]
+    values += 1e-4 * generator.normal(size=values.shape)
+    learned = learn_potential(Observed.of(times, values), ["q"], degree=4)
+    assert learned.length == 60 and learned.model.noise == pytest.approx(1e-4, rel=0.15)
+    deviation = learned.model.values - true
+    assert deviation @ np.linalg.solve(learned.model.covariance, deviation) < 20  # chi-square of 4
+
+
+def test_a_further_draw_lies_in_the_band_with_its_probability():
+    ranks = np.arange(1.0, 20.0).reshape(19, 1, 1, 1)
+    low, high = PredictedOrbits(ranks[0], ranks).band(0.9)
+    assert (low.item(), high.item()) == (1, 19)  # 18 of 20 places among 19 draws
+    low, high = PredictedOrbits(ranks[0], ranks).band(0.5)
+    assert (low.item(), high.item()) == (5, 15)
+
+
+def test_orbits_on_a_grid_agree_with_those_at_other_times():
+    orbits, first = FlowOrbits(vp.load_system("pendulum"), ["g"]), np.array([[1.0, 0.3]])
+    even = np.array([[0.0, 0.5, 1.0, 2.0, 2.0]])
+    uneven = np.array([[0.0, 0.5, 0.77, 1.0, 2.0]])
+    theta = np.array([1.3])
+    one, other = orbits(theta, first, even), orbits(theta, first, uneven)
+    np.testing.assert_allclose(one[:, [1, 2, 3]], other[:, [1, 3, 4]], atol=1e-7)
+    np.testing.assert_array_equal(one[:, 3], one[:, 4])
+    moved = orbits(theta, first, np.array([[0.0, 0.0]]))
+    np.testing.assert_array_equal(moved[:, 1], first)
 
 
 def test_parameters_of_a_known_system_from_a_sum_of_components():

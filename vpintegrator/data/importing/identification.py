@@ -1,25 +1,26 @@
 """Fit of equations to measured states, and estimates of their parameters.
 
 The check integrates every observed state for one step, and for ten steps. It compares the results
-with the later observations, relative to the differences that noise in both explains. Multiple
-shooting estimates parameters: least squares over short segments whose first states are estimated
-too, so that noise in a first state does not bias a parameter (Bock 1983; Ljung, System
-Identification, 2nd ed., ch. 7).
+with the later observations, relative to the differences that noise in both explains. Parameters are
+estimated by maximum likelihood over segments whose first states are estimated too, so that noise in
+a first state does not bias a parameter (Ljung, System Identification, 2nd ed., ch. 7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # loads scipy.optimize when it is used
 
 from vpintegrator.data.importing.arguments import Identification
 from vpintegrator.data.importing.arrays import numbers
 from vpintegrator.data.importing.samples import Samples
 from vpintegrator.data.noise import noise_of_states
+from vpintegrator.data.partial.flows import FlowOrbits
+from vpintegrator.data.partial.likelihood import maximum_likelihood
+from vpintegrator.data.partial.observed import Observed
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.varied import solve_varied
@@ -30,15 +31,13 @@ _FEWEST = 50  # observed states from which it integrates
 _SPAN = 10  # steps of the longer check
 _MISFIT = 2.0  # median residual in units of the noise beyond which equations do not fit
 _MATERIAL = 1e-3  # relative to the states' change: smaller residuals are rounding of other programs
-_STAGES = (4, 16, 64)  # steps of a stretch: short ones find parameters that begin far off
+_SHORTEST, _LONGEST = 5, 65  # times of segments: short ones find parameters that begin far off
 _SHOWN = 6  # numbers listed in a sentence
-_UNKNOWNS = 60  # first states of stretches, in numbers
+_UNKNOWNS = 60  # first states of segments, in numbers
 _DIFFERENCE = 1e-6  # relative, for derivatives
-_SINGULAR = 1e-4
 _FLOOR = 1e-10  # relative to the spread: the solver's own error
 _TOLERANCE = 1e-10
 _FAMILY_STEPS = 1000  # steps that are computed where steps or parameters vary
-_FAILED = 1e20  # residual where the equations have no solution
 
 
 @dataclass(frozen=True)
@@ -312,7 +311,8 @@ def fit_parameters(
     -------
     System, dict
         The system with the values found; and value and standard error by name. The errors hold if
-        the equations do, and the noise is independent and normal; its size is taken from the fit.
+        the equations do, and the noise is independent and normal; its size is taken from the fit
+        unless it is given.
 
     Raises
     ------
@@ -320,46 +320,48 @@ def fit_parameters(
         If a parameter is none, or the data do not determine the parameters.
     """
     _check_names(system, names)
-    noise = noise_level(states, step) if noise is None else noise
     values = np.array([float(system.parameters[name]) for name in names])
-    problem = None
-    for length in dict.fromkeys(min(stage, states.shape[1] - 1) for stage in _STAGES):
-        problem = _Shooting(system, names, states, step, noise, length)
-        solution = scipy.optimize.least_squares(
-            problem.residual,
-            np.concatenate([values, problem.first.ravel()]),
-            jac=problem.jacobian,
-            x_scale="jac",
-            max_nfev=50,
-        )
-        values = solution.x[: len(names)]
-        if (
-            not np.isfinite(solution.cost)
-            or not np.isfinite(solution.jac).all()
-            or np.abs(solution.fun).max() >= _FAILED
-        ):
-            raise InputError(
-                f"{', '.join(names)} cannot be fitted: {system.name} has no solution near the "
-                "data; begin with other values (-p; parameters=... in Python)"
-            )
-    assert problem is not None
-    jacobian = solution.jac
-    sizes = np.linalg.norm(jacobian, axis=0)
-    scaled = jacobian / np.where(sizes > 0, sizes, 1.0)
-    singular = np.linalg.svd(scaled, compute_uv=False)
-    if (sizes[: len(names)] == 0).any() or singular[-1] < _SINGULAR * singular[0]:
+    observed, starts = _segments(system, states, step)
+    level = noise_level(states, step) if noise is None else noise
+    found, _ = maximum_likelihood(
+        FlowOrbits(system, names),
+        observed,
+        values,
+        starts,
+        level[: system.phase_dim],
+        known=noise is not None,
+        shortest=_SHORTEST,
+    )
+    try:
+        errors = np.sqrt(np.diag(found.covariance))
+    except InputError:
         raise InputError(
             f"the data do not determine {' and '.join(names)} of {system.name}"
             + ("; fit fewer of them" if len(names) > 1 else "; it changes nothing in them")
-        )
-    freedom = max(problem.used - jacobian.shape[1], 1)
-    inverse = np.linalg.inv(scaled.T @ scaled)[: len(names), : len(names)]
-    errors = np.sqrt(np.diag(inverse) * 2 * solution.cost / freedom) / sizes[: len(names)]
-    found = {
-        name: (float(value), float(error))
-        for name, value, error in zip(names, values, errors, strict=True)
-    }
-    return _with(system, {name: value for name, (value, _) in found.items()}), found
+        ) from None
+    pairs = zip(found.theta.tolist(), errors.tolist(), strict=True)
+    fitted = dict(zip(names, pairs, strict=True))
+    return system.with_parameters({name: value for name, (value, _) in fitted.items()}), fitted
+
+
+def _segments(system: System, states: np.ndarray, step: float) -> tuple[Observed, np.ndarray]:
+    """Return segments of the data, and approximate states at all of their times."""
+    free, times = system.phase_dim, step * np.arange(states.shape[1])
+    matrix = np.eye(system.dim)[:free]
+    whole = Observed(np.broadcast_to(times, states.shape[:2]), states, np.eye(system.dim))
+    parts = whole.segments(min(_LONGEST, states.shape[1]))
+    seen = np.isfinite(parts.values[..., :free]).all(axis=-1)
+    rows = np.flatnonzero(seen.sum(axis=1) > 1)
+    if not len(rows):
+        raise InputError("there are too few observed states to fit parameters to")
+    most = max(_UNKNOWNS // system.dim, 1)
+    parts = parts.orbits(rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))])
+    starts = parts.values.copy()
+    for time, orbit in zip(parts.times, starts, strict=True):
+        for component in orbit.T:
+            known = np.isfinite(component)
+            component[~known] = np.interp(time[~known], time[known], component[known])
+    return Observed(parts.times, parts.values[..., :free], matrix), starts
 
 
 def _check_names(system: System, names: Sequence[str]) -> None:
@@ -373,78 +375,3 @@ def _check_names(system: System, names: Sequence[str]) -> None:
             raise InputError(f"{name} of {system.name} is a list; single numbers can be fitted")
     if len(set(names)) < len(names) or not names:
         raise InputError("name each parameter to be fitted once")
-
-
-def _with(system: System, values: Mapping[str, Any]) -> System:
-    return System(system.text, system.name, {**system.definitions, **values})
-
-
-class _Shooting:
-    """Stretches of the data, each a solution from a first state of its own."""
-
-    def __init__(
-        self,
-        system: System,
-        names: Sequence[str],
-        states: np.ndarray,
-        step: float,
-        noise: np.ndarray,
-        length: int,
-    ) -> None:
-        starts = np.arange(0, states.shape[1] - length, length)
-        parts = np.concatenate([states[:, k : k + length + 1] for k in starts])
-        parts = parts[np.isfinite(parts[:, 0]).all(axis=-1)]
-        if not len(parts):
-            raise InputError("there are too few observed states to fit parameters to")
-        most = max(_UNKNOWNS // system.dim, 1)
-        parts = parts[np.unique(np.linspace(0, len(parts) - 1, most).astype(int))]
-        self._system, self._names, self._noise = system, list(names), noise
-        self._data, self._observed = np.nan_to_num(parts), np.isfinite(parts)
-        self._times = step * np.arange(length + 1)
-        self.first = self._data[:, 0]
-        self.used = int(self._observed.sum())
-
-    def _simulate(self, values: np.ndarray, first: np.ndarray) -> np.ndarray:
-        given = dict(zip(self._names, map(float, values), strict=True))
-        return _flow(_with(self._system, given), first, self._times)
-
-    def _weighted(self, difference: np.ndarray) -> np.ndarray:
-        return np.where(self._observed, difference / self._noise, 0.0)
-
-    def residual(self, unknowns: np.ndarray) -> np.ndarray:
-        """Return differences of all states in units of the noise."""
-        values, first = self._split(unknowns)
-        try:
-            return self._weighted(self._simulate(values, first) - self._data).ravel()
-        except InputError:
-            return np.full(self._data.size, _FAILED)
-
-    def jacobian(self, unknowns: np.ndarray) -> np.ndarray:
-        """Return the derivative; one shift of all first states serves every segment."""
-        values, first = self._split(unknowns)
-        count, length, dim = self._data.shape
-        result = np.zeros((self._data.size, len(unknowns)))
-        try:
-            base = self._simulate(values, first)
-            for k, value in enumerate(values):
-                shift = _DIFFERENCE * max(abs(value), 1e-3)
-                other = values.copy()
-                other[k] += shift
-                slope = (self._simulate(other, first) - base) / shift
-                result[:, k] = self._weighted(slope).ravel()
-            blocks = result[:, len(values) :].reshape(count, length, dim, count, dim)
-            for k in range(dim):
-                shift = _DIFFERENCE * max(float(np.abs(first[:, k]).max()), 1e-3)
-                moved = first.copy()
-                moved[:, k] += shift
-                slope = self._weighted((self._simulate(values, moved) - base) / shift)
-                for n in range(count):
-                    blocks[n, :, :, n, k] = slope[n]
-            result[:, len(values) :] = blocks.reshape(self._data.size, -1)
-        except InputError:
-            pass  # the residual tells that there is no solution
-        return result
-
-    def _split(self, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        count = len(self._names)
-        return unknowns[:count], unknowns[count:].reshape(self.first.shape)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from vpintegrator.data.partial.observed import Observed
-from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.varied import ScaledFlow
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.varied import solve_varied
 from vpintegrator.errors import InputError
 
 _DIFFERENCE = 1e-6  # relative, for derivatives
 _TOLERANCE = 1e-9
+_ROUNDING = 1e-12  # of equal steps
 _WEIGHTS = (1.0, 0.5, 0.1)  # of curves and their derivatives, which are less certain
 _STARTS, _ROUNDS, _DAMPING = 8, 12, 1e-2
 
@@ -38,7 +40,6 @@ class FlowOrbits:
     """
 
     def __init__(self, system: System, names: Sequence[str] = ()) -> None:
-        system.require_vector_field("partial observation")
         self.system = system
         self._system = system.with_open(list(names))
         self.dim, self.free = system.dim, system.phase_dim
@@ -48,12 +49,39 @@ class FlowOrbits:
         theta = np.broadcast_to(theta, (len(first), np.shape(theta)[-1]))
         states = np.full((*times.shape, self.dim), np.nan)
         states[:, 0] = first
-        try:
+        with contextlib.suppress(InputError):  # an orbit that ends: it is followed time by time
+            if (found := self._on_grid(theta, first, times)) is not None:
+                return found
+        with contextlib.suppress(InputError):  # the states that are missing tell
             for k, steps in enumerate(np.diff(times, axis=1).T, start=1):
-                states[:, k] = self._advanced(states[:, k - 1], steps, theta)
-        except InputError:
-            pass  # the states that are missing tell
+                moving = steps > 0
+                states[:, k] = states[:, k - 1]
+                if moving.any():
+                    z = states[moving, k - 1]
+                    states[moving, k] = self._solve(theta[moving], z, steps[moving], 2)[:, 1]
         return states
+
+    def _on_grid(
+        self, theta: np.ndarray, first: np.ndarray, times: np.ndarray
+    ) -> np.ndarray | None:
+        """Return states at times that are multiples of one step, else None."""
+        steps = np.diff(times, axis=1)
+        step = float(np.min(steps, where=steps > 0, initial=np.inf))
+        counts = (times - times[:, :1]) / step
+        index = np.round(counts).astype(int)
+        count = int(index.max()) + 1
+        if count > times.shape[1] or np.abs(counts - index).max() > _ROUNDING * count:
+            return None
+        found = self._solve(theta, first, np.full(len(first), step), count)
+        return np.take_along_axis(found, index[..., None], axis=1)
+
+    def _solve(
+        self, theta: np.ndarray, first: np.ndarray, steps: np.ndarray, count: int
+    ) -> np.ndarray:
+        atol = _TOLERANCE * max(float(np.abs(first).max()), 1e-6)
+        return solve_varied(
+            self._system, first, steps, theta, np.arange(count), rtol=_TOLERANCE, atol=atol
+        )
 
     def tangent(
         self, theta: np.ndarray, first: np.ndarray, times: np.ndarray
@@ -77,22 +105,18 @@ class FlowOrbits:
         slopes = np.moveaxis(slopes, 0, -1)
         return found[0], slopes[..., :more], slopes[..., more:]
 
-    def _advanced(self, z: np.ndarray, steps: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        moving = steps > 0
-        z = z.copy()
-        if moving.any():
-            flow = ScaledFlow(self._system, steps[moving], theta[moving])
-            atol = _TOLERANCE * max(float(np.abs(z).max()), 1e-6)
-            ends = solve(flow, z[moving], np.arange(2.0), rtol=_TOLERANCE, atol=atol)
-            z[moving] = ends[:, 1]
-        return z
-
     def guess(self, theta: np.ndarray, observed: Observed) -> np.ndarray:
         """Return states at all times that agree with smooth curves through the observations.
 
         C z, C z' and C z'' = C f'(z) f(z) are compared with the curves and their derivatives, by
         damped Gauss-Newton steps from several states.
+
+        Raises
+        ------
+        InputError
+            If the system is a map.
         """
+        self.system.require_vector_field("partial observation")
         wanted = observed.smoothed()  # (derivative, orbit, time, column)
         spread = wanted.std(axis=(1, 2))
         weight = np.array(_WEIGHTS)[:, None] / np.where(spread > 0, spread, 1.0)

@@ -33,8 +33,12 @@ class PredictedOrbits:
     draws: np.ndarray
 
     def band(self, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and the upper bound of a pointwise band, (orbit, time, dim) each."""
-        low, high = np.quantile(self.draws, [(1 - coverage) / 2, (1 + coverage) / 2], axis=0)
+        """Return the lower and the upper bound of a pointwise band, (orbit, time, dim) each.
+
+        A further draw lies in the band with this probability, at any number of draws that it needs.
+        """
+        tails = [(1 - coverage) / 2, (1 + coverage) / 2]
+        low, high = np.quantile(self.draws, tails, axis=0, method="weibull")
         return low, high
 
 

@@ -16,7 +16,7 @@ from vpintegrator.dynamics import System
 def identify(
     system: System, names: Sequence[str], observed: Observed, noise: np.ndarray | None = None
 ) -> IdentifiedSystem:
-    """OrbitEstimate parameters of a system by maximum likelihood over partially observed orbits.
+    """Estimate parameters of a system by maximum likelihood over partially observed orbits.
 
     Parameters
     ----------

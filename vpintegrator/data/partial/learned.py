@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import toml_text
 
 _HIGHEST, _MOST_TERMS = 10, 80
-_SUBSTEPS = 12  # in a characteristic time
+_SUBSTEPS = 12  # in a characteristic time, to begin with
+_SOLVER_ERROR = 0.1  # of all residuals, in units of the noise
+_ORDER = 4  # of the splitting
+_FINER, _REFINEMENTS = 8, 3  # largest factor, and number of refinements
 _SHORTEST = 16  # times of the segments that are fitted first
 _STEPS = 100  # default of datasets
 _PLAUSIBLE = 1.2  # score of the weak form over the least, of the degree tried first
@@ -193,10 +197,19 @@ class _Degrees:
         if below is not None and below.length == total:
             theta, starts = below.basis.extended(below.estimate.theta)[1], below.estimate.states
             shortest = total
-        orbits = SplittingOrbits(basis, self._masses, self._unit / _SUBSTEPS)
-        found, length = maximum_likelihood(
-            orbits, self._observed, theta, starts, self._noise, self._known, shortest
-        )
+        longest = self._unit / _SUBSTEPS if below is None else below.orbits.longest
+        for _ in range(1 + _REFINEMENTS):
+            orbits = SplittingOrbits(basis, self._masses, longest)
+            found, length = maximum_likelihood(
+                orbits, self._observed, theta, starts, self._noise, self._known, shortest
+            )
+            finer = SplittingOrbits(basis, self._masses, longest / 2)
+            error = found.solver_error(finer)
+            if error <= _SOLVER_ERROR:
+                break
+            longest /= math.ceil(np.fmin((error / _SOLVER_ERROR) ** (1 / _ORDER), _FINER))
+            if length == total and np.isfinite(error):
+                theta, starts, shortest = found.theta, found.states, total
         return _DegreeFit(basis, orbits, found, length)
 
 

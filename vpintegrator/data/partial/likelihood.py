@@ -54,7 +54,7 @@ class Orbits(Protocol):
 
 @dataclass(frozen=True)
 class OrbitEstimate:
-    """OrbitEstimate of parameters and first states.
+    """Estimate of parameters and first states.
 
     Attributes
     ----------
@@ -73,6 +73,8 @@ class OrbitEstimate:
         Norms of the derivatives by each parameter at fixed first states, (parameter,).
     used
         Number of observations of each orbit.
+    observed
+        The observations.
     """
 
     theta: np.ndarray
@@ -85,6 +87,7 @@ class OrbitEstimate:
     size: np.ndarray
     used: np.ndarray
     level: np.ndarray
+    observed: Observed
 
     @property
     def precision(self) -> np.ndarray:
@@ -104,6 +107,15 @@ class OrbitEstimate:
         if len(values) and values[0] < _SINGULAR:
             raise InputError("the data do not determine the parameters; fit fewer of them")
         return np.asarray((vectors / values) @ vectors.T / np.outer(self.size, self.size))
+
+    def solver_error(self, accurate: Orbits) -> float:
+        """Return the change of all residuals by accurate orbits, in units of the noise.
+
+        It bounds the shift of the estimate, in standard errors. NaN where accurate orbits escape.
+        """
+        problem = _Residuals(accurate, self.observed, self.noise)
+        states = problem.states(self.theta, self.first)
+        return float(np.linalg.norm(problem.residual(states) - self.residual))
 
     def rescaled(self, factor: float) -> OrbitEstimate:
         """Return the same estimate for the noise times a factor."""
@@ -249,7 +261,7 @@ def estimate(
     size = np.where(size > 0, size, 1.0)
     A -= Q @ (Q.mT @ A)
     level = problem.level(r, len(theta))
-    return OrbitEstimate(theta, first, noise, states, r, A, R, size, problem.used, level)
+    return OrbitEstimate(theta, first, noise, states, r, A, R, size, problem.used, level, observed)
 
 
 def _step(
