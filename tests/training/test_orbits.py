@@ -8,7 +8,7 @@ import vpintegrator as vp
 from tests.nn.laws import assert_close
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
-from vpintegrator.training.orbits import _Segments
+from vpintegrator.training.orbits import Segments
 from vpintegrator.training.training_data import TrainingData
 
 NOISE = 0.02
@@ -82,7 +82,7 @@ def test_derivatives_of_maps_given_by_equations(system, name, options, tmp_path)
     data = vp.generate(system, tmp_path / "noisy.h5", count=20, steps=6, **seen)
     model = vp.models.build(data.system, name, degree=4, **options)
     vp.train(model, data)
-    segments = _Segments(model, TrainingData(data), "train", 3)
+    segments = Segments.of(model, TrainingData(data), "train", 3)
     theta, first, seen = segments.parameters.read(), segments.first[:2], segments.seen[:2]
     found = segments.derivatives(theta, first, seen, segments.residuals(theta, first, seen))
     for own, other in zip(found, segments.automatic(theta, first, seen), strict=True):
@@ -106,3 +106,14 @@ def test_beyond_the_first_iteration_a_budget_holds_within_one(tmp_path):
     fit = vp.training.fit_orbits(model, noisy, length=8, seconds=0.0)
     assert len(fit.training) == len(fit.validation) == 1
     assert fit.length == 2
+
+
+def test_components_are_weighted_by_their_noise(tmp_path):
+    noise = [0.002, 0.05]
+    data = vp.generate(
+        "pendulum", tmp_path / "a.h5", count=90, steps=5, step=0.5, observation={"noise": noise}
+    )
+    model = vp.models.build(data.system, "sgf", degree=4)
+    vp.train(model, data, optimizer="linear")
+    vp.training.fit_orbits(model, data, 5)
+    np.testing.assert_allclose(model.noise, noise, rtol=0.2)

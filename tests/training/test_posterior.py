@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.training.orbits import _Segments
+from vpintegrator.training.orbits import Segments
 from vpintegrator.training.posterior import NormalEquations, estimate, regularise
 from vpintegrator.training.training_data import TrainingData
 
@@ -146,7 +146,7 @@ def test_coefficients_fitted_to_orbits_are_the_mean_of_their_posterior(tmp_path)
     vp.train(model, data, optimizer="linear")
     vp.training.fit_orbits(model, data, 3)
     values = model.posterior.mean
-    segments = _Segments(model, TrainingData(data), "train", 3)
+    segments = Segments.of(model, TrainingData(data), "train", 3)
     segments.settled(values)
     for _ in range(2):  # the first time for the noise
         found = regularise(model, segments, values)

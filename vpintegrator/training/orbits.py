@@ -36,9 +36,9 @@ from vpintegrator.training.posterior import is_estimated, posterior_of_orbits, r
 from vpintegrator.training.residuals import ParameterVector, relative_error
 from vpintegrator.training.training_data import IN_MEMORY, TrainingData
 
-_EPOCHS = 50
-_DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
-_SETTLED = 1e-5  # relative fall of the cost from which on nothing more is learned
+EPOCHS = 50
+DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
+SETTLED = 1e-5  # relative fall of the cost from which on nothing more is learned
 _NEARLY_SETTLED = 1e-2  # and from which on segments may be longer
 _MOST = 100_000  # states of a group
 _LARGEST = 1 << 24  # numbers of derivatives that are computed at a time
@@ -79,7 +79,7 @@ def fit_orbits(
     dataset: TrainingData | Dataset,
     length: int = 25,
     *,
-    epochs: int = _EPOCHS,
+    epochs: int = EPOCHS,
     seconds: float | None = None,
     states: int = _MOST,
     progress: Callable[[int, float], None] | None = None,
@@ -131,15 +131,15 @@ def fit_orbits(
     fit = None
     # a map that is fitted to short segments follows longer ones
     parts = sorted({max(length // 4, 1), max(length // 2, 1), length}, reverse=True)
-    segments = [_Segments(model, data, "train", part, most=states) for part in parts]
+    segments = [Segments.of(model, data, "train", part, most=states) for part in parts]
     late, estimated = False, is_estimated(model, data)
     for part, own in list(zip(parts, segments, strict=True))[::-1]:
         if late:
             break
-        held_out = _Segments(model, data, "validation", part, own.unit, states)
+        held_out = Segments.of(model, data, "validation", part, own.unit, states)
         theta = kept = parameters.read().double()
-        settled = _SETTLED if part == length else _NEARLY_SETTLED
-        best, chosen, damping = math.inf, 0, _DAMPING
+        settled = SETTLED if part == length else _NEARLY_SETTLED
+        best, chosen, damping = math.inf, 0, DAMPING
         training, validation = list[float](), list[float]()
         for epoch in range(1, epochs + 1):
             try:
@@ -186,7 +186,7 @@ def orbit_distance(
     InputError
         If no orbit has so many steps observed one after another.
     """
-    segments = _Segments(model, data, group, length)
+    segments = Segments.of(model, data, group, length)
     distance = segments.distance(segments.settled(segments.parameters.read().double()))
     return distance, 1 / math.sqrt(2 * segments.count * length * segments.moving)
 
@@ -203,21 +203,24 @@ def _judged(model: Integrator, data: TrainingData, fit: OrbitFit) -> OrbitFit:
     return replace(fit, validation_error=error, test_error=test_error)
 
 
-class _Segments:
-    """Segments of observed orbits, and the states that they are taken to start from."""
+class Segments:
+    """Segments of observed orbits, and the states that they are taken to start from.
+
+    Parameters
+    ----------
+    model
+        A one-step model.
+    seen : (segment, time, dim)
+        The observations.
+    unit : (component,), optional
+        Units of the residuals of each component; their spread by default.
+    """
 
     def __init__(
-        self,
-        model: Integrator,
-        data: TrainingData,
-        group: str,
-        length: int,
-        unit: torch.Tensor | None = None,
-        most: int = _MOST,
+        self, model: Integrator, seen: np.ndarray, unit: torch.Tensor | None = None
     ) -> None:
         self.parameters = ParameterVector(model)
         self.model, self.moving = model, model.state_dim
-        seen = _segments(data.dataset, group, length, self.moving, most)
         self.count = len(seen)
         # (segment, time, dim)
         self.seen = torch.from_numpy(seen).to(model.scale.device)
@@ -233,6 +236,25 @@ class _Segments:
         self.implicit = model.linear_in_parameters and on_cpu
         by = (jacfwd(self._residuals_of_one, argnums=argnums) for argnums in ((0, 1), 1))
         self.automatic, self.by_first = (vmap(each, (None, 0, 0)) for each in by)
+
+    @classmethod
+    def of(
+        cls,
+        model: Integrator,
+        data: TrainingData,
+        group: str,
+        length: int,
+        unit: torch.Tensor | None = None,
+        most: int = _MOST,
+    ) -> Segments:
+        """Return segments of a group that do not overlap.
+
+        Raises
+        ------
+        InputError
+            If no orbit has so many steps observed one after another.
+        """
+        return cls(model, _segments(data.dataset, group, length, model.state_dim, most), unit)
 
     def distance(self, cost: float) -> float:
         return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
@@ -270,7 +292,7 @@ class _Segments:
                 new, before = self.residuals(theta, moved, seen), float(r.square().sum())
                 better = (new.square().sum(1) < r.square().sum(1))[:, None]
                 first, r = torch.where(better, moved, first), torch.where(better, new, r)
-                if before - float(r.square().sum()) <= _SETTLED * before:
+                if before - float(r.square().sum()) <= SETTLED * before:
                     break
             self.first[part] = first
             cost += float(r.square().sum())

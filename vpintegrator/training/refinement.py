@@ -11,8 +11,10 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.linear import SETTLED, implicit_map
 from vpintegrator.training.orbits import fit_orbits, orbit_distance
+from vpintegrator.training.total_least_squares import fit_total
 from vpintegrator.training.training_data import TrainingData
 
 LENGTHS = (20, 10, 5, 2, 1)  # steps of orbits, the longest that the data have
@@ -33,7 +35,9 @@ class Refinement:
     before, after
         Root mean square distance of validation orbits, see :class:`vpintegrator.training.OrbitFit`.
     deviation
-        Relative standard error of these.
+        Relative standard error of these; 0 where the same states are fitted.
+    states
+        States that the distances are taken from.
     """
 
     model: Integrator
@@ -41,15 +45,16 @@ class Refinement:
     before: float
     after: float
     deviation: float
+    states: str = "validation orbits"
 
     @property
     def words(self) -> str:
         """Description in one line."""
         how = f"a fit to orbits of {self.length} step{'s' * (self.length > 1)}"
         if not self.after < self.before:
-            return f"not refined: {how} comes no nearer to validation orbits than {self.before:.3e}"
+            return f"not refined: {how} comes no nearer to {self.states} than {self.before:.3e}"
         distance = f"{self.before:.3e} to {self.after:.3e}"
-        return f"refined by {how}: distance from validation orbits {distance}"
+        return f"refined by {how}: distance from {self.states} {distance}"
 
 
 def is_noisy(data: TrainingData, error: float) -> bool:
@@ -61,7 +66,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
     """Fit a generating function to orbits, in place; keep it as it was where that is no better.
 
     Validation orbits of 20 steps decide, or of as many as the data have: one step is as uncertain
-    as the noise.
+    as the noise. Few pairs have no validation group: all of them are fitted.
 
     Parameters
     ----------
@@ -70,13 +75,15 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
     data
         Training data with noise.
     seconds
-        Time limit.
+        Time limit; few pairs take some seconds at most.
 
     Raises
     ------
     InputError
         If no two states were observed one after another in the validation group.
     """
+    if are_single_pairs(data):
+        return _refined_pairs(model, data)
     start = time.perf_counter()
     for length in LENGTHS:
         try:
@@ -91,12 +98,33 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
     fit_orbits(model, data, length, seconds=left, states=_STATES)
     after, _ = orbit_distance(model, data, length)
     if after < before:
-        states = torch.from_numpy(data.some_states()[:SETTLED])
-        implicit_map(model).settle(model.normalised(model.in_the_middle(states, states)))
+        _settle(model, data)
     else:
         model.load_state_dict(weights)
         model.metadata, model.posterior, after = metadata, posterior, before
     return Refinement(model, length, before, after, deviation)
+
+
+def are_single_pairs(data: TrainingData) -> bool:
+    """Whether data are few pairs of states, each a trajectory of its own."""
+    if not data.is_few:
+        return False
+    folds = known_pairs(data).folds
+    return len(set(folds)) == len(folds)
+
+
+def _refined_pairs(model: Integrator, data: TrainingData) -> Refinement:
+    """Fit a generating function to single pairs with noise on both states, in place."""
+    distances = fit_total(model, data)
+    before, after = distances or (math.inf, math.inf)
+    if distances:
+        _settle(model, data)
+    return Refinement(model, 1, before, after, 0.0, "all pairs in units of the noise")
+
+
+def _settle(model: Integrator, data: TrainingData) -> None:
+    states = torch.from_numpy(data.some_states()[:SETTLED])
+    implicit_map(model).settle(model.normalised(model.in_the_middle(states, states)))
 
 
 def best_refined(

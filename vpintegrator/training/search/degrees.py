@@ -22,7 +22,13 @@ from vpintegrator.training.linear import (
 )
 from vpintegrator.training.method import Method
 from vpintegrator.training.posterior import set_posterior
-from vpintegrator.training.refinement import best_refined, is_noisy
+from vpintegrator.training.refinement import (
+    Refinement,
+    are_single_pairs,
+    best_refined,
+    is_noisy,
+    refine,
+)
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
@@ -160,21 +166,19 @@ class _DegreeSearch(SizeSearch):
 
     def _judged(self, fit: LinearFit, model: Integrator) -> float:
         """Return the error on the validation group; of few data the error by cross-validation."""
-        fitted = self.folds is not None and "orbits" not in model.metadata
+        pairs = "orbits" not in model.metadata or are_single_pairs(self.data)
+        fitted = self.folds is not None and pairs
         return fit.error if fitted else self.validation_error(model)
 
     def _refined(self, place: int) -> tuple[LinearFit, Integrator, int]:
         """Return the model of a degree or higher, refined by orbits if states have noise."""
         fit, model = self.fits[place]
         highest = self.fits[-1][0]
-        if self.folds is not None and len(set(self.folds)) == len(self.folds):
-            return fit, model, place  # pairs tell too little of noise, and take a minute
         falling = highest.error < fit.error / 2 or (fit is highest and len(self.fits) > 1)
         if falling or not is_noisy(self.data, fit.error):
             return fit, model, place
         try:
-            models = (each for _, each in self.fits)
-            found = best_refined(models, self.data, self.options.end())
+            found = self._refinement(model)
         except InputError:  # no validation orbits
             found = None
         except KeyboardInterrupt:
@@ -183,9 +187,16 @@ class _DegreeSearch(SizeSearch):
         if found is None:
             return fit, model, place
         self.note(found.words)
-        self.history.add(self.options.used, fit.error, found.after)
+        error = fit.error if are_single_pairs(self.data) else found.after
+        self.history.add(self.options.used, fit.error, error)
         place = [each for _, each in self.fits].index(found.model)
         return self.fits[place][0], found.model, place
+
+    def _refinement(self, model: Integrator) -> Refinement | None:
+        """Return the refined model; pairs tell too little of noise for them to choose a degree."""
+        if are_single_pairs(self.data):
+            return refine(model, self.data)
+        return best_refined((each for _, each in self.fits), self.data, self.options.end())
 
     @property
     def _is_given(self) -> bool:
