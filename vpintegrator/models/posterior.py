@@ -18,7 +18,7 @@ from vpintegrator.storage.reading import read_json
 
 PREFIX = "posterior."  # of the names of its tensors in a model's file
 _TENSORS = ("mean", "factor", "noise", "freedom")
-_ERRORS = {"images": "the images of pairs", "states": "all states of orbits"}
+_ERRORS = {"images": "images, with that of the states before a step", "states": "all states"}
 
 Drawn = TypeVar("Drawn", bound="WithPosterior")
 
