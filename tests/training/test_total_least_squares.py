@@ -86,6 +86,14 @@ def test_exact_pairs_stay_as_they_are(tmp_path):
         assert_close(found.model(z), before, 1e-12)
 
 
+def test_all_known_pairs_have_a_part_in_the_noise(tmp_path):
+    """The 70 training pairs alone are too few for 464 coefficients."""
+    system = vp.load_system("rigid-body")
+    first = system.sample_initial(100, np.random.default_rng(0))
+    data = measured(tmp_path / "a.h5", system, first, 0.0, 0)
+    assert solved(data, system, "vpgf", 16, False).error < 1e-9
+
+
 def test_a_map_that_overflows_stays_as_it_is(tmp_path):
     system = vp.load_system("pendulum")
     first = system.sample_initial(60, np.random.default_rng(0))

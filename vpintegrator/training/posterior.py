@@ -31,6 +31,7 @@ from vpintegrator.nn.linearised import ShearDerivatives, linearised
 from vpintegrator.nn.reversible import psi_of
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.deadline import check_time
+from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.few_pairs import degrees, fits_few_pairs
 from vpintegrator.training.linear import (
     enough_pairs,
@@ -184,10 +185,12 @@ def set_posterior(model: Integrator, data: TrainingData) -> None:
     """Give a generating function that was fitted to noisy pairs its posterior, others none."""
     model.posterior = None
     if is_estimated(model, data):
-        pairs = data.pairs(model)
-        few = torch.Generator().manual_seed(0)
-        inputs, targets = pairs.sample(enough_pairs(model), few)
-        model.posterior = posterior_of_pairs(model, inputs[:, -1], targets[:, -1])
+        if data.is_few:
+            before, after, _ = known_pairs(data)
+        else:
+            sample = data.pairs(model).sample(enough_pairs(model), torch.Generator().manual_seed(0))
+            before, after = (states[:, -1] for states in sample)
+        model.posterior = posterior_of_pairs(model, before, after)
 
 
 def is_estimated(model: Integrator, data: TrainingData) -> bool:

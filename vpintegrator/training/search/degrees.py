@@ -174,7 +174,8 @@ class _DegreeSearch(SizeSearch):
         """Return the model of a degree or higher, refined by orbits if states have noise."""
         fit, model = self.fits[place]
         highest = self.fits[-1][0]
-        falling = highest.error < fit.error / 2 or (fit is highest and len(self.fits) > 1)
+        last = fit is highest and len(self.fits) > 1 and not are_single_pairs(self.data)
+        falling = highest.error < fit.error / 2 or last
         if falling or not is_noisy(self.data, fit.error):
             return fit, model, place
         try:
