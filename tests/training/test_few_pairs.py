@@ -118,6 +118,14 @@ def test_couplings_of_noisy_pairs_hold_a_posterior(tmp_path):
         assert not torch.equal(drawn(z[:, None]), model(z[:, None]))
 
 
+def test_the_posterior_of_a_generating_function_is_of_all_known_pairs(tmp_path):
+    dataset = pairs(tmp_path / "noisy.h5", 120, noise=1e-2)
+    model = vp.training.find_generating_function(make(dataset, "sgf"), dataset).model
+    known = len(known_pairs(TrainingData(dataset)).before)
+    count = sum(p.numel() for p in model.parameters())
+    assert 2 * known - count - 1 < float(model.posterior.freedom.sum()) < 2 * known
+
+
 def test_directions_that_leave_a_map_as_it_is_are_not_drawn(tmp_path):
     """Two shifts of q in a row are one: there are more coefficients than maps."""
     data = TrainingData(pairs(tmp_path / "noisy.h5", 120, noise=1e-2))
