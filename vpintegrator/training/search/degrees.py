@@ -115,13 +115,18 @@ def find_generating_function(
         tell=tell,
         progress=progress,
     )
-    return find_degree(make, TrainingData.of(dataset), options, most)
+    found = find_degree(make, TrainingData.of(dataset), options, most)
+    found.finish()
+    return found
 
 
 def find_degree(
     make: Make, data: TrainingData, options: SearchOptions, most: int = MOST
 ) -> SearchResult:
-    """Return the generating function of the best degree; epochs of the budget are degrees."""
+    """Return the generating function of the best degree; epochs of the budget are degrees.
+
+    Of single pairs, ``finish`` refines the result.
+    """
     return _DegreeSearch(make, data, options, most).run()
 
 
@@ -154,9 +159,16 @@ class _DegreeSearch(SizeSearch):
         if not self.fits:
             raise self.refusal or InputError("no degree gives a generating function for these data")
         place = len(self.fits) - 1 if ended == "target" else self._place()
+        refines = self.options.refine and ended != "interrupt"
+        if refines and not are_single_pairs(self.data):
+            place = self._refined(place)
+        found = self._result(place, ended)
+        if refines and are_single_pairs(self.data):
+            found.refinement = lambda: self._finish(place, ended)
+        return found
+
+    def _result(self, place: int, ended: str) -> SearchResult:
         fit, model = self.fits[place]
-        if self.options.refine and ended != "interrupt":
-            fit, model, place = self._refined(place)
         if model.posterior is None:  # of a refined one it is that over orbits
             set_posterior(model, self.data)
         history = self.history
@@ -164,20 +176,27 @@ class _DegreeSearch(SizeSearch):
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
         return self.solved(model, self._judged(fit, model), history, ended)
 
+    def _finish(self, place: int, ended: str) -> list[str]:
+        """Refine the model of a degree in place, and judge it anew; return lines about that."""
+        known = len(self.tried)
+        self._refined(place)
+        self._result(place, ended)
+        return self.tried[known:]
+
     def _judged(self, fit: LinearFit, model: Integrator) -> float:
         """Return the error on the validation group; of few data the error by cross-validation."""
         pairs = "orbits" not in model.metadata or are_single_pairs(self.data)
         fitted = self.folds is not None and pairs
         return fit.error if fitted else self.validation_error(model)
 
-    def _refined(self, place: int) -> tuple[LinearFit, Integrator, int]:
-        """Return the model of a degree or higher, refined by orbits if states have noise."""
+    def _refined(self, place: int) -> int:
+        """Return the place of a degree or higher, refined by orbits if states have noise."""
         fit, model = self.fits[place]
         highest = self.fits[-1][0]
         last = fit is highest and len(self.fits) > 1 and not are_single_pairs(self.data)
         falling = highest.error < fit.error / 2 or last
         if falling or not is_noisy(self.data, fit.error):
-            return fit, model, place
+            return place
         try:
             found = self._refinement(model)
         except InputError:  # no validation orbits
@@ -186,12 +205,11 @@ class _DegreeSearch(SizeSearch):
             self.options.tell("the refinement by orbits is interrupted")
             found = None
         if found is None:
-            return fit, model, place
+            return place
         self.note(found.words)
         error = fit.error if are_single_pairs(self.data) else found.after
         self.history.add(self.options.used, fit.error, error)
-        place = [each for _, each in self.fits].index(found.model)
-        return self.fits[place][0], found.model, place
+        return [each for _, each in self.fits].index(found.model)
 
     def _refinement(self, model: Integrator) -> Refinement | None:
         """Return the refined model; pairs tell too little of noise for them to choose a degree."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from vpintegrator.models import Integrator
@@ -39,6 +40,9 @@ class SearchResult:
         Name of the kind of model in sentences: "the generating function".
     cheapest
         All candidates, if the cheapest model below an error was asked for.
+    refinement
+        Refines the model in place and returns lines about that; the refinement of few pairs takes
+        seconds, and changes neither the degree nor the error that models are chosen by.
     """
 
     model: Integrator
@@ -53,6 +57,13 @@ class SearchResult:
     summary: str = ""
     noun: str = ""
     cheapest: Cheapest | None = None
+    refinement: Callable[[], list[str]] | None = None
+
+    def finish(self) -> None:
+        """Refine the model, where that was put off until the model is chosen."""
+        if self.refinement is not None:
+            self.tried = [*self.tried, *self.refinement()]
+            self.refinement = None
 
     def left(self, budget: Budget) -> Budget:
         """Return the remaining budget after the search."""
