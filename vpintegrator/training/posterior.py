@@ -17,15 +17,15 @@ more parameters than there are maps. See also ``_shortened``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch.func import functional_call, vmap
 
 from vpintegrator.models import Integrator
-from vpintegrator.models.posterior import Posterior
+from vpintegrator.models.posterior import Posterior, named_draws
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.linearised import ShearDerivatives, linearised
 from vpintegrator.nn.reversible import psi_of
@@ -260,27 +260,28 @@ def _shortened(
     risen by :math:`t^2 + b t^4`; the new deviation is the t at which this is 1.
     """
     before, after = pairs
-    noise, vector = torch.from_numpy(found.noise), ParameterVector(model)
+    noise = torch.from_numpy(found.noise)
+    factor = torch.from_numpy(found.factor)
 
-    def cost(theta: torch.Tensor) -> float:
-        vector.write(theta)
-        residual = (after - model.core(before[:, None])[:, 0]) / noise
-        return float(residual.square().sum() + (prior * theta.square()).sum())
+    images = vmap(lambda values: functional_call(model.core, values, (before[:, None],)))
+    block = max(_BYTES // (8 * before.numel() * len(values)), 1)
 
-    least, factor = cost(values), found.factor.copy()
-    for k, column in enumerate(torch.from_numpy(found.factor).mT):
+    def costs(thetas: torch.Tensor) -> torch.Tensor:
+        residual = (after - images(named_draws(model.core, thetas))[:, :, 0]) / noise
+        return residual.square().sum((1, 2)) + (prior * thetas.square()).sum(1)
+
+    def split(thetas: torch.Tensor) -> torch.Tensor:
+        return torch.cat([costs(some) for some in thetas.split(block)])
+
+    least, t = costs(values[None]), torch.ones(factor.shape[1], dtype=torch.float64)
+    for _ in range(_CORRECTIONS):
         check_time()
-        t = 1.0
-        for _ in range(_CORRECTIONS):
-            rise = (cost(values + t * column) + cost(values - t * column)) / 2 - least
-            if not math.isfinite(rise):  # beyond the domain of the map
-                t /= 2
-                continue
-            b = max((rise - t**2) / t**4, 0.0)
-            t = math.sqrt(2 / (1 + math.sqrt(1 + 4 * b)))
-        factor[:, k] *= t
-    vector.write(values)
-    return replace(found, factor=factor)
+        steps = (t * factor).mT
+        rise = (split(values + steps) + split(values - steps)) / 2 - least
+        b = ((rise - t**2) / t**4).clamp(min=0)
+        shorter = (2 / (1 + (1 + 4 * b).sqrt())).sqrt()
+        t = torch.where(rise.isfinite(), shorter, t / 2)  # else beyond the domain of the map
+    return replace(found, factor=(factor * t).numpy())
 
 
 def regularise(model: Integrator, segments: Any, values: torch.Tensor) -> Estimate | None:
