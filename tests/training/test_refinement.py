@@ -72,7 +72,7 @@ def test_exact_states_are_not_refined(tmp_path):
 
 
 def test_a_refinement_that_is_no_better_is_left_out(tmp_path, monkeypatch):
-    data = generated(tmp_path / "a.h5")
+    data = generated(tmp_path / "a.h5", count=80)
     model = solved(data, refine=False, sizes={"degree": 4}).model
     before, metadata = {n: v.clone() for n, v in model.state_dict().items()}, dict(model.metadata)
 
@@ -86,6 +86,19 @@ def test_a_refinement_that_is_no_better_is_left_out(tmp_path, monkeypatch):
     assert found.before == found.after
     assert model.metadata == metadata
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_all_orbits_of_few_data_are_fitted_and_left_out_ones_are_compared(tmp_path):
+    data = TrainingData(generated(tmp_path / "a.h5", steps=10))
+    model = solved(data.dataset, refine=False, sizes={"degree": 4}).model
+    found = refine(model, data)
+    assert found.after < found.before and found.length == 10
+    assert (
+        f"fitted to {len(data.held('train')) + len(data.held('validation'))} segments"
+        in (model.metadata["orbits"])
+    )
+    assert found.error == found.left_out == pytest.approx(1e-2, rel=0.2)
+    assert model.posterior.errors == "states"
 
 
 def test_degrees_rise_as_long_as_orbits_come_nearer(monkeypatch):

@@ -64,7 +64,7 @@ def test_few_pairs_are_refined(name, model, tmp_path):
     noisy = measured(tmp_path / "a.h5", system, first, NOISE, 0)
     found = solved(noisy, system, model, 4, True)
     assert (
-        "refined by a fit to orbits of 1 step: distance from all pairs in units of the noise"
+        "refined by a fit to orbits of 1 step: distance from all orbits in units of the noise"
         in found.tried[-1]
     )
     assert found.model.posterior.errors == "states"

@@ -256,6 +256,19 @@ class Segments:
         """
         return cls(model, _segments(data.dataset, group, length, model.state_dim, most), unit)
 
+    @classmethod
+    def known(cls, model: Integrator, data: TrainingData, length: int) -> Segments:
+        """Return segments of the training and validation groups that do not overlap.
+
+        Raises
+        ------
+        InputError
+            If a group has no orbit of so many steps.
+        """
+        groups = [name for name in ("train", "validation") if data.has(name)]
+        found = [_segments(data.dataset, name, length, model.state_dim, _MOST) for name in groups]
+        return cls(model, np.concatenate(found))
+
     def distance(self, cost: float) -> float:
         return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
 

@@ -38,6 +38,8 @@ class Refinement:
         Relative standard error of these; 0 where the same states are fitted.
     states
         States that the distances are taken from.
+    left_out
+        Distance of few orbits from fits to the others, by which degrees are compared.
     """
 
     model: Integrator
@@ -46,6 +48,12 @@ class Refinement:
     after: float
     deviation: float
     states: str = "validation orbits"
+    left_out: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Distance by which degrees are compared."""
+        return self.after if self.left_out is None else self.left_out
 
     @property
     def words(self) -> str:
@@ -82,8 +90,8 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
     InputError
         If no two states were observed one after another in the validation group.
     """
-    if are_single_pairs(data):
-        return _refined_pairs(model, data)
+    if data.is_few:
+        return _refined_few(model, data)
     start = time.perf_counter()
     for length in LENGTHS:
         try:
@@ -113,13 +121,20 @@ def are_single_pairs(data: TrainingData) -> bool:
     return len(set(folds)) == len(folds)
 
 
-def _refined_pairs(model: Integrator, data: TrainingData) -> Refinement:
-    """Fit a generating function to single pairs with noise on both states, in place."""
-    distances = fit_total(model, data)
-    before, after = distances or (math.inf, math.inf)
-    if distances:
-        _settle(model, data)
-    return Refinement(model, 1, before, after, 0.0, "all pairs in units of the noise")
+def _refined_few(model: Integrator, data: TrainingData) -> Refinement:
+    """Fit a generating function to all orbits of few data, in place."""
+    for length in (1,) if are_single_pairs(data) else LENGTHS:
+        try:
+            found = fit_total(model, data, length)
+            break
+        except InputError:
+            if length == 1:
+                raise
+    states = "all orbits in units of the noise"
+    if found is None:
+        return Refinement(model, length, math.inf, math.inf, 0.0, states)
+    _settle(model, data)
+    return Refinement(model, length, found.before, found.after, 0.0, states, found.left_out)
 
 
 def _settle(model: Integrator, data: TrainingData) -> None:
@@ -149,7 +164,7 @@ def best_refined(
         if left <= 0:
             break
         found = refine(model, data, left if math.isfinite(left) else None)
-        if best is not None and found.after > best.after * (1 - best.deviation):
+        if best is not None and found.error > best.error * (1 - best.deviation):
             break
         best = found
     return best
