@@ -1,10 +1,14 @@
 """Few pairs of measured states: all count, and cross-validation chooses."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 import vpintegrator as vp
+from vpintegrator.cli.train import main
 from vpintegrator.nn.linearised import ShearDerivatives
 from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.few_pairs import fit_few_pairs
@@ -100,6 +104,20 @@ def test_the_leave_one_out_error_tells_the_error_on_fresh_states(tmp_path):
     expected = float((true.square().mean() + (1e-3 / images.std(0)).square().mean()).sqrt())
     assert fit.error == pytest.approx(expected, rel=0.25)
     assert fit.training < fit.error
+
+
+@pytest.mark.parametrize("name", ["spff", "sgf", "auto"])
+def test_each_model_that_is_asked_for_is_fitted_to_all_pairs(name, tmp_path):
+    pairs(tmp_path / "noisy.h5", 120, noise=1e-2)
+    path = tmp_path / "model.safetensors"
+    arguments = [str(tmp_path / "noisy.h5"), "--model", name, "-o", str(path)]
+    run = CliRunner().invoke(main, arguments)
+    assert run.exit_code == 0, run.output
+    model = vp.load(path)
+    assert model.posterior is not None
+    assert json.loads(model.metadata["training"])["windows"] == 102
+    # of couplings that are fitted alone, and of generating functions that are chosen
+    assert ("orbits" in model.metadata) == (model.name == "sgf")
 
 
 def test_couplings_of_noisy_pairs_hold_a_posterior(tmp_path):

@@ -99,8 +99,8 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
     of_neurons = of_neurons or options.method.optimizer not in ("auto", "levenberg-marquardt")
     if not of_neurons and options.method.restarts == 1:
         given = {"functions": "polynomial"} | given  # the functions to search for
-    free = asked.model == "auto" and not {*given} - {"functions"}
-    free = free and _is_plain(data, options, asked.dtype)
+    plain = _is_plain(data, options, asked.dtype)
+    free = plain and asked.model == "auto" and not {*given} - {"functions"}
     found, told = _structure(data, asked, options) if free else ("", "")
     damping = found == "damped"
     model = "sgf" if damping else asked.model
@@ -117,7 +117,7 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
         arguments |= {"damping": True}
     candidate = Candidate(architecture, make, arguments, asked.dtype)
     candidate.fastest, candidate.reversible = asked.fastest, asked.reversible
-    candidate.told = told
+    candidate.told, candidate.is_plain = told, plain and options.budget.epochs is None
     if free and not damping:
         if data.system.is_measured and not (data.is_family or data.system.periods):
             candidate.linear = lambda more: build(data.system, "linear", **fixed, **more)

@@ -70,6 +70,8 @@ class Candidate:
         A sentence for each argument that was chosen by the budget.
     told
         A sentence about what the data say of the model, or empty.
+    is_plain
+        Whether a one-step map is asked for, by the default method of training.
     fastest
         Error below which the cheapest model is taken.
     cheapest
@@ -92,6 +94,7 @@ class Candidate:
     written: Path | None = None
     reasons: list[str] = field(default_factory=list)
     told: str = ""
+    is_plain: bool = False
     fastest: float | None = None
     cheapest: Cheapest | None = None
     found: SearchResult | None = None
@@ -201,6 +204,7 @@ class Candidate:
             return
         budget = options.budget.or_default()
         self.found = self._searched(data, replace(options, budget=budget, tell=_tell))
+        self.found.finish()
         self.network, self.cheapest = self.found.model, self.found.cheapest
         self.network.metadata["search"] = json.dumps(self.found.tried)
         if self.found.summary:
@@ -210,6 +214,7 @@ class Candidate:
         from vpintegrator.training import find_in_context
         from vpintegrator.training.search.couplings import find_couplings
         from vpintegrator.training.search.degrees import find_degree
+        from vpintegrator.training.search.few_pairs import find_few_pairs, is_for_few_pairs
         from vpintegrator.training.search.linear_maps import find_pattern
         from vpintegrator.training.search.models import search
         from vpintegrator.training.search.proposals import SearchTask
@@ -243,7 +248,8 @@ class Candidate:
         given = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
         options = replace(options, sizes=given)
         if not self.may_take_others and self.fastest is None:
-            return find_couplings(made, known, options)
+            few = self.is_plain and is_for_few_pairs(made, known)
+            return (find_few_pairs if few else find_couplings)(made, known, options)
         task = SearchTask(known, options, self.solved, self.composed, made, self.fastest)
         return search(replace(task, linear=self.linear))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -22,12 +22,12 @@ class Tree:
 
     branches: tuple[Tree, ...] = ()
 
-    @property
+    @cached_property
     def order(self) -> int:
         """Number of vertices."""
         return 1 + sum(branch.order for branch in self.branches)
 
-    @property
+    @cached_property
     def density(self) -> int:
         """gamma(t): the order times the densities of the branches."""
         return self.order * math.prod(branch.density for branch in self.branches)
