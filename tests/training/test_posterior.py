@@ -56,6 +56,18 @@ def test_the_posterior_is_that_of_bayesian_regression():
     np.testing.assert_allclose(found.mean, mean, rtol=0.02)
 
 
+def test_errors_of_the_degree_are_not_taken_for_noise(tmp_path):
+    """Exact states of one orbit in four dimensions do not determine coefficients of degree 4."""
+    t = np.linspace(0, 20, 101)[:, None]
+    orbit = np.hstack([np.sin(t), np.cos(t), np.sin(0.7 * t), np.exp(np.cos(0.7 * t))])
+    dataset = vp.import_dataset(
+        orbit, tmp_path / "orbit.h5", step=0.2, structure="volume-preserving", fractions=(1, 0, 0)
+    )
+    model = vp.models.build(dataset.system, "vpgf", degree=4)
+    vp.train(model, dataset, optimizer="linear")
+    assert model.posterior is None
+
+
 def test_draws_keep_the_structure_and_depend_on_the_seed_alone(model):
     draws, fewer = model.sample(3), model.sample(2)
     z = torch.tensor([[[0.5, 0.3]]], dtype=torch.float64)

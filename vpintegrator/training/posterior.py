@@ -49,6 +49,7 @@ _PRECISIONS = 10.0 ** np.arange(-18, 2, 0.25)  # of the prior, relative to the l
 _EXACT = 1e-9  # relative noise below which states have none
 _ITERATIONS, _SETTLED = 8, 1e-3  # of the noise
 _CORRECTIONS = 4  # of the length of a standard deviation
+_CONTRADICTED = 2.0  # times the squares of the fit; noisy pairs give 1.02 at most
 _FEWEST = 0.2  # degrees of freedom that are left of a component, relative to the equations
 
 
@@ -89,6 +90,10 @@ class NormalEquations:
             self.gradients[k] += (A.mT @ r).numpy()
         self.squares += residual.square().sum(0).numpy()
         self.rows += len(residual)
+
+    def squares_after(self, change: np.ndarray) -> np.ndarray:
+        """Return squares of the residuals (component,) after a change of the coefficients."""
+        return self.squares - 2 * self.gradients @ change + self.products @ change @ change
 
     def in_units(self, noise: np.ndarray) -> NormalEquations:
         """Return the sums in units of a noise (component,)."""
@@ -165,7 +170,7 @@ def _normal(sums: NormalEquations, values: np.ndarray, weights: np.ndarray) -> E
     factor = (V / np.sqrt(damped) / weights[:, None])[:, known]
     mean = V @ (linear / damped) / weights
     change = mean - values
-    squares = sums.squares - 2 * sums.gradients @ change + sums.products @ change @ change
+    squares = sums.squares_after(change)
     used = (factor * (sums.products @ factor)).sum((1, 2))
     freedom = sums.rows - sums.taken - used
     if (freedom < _FEWEST * (sums.rows - sums.taken)).any() or not (squares > 0).all():
@@ -208,7 +213,8 @@ def posterior_of_pairs(
 ) -> Posterior | None:
     """Return the posterior of a map fitted to pairs with noise on the images.
 
-    None where the pairs do not determine the noise, or the noise is one of rounding.
+    None where the pairs do not determine the noise, the noise is one of rounding, or the degree
+    errs more than the noise.
 
     Parameters
     ----------
@@ -237,6 +243,9 @@ def posterior_of_pairs(
     with one_blas_thread():
         estimated = estimate(sums, values.numpy(), weights)
     if estimated is None or estimated.noise.max() < _EXACT:
+        return None
+    # else the prior contradicts the fit, which errs by its degree and not by noise
+    if (sums.squares_after(estimated.mean - values.numpy()) > _CONTRADICTED * sums.squares).any():
         return None
     if explicit:
         prior = torch.from_numpy(estimated.precision * weights**2)
