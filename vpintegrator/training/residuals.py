@@ -26,14 +26,13 @@ class ParameterVector:
     def __init__(self, model: Integrator) -> None:
         self.model = model
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.names = list(named)
+        self.names, self.parameters = list(named), list(named.values())
         self.shapes = [p.shape for p in named.values()]
         self.sizes = [p.numel() for p in named.values()]
 
     def read(self) -> torch.Tensor:
         """Return the model's parameters now, as a new vector."""
-        named = dict(self.model.named_parameters())
-        return torch.cat([named[name].detach().reshape(-1) for name in self.names])
+        return torch.cat([each.detach().reshape(-1) for each in self.parameters])
 
     def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the vector's parts by name, in the parameters' shapes."""
@@ -46,9 +45,8 @@ class ParameterVector:
     @torch.no_grad()
     def write(self, vector: torch.Tensor) -> None:
         """Set the model's parameters."""
-        named = dict(self.model.named_parameters())
-        for name, part in self.named(vector).items():
-            named[name].copy_(part)
+        for own, part in zip(self.parameters, vector.split(self.sizes), strict=True):
+            own.copy_(part.view(own.shape))
 
 
 class Residuals(ParameterVector):
