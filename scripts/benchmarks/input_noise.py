@@ -73,6 +73,10 @@ CASES = (
     Case("pendulum, 300 pairs, any degree", "pendulum", "sgf", 0, 0.0, 0.2, 300, 1),
     Case("rigid body, 300 pairs, any degree", "rigid-body", "vpgf", 0, 0.0, 0.2, 300, 1),
     Case("Lotka–Volterra, 300 pairs, any degree", "lotka-volterra-3d", "vpgf", 0, 0.0, 0.2, 300, 1),
+    Case("pendulum, 100 orbits of 40 steps", "pendulum", "sgf", 0, 0.0, 0.2, 100, 40),
+    Case("Hénon–Heiles, 100 orbits of 40 steps", "henon-heiles", "sgf", 0, 0.0, 0.2, 100, 40),
+    Case("rigid body, 100 orbits of 40 steps", "rigid-body", "vpgf", 0, 0.0, 0.2, 100, 40),
+    Case("Lotka–Volterra, 100 orbits", "lotka-volterra-3d", "vpgf", 0, 0.0, 0.2, 100, 40),
 )
 
 

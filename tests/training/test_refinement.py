@@ -101,6 +101,16 @@ def test_all_orbits_of_few_data_are_fitted_and_left_out_ones_are_compared(tmp_pa
     assert model.posterior.errors == "states"
 
 
+def test_few_orbits_stay_as_they_were_if_the_time_is_up(tmp_path):
+    data = TrainingData(generated(tmp_path / "a.h5", steps=10))
+    model = solved(data.dataset, refine=False, sizes={"degree": 4}).model
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = refine(model, data, seconds=0.0)
+    assert found.words.startswith("not refined") and not found.after < found.before
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert "orbits" not in model.metadata and model.posterior is not None
+
+
 def test_degrees_rise_as_long_as_orbits_come_nearer(monkeypatch):
     after = iter([3.0, 2.0, 1.95, 1.0])
 

@@ -18,7 +18,7 @@ class TimeIsUp(Exception):
 
 
 @contextmanager
-def until(training_state: float, *, anew: bool = False) -> Iterator[None]:
+def until(end: float, *, anew: bool = False) -> Iterator[None]:
     """Cut short what is done in the block, at a value of ``time.perf_counter``.
 
     Blocks may stand in one another; the earliest time counts, but for those outside of one that is
@@ -39,16 +39,16 @@ def until(training_state: float, *, anew: bool = False) -> Iterator[None]:
     ...     print("cut short")
     cut short
     """
-    token = _deadline.set(training_state if anew else min(training_state, _deadline.get()))
+    token = _deadline.set(end if anew else min(end, _deadline.get()))
     try:
         yield
     finally:
         _deadline.reset(token)
 
 
-def at_latest(training_state: float) -> AbstractContextManager[None]:
+def at_latest(end: float) -> AbstractContextManager[None]:
     """Set a deadline like :func:`until`, unless an outer one is set."""
-    return until(training_state) if math.isinf(_deadline.get()) else nullcontext()
+    return until(end) if math.isinf(_deadline.get()) else nullcontext()
 
 
 def check_time() -> None:

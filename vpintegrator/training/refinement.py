@@ -11,6 +11,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.linear import SETTLED, implicit_map
 from vpintegrator.training.orbits import fit_orbits, orbit_distance
@@ -59,6 +60,8 @@ class Refinement:
     def words(self) -> str:
         """Description in one line."""
         how = f"a fit to orbits of {self.length} step{'s' * (self.length > 1)}"
+        if math.isinf(self.before):
+            return f"not refined: {how} is not possible, or takes too long"
         if not self.after < self.before:
             return f"not refined: {how} comes no nearer to {self.states} than {self.before:.3e}"
         distance = f"{self.before:.3e} to {self.after:.3e}"
@@ -83,7 +86,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
     data
         Training data with noise.
     seconds
-        Time limit; few pairs take some seconds at most.
+        Time limit. Few pairs take some seconds at most, and stay as they were if the time is up.
 
     Raises
     ------
@@ -91,7 +94,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
         If no two states were observed one after another in the validation group.
     """
     if data.is_few:
-        return _refined_few(model, data)
+        return _refined_few(model, data, math.inf if seconds is None else seconds)
     start = time.perf_counter()
     for length in LENGTHS:
         try:
@@ -121,11 +124,16 @@ def are_single_pairs(data: TrainingData) -> bool:
     return len(set(folds)) == len(folds)
 
 
-def _refined_few(model: Integrator, data: TrainingData) -> Refinement:
+def _refined_few(model: Integrator, data: TrainingData, seconds: float) -> Refinement:
     """Fit a generating function to all orbits of few data, in place."""
+    weights, found = {name: value.clone() for name, value in model.state_dict().items()}, None
     for length in (1,) if are_single_pairs(data) else LENGTHS:
         try:
-            found = fit_total(model, data, length)
+            with until(time.perf_counter() + seconds):
+                found = fit_total(model, data, length)
+            break
+        except TimeIsUp:
+            model.load_state_dict(weights)
             break
         except InputError:
             if length == 1:

@@ -214,7 +214,7 @@ class _DegreeSearch(SizeSearch):
     def _refinement(self, model: Integrator) -> Refinement | None:
         """Return the refined model; pairs tell too little of noise for them to choose a degree."""
         if are_single_pairs(self.data):
-            return refine(model, self.data)
+            return refine(model, self.data, self.options.left())
         return best_refined((each for _, each in self.fits), self.data, self.options.end())
 
     @property
