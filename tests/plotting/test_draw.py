@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import vpintegrator as vp
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
@@ -290,6 +291,17 @@ def test_long_runs_show_their_beginning_and_their_end(oscillators, body):
     first, last = intervals(Scene(oscillators))
     assert (first.start, last.stop) == (0, 621)
     assert intervals(Scene(body)) == [slice(0, 61)]
+
+
+def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
+    before = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    data = vp.import_pairs(before, before @ turn.T, tmp_path / "pairs.h5", components=["q", "p"])
+    model = vp.models.build(data.system, "sgf", degree=2)
+    vp.train(model, data, optimizer="linear")
+    scene = Scene(vp.compare(model, reference=data.states("test"), steps=40))
+    assert intervals(scene) == [slice(0, 41)]
+    assert scene.report.reference.shape[1] == 2
 
 
 def test_what_ran_away_does_not_cross_the_others(oscillators):

@@ -58,9 +58,9 @@ class Scene:
     referenced
         Whether there is a reference beyond the initial states.
     scale
-        States that determine the axes, (trajectory, time, dim): those of the reference, or without
-        one those of the method that stays nearest to the origin. A method that diverges must not
-        change the scale.
+        States that determine the axes, (trajectory, time, dim): those of the reference. Without
+        one, or where it is a single step, those of the method that stays nearest to the origin. A
+        method that diverges must not change the scale.
     start
         Index of the stored time at which each method's error curves start: the first at which every
         compared method has computed the state itself.
@@ -98,7 +98,8 @@ class Scene:
         common = max((own[name] for name in own if report.is_compared(name)), default=1)
         self.start = {name: max(start, common) for name, start in own.items()}
         self.referenced = report.reference.shape[1] > 1
-        self.scale = report.reference if self.referenced else _calmest(report)
+        shows_motion = report.reference.shape[1] > 2  # pairs do not
+        self.scale = report.reference if shows_motion else _calmest(report)
         self.dots = report.every > 1 or (
             self.system.is_measured and _jumps(self.moving(self.scale))
         )
