@@ -12,7 +12,7 @@ from vpintegrator.cli.train import main
 from vpintegrator.nn.linearised import ShearDerivatives
 from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.few_pairs import fit_few_pairs
-from vpintegrator.training.linear_least_squares import SequentialQR
+from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
 from vpintegrator.training.posterior import posterior_of_pairs
 from vpintegrator.training.search.few_pairs import find_few_pairs
 from vpintegrator.training.search.models import search
@@ -56,7 +56,7 @@ def test_errors_of_folds_are_those_of_fits_without_them(sizes):
     qr.add(A.reshape(-1, 5), b.ravel())
     solution = qr.solve()
     residual = b - A @ solution.coefficients
-    found, _ = solution.left_out_error(A @ solution.directions, residual, folds)
+    found, *_ = solution.left_out_error(A @ solution.directions, residual, folds)
     squares = []
     for fold in range(len(sizes)):
         own = folds == fold
@@ -198,3 +198,15 @@ def test_two_searches_give_equal_models(tmp_path):
         found = search(SearchTask(TrainingData(dataset), options, trained=make(dataset)))
         states.append(torch.cat([p.detach().flatten() for p in found.model.parameters()]))
     assert torch.equal(*states)
+
+
+def test_kinds_are_compared_without_the_pairs_at_the_edge(tmp_path):
+    """One pair that is left out has an image far off: its square decides the mean."""
+    data = pairs(tmp_path / "few.h5", 60)
+    found = vp.training.find_generating_function(make(data, "sgf"), data)
+    assert 0 < found.typical < found.error and found.compared == found.typical
+    assert trimmed(np.array([1.0] * 19 + [np.inf])) == 1.0
+    assert trimmed(np.array([1.0] * 18 + [np.inf] * 2)) == np.inf
+    states = np.random.default_rng(0).normal(size=(40, 3, 2))
+    orbits = vp.import_dataset(states, tmp_path / "orbits.h5", step=1.0)
+    assert not known_pairs(TrainingData(orbits)).are_single

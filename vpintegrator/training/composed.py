@@ -153,6 +153,7 @@ def fit_composed(
         penalty=judged.penalty,
         deviation=judged.deviation,
         seconds=time.perf_counter() - began,
+        typical=math.sqrt(judged.typical),
     )
 
 

@@ -37,6 +37,11 @@ class KnownPairs(NamedTuple):
     after: torch.Tensor
     folds: np.ndarray
 
+    @property
+    def are_single(self) -> bool:
+        """Whether each pair is a trajectory of its own."""
+        return len(set(self.folds)) == len(self.folds)
+
 
 def known_pairs(data: TrainingData) -> KnownPairs:
     """Return the pairs of the training and validation groups.

@@ -18,7 +18,7 @@ from vpintegrator.nn.linearised import Jet, ShearDerivatives, explicit_shears
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.deadline import check_time
 from vpintegrator.training.linear import normalised_pairs, weights
-from vpintegrator.training.linear_least_squares import SequentialQR
+from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
 from vpintegrator.training.residuals import ParameterVector
 
 RIDGE = 1e-12  # ridge penalty relative to the equations, on coefficients times squared degrees
@@ -26,7 +26,6 @@ _FIRST, _LEAST, _LARGEST = 1e-2, 1e-15, 1e8  # damping
 _ITERATIONS = 150
 _SETTLED = 0.95  # times the cost ten iterations before, above which a fit has settled
 _ROUNDING = 1e-15
-_TRIMMED = 0.05  # fraction of the pairs whose errors do not count in comparisons
 
 
 def fits_few_pairs(model: Integrator) -> bool:
@@ -83,12 +82,11 @@ def fit_few_pairs(
         return FewPairsFit(math.inf, math.inf, math.inf)
     with one_blas_thread():
         fit.iterate(iterations)
-        left_out = np.sort((fit.left_out() ** 2).mean(1))
-    kept = left_out[: math.ceil((1 - _TRIMMED) * len(left_out))]
+        left_out = (fit.left_out() ** 2).mean(1)
     return FewPairsFit(
         training=float(fit.residual.square().mean().sqrt()),
         error=float(np.sqrt(left_out.mean())),
-        typical=float(np.sqrt(kept.mean())),
+        typical=math.sqrt(trimmed(left_out)),
     )
 
 

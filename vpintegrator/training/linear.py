@@ -63,6 +63,8 @@ class LinearFit:
         Standard error of the mean square that ``error`` is the root of, relative to it.
     seconds
         Time used.
+    typical
+        The same error as ``error`` without the largest twentieth; None if not known.
     """
 
     coefficients: int
@@ -72,6 +74,7 @@ class LinearFit:
     penalty: float
     deviation: float
     seconds: float
+    typical: float | None = None
 
 
 def implicit_map(model: Integrator) -> ImplicitMap:
@@ -156,6 +159,7 @@ def fit_linear(
         penalty=best.penalty,
         deviation=best.deviation,
         seconds=spent,
+        typical=math.sqrt(best.typical),
     )
 
 
@@ -299,10 +303,11 @@ def roughness(layer: ImplicitMap) -> np.ndarray:
 
 
 class Judged(NamedTuple):
-    """A solution and its leave-one-out mean square error, with the relative standard error."""
+    """A solution and its leave-one-out mean square error, as of ``left_out_error``."""
 
     square: float
     deviation: float
+    typical: float
     penalty: float
     solution: Solution
 

@@ -13,6 +13,7 @@ from scipy import linalg
 PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
 _TINY = 1e-300
+_TRIMMED = 0.05  # fraction of the squares that do not count in comparisons
 _FOLD = 1e-14  # the same of folds, whose penalties determine all coefficients
 _UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
 
@@ -175,10 +176,11 @@ class Solution:
 
     def left_out_error(
         self, projected: np.ndarray, residual: np.ndarray, folds: np.ndarray | None = None
-    ) -> tuple[float, float]:
-        """Return the mean square of these residuals, and its relative standard error.
+    ) -> tuple[float, float, float]:
+        """Return the mean square of these residuals, its relative standard error, and ``trimmed``.
 
-        Infinite, and zero, where other rows do not determine the coefficients.
+        The mean is infinite, and the error zero, where other rows do not determine the
+        coefficients.
 
         Parameters
         ----------
@@ -196,10 +198,18 @@ class Solution:
                     for places in _places_of_folds(folds)
                 ]
             )
-        mean = float(squares.mean())
+        mean, typical = float(squares.mean()), trimmed(squares)
         if not math.isfinite(mean):
-            return math.inf, 0.0
-        return mean, float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
+            return math.inf, 0.0, typical
+        return mean, float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY), typical
+
+
+def trimmed(squares: np.ndarray) -> float:
+    """Return the mean without the largest twentieth of the squares.
+
+    These are of pairs at the edge of the data, which linear equations extrapolate too far.
+    """
+    return float(np.sort(squares)[: math.ceil((1 - _TRIMMED) * len(squares))].mean())
 
 
 def _places_of_folds(folds: np.ndarray) -> list[np.ndarray]:

@@ -118,10 +118,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
 
 def are_single_pairs(data: TrainingData) -> bool:
     """Whether data are few pairs of states, each a trajectory of its own."""
-    if not data.is_few:
-        return False
-    folds = known_pairs(data).folds
-    return len(set(folds)) == len(folds)
+    return data.is_few and known_pairs(data).are_single
 
 
 def _refined_few(model: Integrator, data: TrainingData, seconds: float) -> Refinement:

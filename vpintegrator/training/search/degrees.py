@@ -174,7 +174,9 @@ class _DegreeSearch(SizeSearch):
         history = self.history
         history.parameters = fit.coefficients
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
-        return self.solved(model, self._judged(fit, model), history, ended)
+        found = self.solved(model, self._judged(fit, model), history, ended)
+        found.typical = fit.typical if are_single_pairs(self.data) else None
+        return found
 
     def _finish(self, place: int, ended: str) -> list[str]:
         """Refine the model of a degree in place, and judge it anew; return lines about that."""

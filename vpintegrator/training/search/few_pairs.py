@@ -74,7 +74,9 @@ class _FewPairsSearch(SizeSearch):
         if not ended and count(model) <= MOST:
             model.posterior = posterior_of_pairs(model, self.known.before, self.known.after)
         self.history.parameters, self.history.best_epoch = count(model), self.history.epochs
-        return self.solved(model, error, self.history, ended)
+        found = self.solved(model, error, self.history, ended)
+        found.typical = fit.typical if self.known.are_single else None
+        return found
 
     def _first(self, arguments: Arguments) -> tuple[Integrator, FewPairsFit]:
         """Fit the smallest model."""

@@ -271,12 +271,12 @@ class _Search:
                 and not isinstance(kind, CouplingProposal | LinearProposal)
             ]
             if kinds:
-                best = min(kinds, key=lambda each: each.error)
+                best = min(kinds, key=lambda each: each.compared)
                 slack = 1.0 if self.task.data.is_few else _CHEAPER  # few data: the least error
                 taken = chosen is None or _is_preferred(best, chosen, slack)
                 chosen = best if taken else chosen
         linear = [found for kind, found in self.results if isinstance(kind, LinearProposal)]
-        if linear and (chosen is None or not chosen.error < _IMPROVED * linear[0].error):
+        if linear and (chosen is None or not chosen.compared < _IMPROVED * linear[0].error):
             return linear[0]
         assert chosen is not None
         return chosen
@@ -328,8 +328,8 @@ class _Search:
 def _is_preferred(explicit: SearchResult, other: SearchResult, slack: float = _CHEAPER) -> bool:
     """Whether an explicit map is taken instead of another, whose step may cost more."""
     if other.noun == LinearProposal.noun:  # which costs less
-        return explicit.error < _IMPROVED * other.error
-    return explicit.error <= max(_ROUNDING, slack * other.error)
+        return explicit.compared < _IMPROVED * other.error
+    return explicit.compared <= max(_ROUNDING, slack * other.compared)
 
 
 def _interrupted(found: SearchResult) -> SearchResult:

@@ -40,6 +40,8 @@ class SearchResult:
         Name of the kind of model in sentences: "the generating function".
     cheapest
         All candidates, if the cheapest model below an error was asked for.
+    typical
+        Leave-one-out error without the largest twentieth, of few single pairs.
     refinement
         Refines the model in place and returns lines about that; the refinement of few pairs takes
         seconds, and changes neither the degree nor the error that models are chosen by.
@@ -57,7 +59,13 @@ class SearchResult:
     summary: str = ""
     noun: str = ""
     cheapest: Cheapest | None = None
+    typical: float | None = None
     refinement: Callable[[], list[str]] | None = None
+
+    @property
+    def compared(self) -> float:
+        """Error by which kinds of models are compared."""
+        return self.error if self.typical is None else self.typical
 
     def finish(self) -> None:
         """Refine the model, where that was put off until the model is chosen."""
