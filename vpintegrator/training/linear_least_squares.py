@@ -13,9 +13,9 @@ from scipy import linalg
 PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
 _TINY = 1e-300
-_TRIMMED = 0.05  # fraction of the squares that do not count in comparisons
 _FOLD = 1e-14  # the same of folds, whose penalties determine all coefficients
 _UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
+_TRIMMED = 0.05  # fraction of the squares that do not count in comparisons
 
 
 class SequentialQR:

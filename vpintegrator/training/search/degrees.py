@@ -24,7 +24,6 @@ from vpintegrator.training.method import Method
 from vpintegrator.training.posterior import set_posterior
 from vpintegrator.training.refinement import (
     Refinement,
-    are_single_pairs,
     best_refined,
     is_noisy,
     refine,
@@ -140,7 +139,9 @@ class _DegreeSearch(SizeSearch):
         self.fits: list[tuple[LinearFit, Integrator]] = []
         self.refusal: InputError | None = None
         self.far: bool | None = None  # whether a linear map is fitted first, once that is known
-        self.folds = known_pairs(data).folds if data.is_few else None
+        known = known_pairs(data) if data.is_few else None
+        self.folds = None if known is None else known.folds
+        self.are_single = known is not None and known.are_single
         if self.folds is not None:
             self.options.tell(FEW_WORDS.format(len(self.folds)))
 
@@ -160,10 +161,10 @@ class _DegreeSearch(SizeSearch):
             raise self.refusal or InputError("no degree gives a generating function for these data")
         place = len(self.fits) - 1 if ended == "target" else self._place()
         refines = self.options.refine and ended != "interrupt"
-        if refines and not are_single_pairs(self.data):
+        if refines and not self.are_single:
             place = self._refined(place)
         found = self._result(place, ended)
-        if refines and are_single_pairs(self.data):
+        if refines and self.are_single:
             found.refinement = lambda: self._finish(place, ended)
         return found
 
@@ -175,7 +176,7 @@ class _DegreeSearch(SizeSearch):
         history.parameters = fit.coefficients
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
         found = self.solved(model, self._judged(fit, model), history, ended)
-        found.typical = fit.typical if are_single_pairs(self.data) else None
+        found.typical = fit.typical if self.are_single else None
         return found
 
     def _finish(self, place: int, ended: str) -> list[str]:
@@ -187,7 +188,7 @@ class _DegreeSearch(SizeSearch):
 
     def _judged(self, fit: LinearFit, model: Integrator) -> float:
         """Return the error on the validation group; of few data the error by cross-validation."""
-        pairs = "orbits" not in model.metadata or are_single_pairs(self.data)
+        pairs = "orbits" not in model.metadata or self.are_single
         fitted = self.folds is not None and pairs
         return fit.error if fitted else self.validation_error(model)
 
@@ -195,7 +196,7 @@ class _DegreeSearch(SizeSearch):
         """Return the place of a degree or higher, refined by orbits if states have noise."""
         fit, model = self.fits[place]
         highest = self.fits[-1][0]
-        last = fit is highest and len(self.fits) > 1 and not are_single_pairs(self.data)
+        last = fit is highest and len(self.fits) > 1 and not self.are_single
         falling = highest.error < fit.error / 2 or last
         if falling or not is_noisy(self.data, fit.error):
             return place
@@ -209,13 +210,13 @@ class _DegreeSearch(SizeSearch):
         if found is None:
             return place
         self.note(found.words)
-        error = fit.error if are_single_pairs(self.data) else found.after
+        error = fit.error if self.are_single else found.after
         self.history.add(self.options.used, fit.error, error)
         return [each for _, each in self.fits].index(found.model)
 
     def _refinement(self, model: Integrator) -> Refinement | None:
         """Return the refined model; pairs tell too little of noise for them to choose a degree."""
-        if are_single_pairs(self.data):
+        if self.are_single:
             return refine(model, self.data, self.options.left())
         return best_refined((each for _, each in self.fits), self.data, self.options.end())
 
