@@ -7,6 +7,10 @@ import sys
 import pytest
 
 import vpintegrator as vp
+from vpintegrator import names
+from vpintegrator.dynamics.compositions import FACTORS
+from vpintegrator.nn.activations import ACTIVATIONS
+from vpintegrator.rollout import METHODS
 
 NAMES = [module.name for module in pkgutil.iter_modules(vp.__path__)] + ["systems", "datasets"]
 
@@ -33,3 +37,9 @@ def test_the_package_is_imported_without_what_it_needs_later():
         "heavy = {'torch', 'sympy', 'scipy', 'numpy', 'h5py', 'matplotlib'} & sys.modules.keys()\n"
         "assert not heavy, heavy"
     )
+
+
+def test_names_for_the_commands_are_those_of_what_they_name():
+    assert tuple(METHODS) == names.CLASSICAL_METHODS
+    assert tuple(FACTORS) == names.SPLITTINGS
+    assert tuple(ACTIVATIONS) == names.ACTIVATIONS

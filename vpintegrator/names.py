@@ -1,6 +1,6 @@
 """Names that options and arguments take, known without importing the objects they name.
 
-Importing PyTorch, SciPy or Matplotlib takes longer than a shell waits for completion. Modules that
+Importing PyTorch, SciPy or Matplotlib takes longer than a user waits for ``--help``. Modules that
 check one of these names take them from here.
 """
 
@@ -45,8 +45,6 @@ OPTIMIZER_CLASSES = {
 OPTIMIZERS = ("auto", *OPTIMIZER_CLASSES)
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
-FUNCTIONS = ("auto", "neurons", "polynomial", "system", "hamiltonian")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
 STRUCTURES = ("symplectic", "volume-preserving", "none")
 ROWS = ("ring", "chain")  # of sites or bodies, without walls
-DEVICES = ("cpu", "cuda", "mps", "auto")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.completion import offer
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.arguments import GROUPS, flagged
+from vpintegrator.models.arguments import flagged
 from vpintegrator.models.declaration import Blocks, kinds_of
-from vpintegrator.names import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,17 +56,8 @@ def flag(name: str) -> str:
 def flags_of_models(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the flags that arguments of models declare."""
     for name, (kind, words) in reversed(FLAGS.items()):
-        known = offer(*words_of(name))
-        command = click.option(flag(name), type=kind, shell_complete=known, help=words)(command)
+        command = click.option(flag(name), type=kind, help=words)(command)
     return command
-
-
-def words_of(name: str) -> tuple[str, ...]:
-    """Return the words that the flag of an argument takes; none if it takes numbers."""
-    if name == "functions":
-        return FUNCTIONS
-    declared = (each for group in GROUPS for each in fields(group))
-    return next(each.metadata["choices"] for each in declared if each.name == name)
 
 
 def given_names(flags: Mapping[str, Any], entries: tuple[str, ...]) -> dict[str, Any]:

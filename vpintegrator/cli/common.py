@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import UNLIMITED, is_asked, output_options
 from vpintegrator.errors import InputError, printable
-from vpintegrator.names import DEVICES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -209,7 +207,6 @@ def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         default="cpu",
         show_default=True,
         metavar="cpu|cuda|cuda:N|mps|auto",
-        shell_complete=offer(*DEVICES),
         help=help,
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.cli.common import Options, progress_bar, tell, worker_options
-from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.sweeping import refuse_others
 from vpintegrator.errors import InputError
@@ -53,14 +52,12 @@ ensemble_options = Options(
     click.option(
         "--escape",
         metavar="EXPRESSION",
-        shell_complete=offer("never"),
         help="Ensembles: where a trajectory has left, such as 'q**2 + p**2 > 0.1'; 'never'.  "
         "[default: beyond what the model was trained on]",
     ),
     click.option(
         "--rotation",
         metavar="X,Y|ANGLE|none",
-        shell_complete=offer("none"),
         help="Ensembles: the centre of turns in the plane, or a component that is an angle.  "
         "[default: a component that is an angle, else an elliptic "
         "fixed point]",

@@ -14,7 +14,6 @@ from vpintegrator.cli.common import (
     file_options,
     read_parameters,
 )
-from vpintegrator.cli.completion import datasets, offer, systems
 from vpintegrator.errors import InputError
 
 
@@ -23,7 +22,6 @@ from vpintegrator.errors import InputError
     "source",
     required=False,
     metavar="[DATASET|SYSTEM|FILE.toml|MODULE:NAME]",
-    shell_complete=offer(systems, datasets),
 )
 @file_options("HDF5 file to write.  [default: NAME.h5]")
 @generating.RECIPE_OPTIONS
@@ -47,7 +45,6 @@ from vpintegrator.errors import InputError
 @click.option(
     "--show",
     metavar="SYSTEM",
-    shell_complete=offer(systems),
     help="Typeset a system: equations, invariants, symmetries, divergence.",
 )
 @common_options

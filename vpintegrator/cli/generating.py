@@ -20,7 +20,6 @@ from vpintegrator.cli.common import (
     tell,
     worker_options,
 )
-from vpintegrator.cli.completion import offer
 from vpintegrator.errors import InputError, printable
 from vpintegrator.names import SOLVERS
 from vpintegrator.runtime.interrupts import terminate_as_interrupt
@@ -52,7 +51,6 @@ RECIPE_OPTIONS = Options(
     click.option(
         "--step",
         type=StepType(),
-        shell_complete=offer("period"),
         metavar="FLOAT|period",
         help="Time between two states; period, or 2*period, for the map over so many periods of "
         "equations in time.",
@@ -79,7 +77,6 @@ RECIPE_OPTIONS = Options(
     ),
     click.option(
         "--method",
-        shell_complete=offer(*SOLVERS),
         help=f"SciPy's solver: {', '.join(SOLVERS)}.",
     ),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.cli.common import Options, read_fractions, read_numbers, say
-from vpintegrator.cli.completion import offer, systems
 from vpintegrator.errors import InputError
 from vpintegrator.names import ROWS, STRUCTURES
 
@@ -22,7 +21,6 @@ OPTIONS = Options(
     click.option(
         "--system",
         metavar="SYSTEM|FILE.toml|MODULE:NAME",
-        shell_complete=offer(systems),
         help="With --from: the system behind them.",
     ),
     click.option(

@@ -16,7 +16,6 @@ from vpintegrator.cli.common import (
     read_numbers,
     tell,
 )
-from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import write_json
 
 
@@ -44,7 +43,6 @@ from vpintegrator.cli.output import write_json
 @click.option(
     "--width",
     metavar="column|page|INCHES",
-    shell_complete=offer("column", "page"),
     help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
 @click.option(

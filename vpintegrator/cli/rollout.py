@@ -20,7 +20,6 @@ from vpintegrator.cli.common import (
     tell,
 )
 from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
-from vpintegrator.cli.completion import offer, systems
 from vpintegrator.cli.ensembles import (
     ensemble_options,
     refuse_ensemble_options,
@@ -29,7 +28,6 @@ from vpintegrator.cli.ensembles import (
 from vpintegrator.cli.inferring import families_at_context
 from vpintegrator.cli.sweeping import conditions_asked, read_steps, run_sweep, singled
 from vpintegrator.errors import InputError
-from vpintegrator.names import CLASSICAL_METHODS
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
@@ -49,7 +47,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 @click.option(
     "--against",
     metavar="NAME,...",
-    shell_complete=offer(*CLASSICAL_METHODS, "all", "none", several=True),
     help="Classical methods beside the models, adaptive ones with a tolerance if need be "
     "(dop853-1e-10), beside a stroboscopic map with the steps of a period (rk4@64); "
     "'all' for all that apply, 'none' for none.  "
@@ -107,7 +104,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     "--section",
     default="auto",
     metavar="COMPONENT=VALUE",
-    shell_complete=offer("auto", "none"),
     help="Poincare section, such as q[0]=0, or -q[0]=0 for downward crossings; 'none' for none.  "
     "[default: the system file's; q[0]=0 for Hamiltonian systems of two degrees of freedom]",
 )
@@ -136,7 +132,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 @click.option(
     "--system",
     metavar="SYSTEM|FILE.toml|MODULE:NAME",
-    shell_complete=offer(systems),
     help="The system to integrate; MODULE:NAME imports a system or function of your own.  "
     "[default: the one that the models hold]",
 )

@@ -31,14 +31,13 @@ from vpintegrator.cli.common import (
     device_option,
     file_options,
 )
-from vpintegrator.cli.completion import models, offer
 from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import BASELINE_SECONDS, VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.cli.structure import warn_of_structure
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
+from vpintegrator.names import OPTIMIZER_CLASSES, SPLITTINGS
 from vpintegrator.renamed import with_new_names
 from vpintegrator.storage.files import check_output
 
@@ -93,7 +92,6 @@ class _Command(click.Command):
     "--model",
     default="auto",
     show_default=True,
-    shell_complete=offer("auto", models),
     help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
@@ -142,7 +140,6 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    shell_complete=offer(*OPTIMIZERS),
     help=f"{', '.join(OPTIMIZER_CLASSES)}, or auto, which picks by size and by the time of an "
     "epoch.",
 )
@@ -151,7 +148,6 @@ class _Command(click.Command):
     default="auto",
     show_default=True,
     metavar="METHOD",
-    shell_complete=offer("auto", "none", *SPLITTINGS),
     help=f"Splitting method of the system that polynomials begin as: "
     f"{', '.join(SPLITTINGS)}; none; "
     "or auto, Strang splitting in as many steps as fit.",
@@ -161,7 +157,6 @@ class _Command(click.Command):
     "--loss",
     default="mean-square",
     show_default=True,
-    shell_complete=offer(*LOSSES),
     help="mean-square (every component counts alike) or relative (the relative L2 error).",
 )
 @click.option(
