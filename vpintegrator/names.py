@@ -37,7 +37,6 @@ CLASSICAL_METHODS = (
 # optimizers with their modules in ``training/optimizers``; auto is chosen by the model
 OPTIMIZER_CLASSES = {
     "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
-    "gauss-newton": "gauss_newton.GaussNewton",
     "adam": "first_order.Adam",
     "linear": "linear_solve.LinearSolve",
     "l-bfgs": "quasi_newton.QuasiNewton",

@@ -15,7 +15,7 @@ from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.training import Budget, find_functions
 from vpintegrator.training.method import BY_NAME
-from vpintegrator.training.optimizers import gauss_newton, quasi_newton
+from vpintegrator.training.optimizers import quasi_newton
 from vpintegrator.training.residuals import relative_error
 
 SAME = 1e-9  # a few steps magnify rounding
@@ -25,7 +25,6 @@ FEW = {"batch": 60, "compiled": False, "progress": False}
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch):
     """In an epoch: each is many small operations, which take long where the GPU is pretended."""
-    monkeypatch.setattr(gauss_newton, "ITERATIONS", 5)
     monkeypatch.setattr(quasi_newton, "_ITERATIONS", 5)
 
 
@@ -78,7 +77,6 @@ OPTIONS = {
     "restarts": {"restarts": 2, "epochs": 4},
     "polynomials": {"arguments": {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}},
     "chosen": {"optimizer": "auto"},
-    "products with J": {"optimizer": "gauss-newton", "horizon": 2, "noise": 1e-3, "epochs": 1},
 }
 
 
@@ -178,10 +176,9 @@ def test_windows_straight_to_a_device(device, body):
 
 
 # by optimizer, in an epoch on 60 windows: numbers looked at, copies from the device and to it. Of
-# Levenberg-Marquardt and Gauss-Newton that is a step, of the first-order ones three, of L-BFGS five
+# Levenberg-Marquardt that is a step, of the first-order ones three, of L-BFGS five
 MOST = {
     "levenberg-marquardt": {"item": 2, "to host": 2},
-    "gauss-newton": {"item": 6, "to host": 2},
     "adam": {"to host": 1, "to device": 1},
     "l-bfgs": {"item": 7, "to host": 7, "to device": 7},
 }

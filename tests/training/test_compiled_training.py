@@ -123,7 +123,6 @@ def test_what_is_chosen(body, one_step, monkeypatch):
     assert ask("adam", epochs=500, steps=100) == (True, True)
     assert ask(epochs=1, compiled=True) == (True, True)
     assert ask(seconds=1e3, compiled=False) is None
-    assert ask("gauss-newton", seconds=1e3) is None
 
 
 def test_without_a_compiler(body, one_step, monkeypatch):
@@ -134,8 +133,6 @@ def test_without_a_compiler(body, one_step, monkeypatch):
         history = train(one_step(2), body, seconds=100, epochs=1000, target=1.0)
     assert history.stopped_by == "target"
     assert not history.compiled
-    with pytest.raises(InputError, match="gauss-newton runs in PyTorch only"):
-        train(one_step(2), body, epochs=1, optimizer="gauss-newton", compiled=True)
 
 
 def test_the_model_says_so(body, one_step):

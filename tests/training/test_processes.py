@@ -33,7 +33,7 @@ def assert_same_cases(two, one, optimizer, compiled):
     """The weights in a folder are those in another."""
     two, one = (torch.load(all_cases.path(folder, optimizer, compiled)) for folder in (two, one))
     # conjugate gradients lose digits from one direction to the next
-    digits = 1e-4 if optimizer == "gauss-newton" else 1e-7
+    digits = 1e-7
     torch.testing.assert_close(two, one, rtol=digits, atol=digits / 100)
 
 

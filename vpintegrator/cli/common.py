@@ -201,12 +201,12 @@ def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Add ``--device``, a device of PyTorch or ``auto``, which the command has to check."""
+    """Add ``--device``, a device of PyTorch, which the command has to check."""
     return click.option(
         "--device",
         default="cpu",
         show_default=True,
-        metavar="cpu|cuda|cuda:N|mps|auto",
+        metavar="cpu|cuda|cuda:N|mps",
         help=help,
     )
 

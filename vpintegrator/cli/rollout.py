@@ -17,7 +17,6 @@ from vpintegrator.cli.common import (
     file_options,
     parameter_option,
     read_parameters,
-    tell,
 )
 from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
 from vpintegrator.cli.ensembles import (
@@ -153,9 +152,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     show_default=True,
     help="Of random initial states.",
 )
-@device_option(
-    "Where models run; auto takes a GPU where a step of all trajectories is twice as fast there."
-)
+@device_option("Where models run.")
 @compiled_option(
     "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
     "faster; auto wherever possible; models on a GPU run in PyTorch."
@@ -288,22 +285,12 @@ def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, 
             raise InputError(f"--device {device}: models alone run on other devices than the CPU")
         return {}
     from vpintegrator.models import load
-    from vpintegrator.rollout import device_for
-    from vpintegrator.runtime.devices import AUTO, check_device
+    from vpintegrator.runtime.devices import check_device
 
     check_device(device, "--device")
     if len({path.stem for path in paths}) < len(paths):
         raise InputError("two of the model files have the same name; rename one")
-    loaded = {path.stem: load(path, "cpu" if device == AUTO else device) for path in paths}
-    if device == AUTO:
-        trajectories = options.get("ensemble") or options.get("trajectories") or _TRAJECTORIES
-        for name, model in loaded.items():
-            choice = device_for(model, trajectories)
-            model.to(choice.device)
-            if choice.reason:
-                where = f"{name} runs on {choice.device}: {choice.reason}"
-                tell(where)
-    return loaded
+    return {path.stem: load(path, device) for path in paths}
 
 
 def _with_bodies(

@@ -140,8 +140,7 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    help=f"{', '.join(OPTIMIZER_CLASSES)}, or auto, which picks by size and by the time of an "
-    "epoch.",
+    help=f"{', '.join(OPTIMIZER_CLASSES)}, or auto, which picks by size.",
 )
 @click.option(
     "--initial-scheme",
@@ -226,7 +225,7 @@ class _Command(click.Command):
 @click.option(
     "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True
 )
-@device_option("Where to train; auto takes a GPU where a gradient is twice as fast there.")
+@device_option("Where to train.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),

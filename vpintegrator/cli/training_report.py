@@ -81,8 +81,6 @@ def report(history: History, path: Path, checkpoint: Path, noise: str = "") -> N
         "lost process": "stopped for lack of another process; the best model so far is kept",
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
-    if history.device_reason:
-        tell(f"  on {history.device}: {history.device_reason}")
     how = "" if history.device == "cpu" else f" on {history.device}"
     how += ", compiled" if history.compiled else ""
     tell(f"  {history.optimizer}{how}: {history.epochs} epochs in {history.used:.0f} s, {ending}")

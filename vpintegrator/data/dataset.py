@@ -379,7 +379,7 @@ class Dataset:
         InputError
             If the trajectories are too short, an argument is wrong, or there is no such device.
         """
-        check_device(str(device), auto=False)
+        check_device(str(device))
         count = whole_number("count", count, 1)
         pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
         generator = np.random.default_rng(seed)

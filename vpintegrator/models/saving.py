@@ -134,7 +134,7 @@ def load(
     >>> vp.load("model.safetensors").name
     'resnet'
     """
-    check_device(str(device), auto=False)
+    check_device(str(device))
     path = as_path("path", path)
     header, tensors = _read(path)
     check_version(path, header.get("version"), VERSION)

@@ -28,7 +28,6 @@ from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
-from vpintegrator.rollout.neural import device_for
 from vpintegrator.rollout.other_bodies import with_parameters
 from vpintegrator.rollout.parameter_sweep import (
     ParameterSweep,
@@ -62,7 +61,6 @@ __all__ = [
     "applicable_methods",
     "as_flow",
     "compare",
-    "device_for",
     "ensemble",
     "find_method",
     "integrate",

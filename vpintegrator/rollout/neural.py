@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.runtime.devices import Choice, faster_device
 
 if TYPE_CHECKING:
     import torch
@@ -208,42 +206,6 @@ def compile_for(
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None
         warnings.warn(f"{model.name} runs in PyTorch, not compiled: {reason}", stacklevel=3)
         return None
-
-
-def device_for(model: Integrator, trajectories: int) -> Choice:
-    """Return the faster device for the rollout of a model from a number of states.
-
-    The measurement is the time of one prediction in PyTorch; machine code is faster on either
-    device. The model is not changed.
-
-    Parameters
-    ----------
-    model
-        The model.
-    trajectories
-        Number of initial states.
-
-    Examples
-    --------
-    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
-    >>> vp.rollout.device_for(model, 10).device in ("cpu", "cuda:0")
-    True
-    """
-    import torch
-
-    def work(device: str) -> Callable[[], object]:
-        there = copy.deepcopy(model).to(device)
-        windows = there.shift + there.scale * torch.ones_like(there.scale).expand(
-            trajectories, model.window, -1
-        )
-
-        def predict() -> float:
-            with evaluating(there), torch.inference_mode():
-                return float(there.predict(windows)[0, 0, 0].item())
-
-        return predict
-
-    return faster_device(work, "a prediction")
 
 
 def advanced(machine: CompiledModel, windows: torch.Tensor, calls: int) -> torch.Tensor:

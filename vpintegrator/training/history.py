@@ -63,8 +63,8 @@ class History:
         Whether residuals and their derivatives were computed as machine code.
     share
         Fraction of the budget that is used up, 0 to 1.
-    device, device_reason
-        Device of the training, and the measurement by which it was chosen, if any.
+    device
+        Device of the training.
     warning
         Reason why the model is unreliable, or empty. Its error is larger than without any change of
         state, or far larger on the test group than on the validation group.
@@ -88,7 +88,6 @@ class History:
     compiled: bool = False
     share: float = 0.0
     device: str = "cpu"
-    device_reason: str = ""
     warning: str = ""
 
     def __repr__(self) -> str:

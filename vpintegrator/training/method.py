@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
+
 from vpintegrator.arguments import check, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -14,10 +16,11 @@ from vpintegrator.names import OPTIMIZER_CLASSES, OPTIMIZERS
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
 from vpintegrator.training.initial.splitting import check_initial_scheme
+from vpintegrator.training.linear_map import linear_layer
 from vpintegrator.training.optimizers.base import Optimizer
-from vpintegrator.training.optimizers.choice import by_size
 
 LARGEST_SEED = 2**63 - 1
+_LARGEST_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
 
 
 def _class(where: str) -> type[Optimizer]:
@@ -34,13 +37,13 @@ BY_NAME: dict[str, type[Optimizer]] = {
 class Method:
     r"""Optimizer of a training, and its options.
 
-    The second-order optimizers solve, for the residuals r of the windows in use and their
+    Levenberg-Marquardt solves, for the residuals r of the windows in use and their
     derivative J by the parameters :math:`\theta`,
 
     .. math:: (J^T J + \mu I)\, \delta = -J^T r, \qquad \theta \mapsto \theta + \delta.
 
     The damping :math:`\mu` falls after a step that reduces the error as predicted, and grows
-    otherwise. Levenberg-Marquardt solves by a factorisation, Gauss-Newton by conjugate gradients.
+    otherwise.
 
     Attributes
     ----------
@@ -101,3 +104,13 @@ class Method:
                 'batch norm needs whole batches, so it trains in one process; use norm = "layer"'
             )
         return kind
+
+
+def by_size(model: Integrator) -> str:
+    """Return the name of the optimizer that suits the kind and the size of a model."""
+    if model.linear_in_parameters or linear_layer(model) is not None:
+        return "linear"
+    if uses_batch_statistics(model) or any(p.dtype != torch.float64 for p in model.parameters()):
+        return "adam"
+    count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return "levenberg-marquardt" if count <= _LARGEST_MATRIX else "adam"

@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 
 from vpintegrator.errors import InputError
-from vpintegrator.runtime.devices import AUTO
 
 
 class LostProcess(RuntimeError):
@@ -25,8 +24,6 @@ def start(device: str) -> str:
     """Join the processes that torchrun started, and return this one's device."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
         return device
-    if device == AUTO:  # all must take the same
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "mps":
         raise InputError("device = mps: several processes run on cpu or cuda")
     if device == "cuda":

@@ -51,11 +51,8 @@ def train(
         than 16 MiB of states random parts are read, and more as they are needed.
     optimizer
         Name out of ``vpintegrator.training.OPTIMIZERS``, or ``auto``. In double precision ``auto``
-        is Levenberg-Marquardt up to 5,000 parameters, beyond them Gauss-Newton (the same method
-        without matrices). In single precision or with batch norm ``auto`` is Adam. If the seconds
-        do not suffice for eight epochs of Levenberg-Marquardt, by a timed part of an epoch,
-        ``auto`` is Gauss-Newton if its epochs take less time, or Adam if there is no time for an
-        epoch of either.
+        is Levenberg-Marquardt up to 5,000 parameters. Beyond them, in single precision and with
+        batch norm it is Adam.
     seconds, epochs, target, patience
         The budget: training ends when either is used up, at a validation error of ``target``, or
         when that error has not fallen by a tenth in so many epochs as ``patience`` says. An epoch
@@ -81,8 +78,7 @@ def train(
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
     device
-        Device of the training, on which the model remains. ``auto`` is the CPU, or a GPU if a
-        gradient of a step is more than twice as fast in PyTorch; the history holds the measurement.
+        Device of the training, on which the model remains.
     threads
         Threads of machine code and of torch on the CPU; no other library takes more. One thread is
         the fastest for models as small as these, see :mod:`vpintegrator.runtime.threads`.
@@ -90,7 +86,7 @@ def train(
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
-        takes less than a fifth of the budget. Gauss-Newton has PyTorch only.
+        takes less than a fifth of the budget.
     checkpoint, checkpoint_seconds
         File to write at these intervals and at an interrupt, of no more than one process at a time.
         It is removed when the budget is used up and the model is in its file. Where it cannot be

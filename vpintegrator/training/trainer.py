@@ -20,7 +20,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.runtime.devices import AUTO
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training import processes
@@ -33,15 +32,14 @@ from vpintegrator.training.initial.splitting import start_as_splitting
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
-from vpintegrator.training.method import BY_NAME, Method
+from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
-from vpintegrator.training.optimizers.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.output import Files, save_somewhere, sentence
 from vpintegrator.training.posterior import set_posterior
 from vpintegrator.training.progress import Show, shown
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.stored_checkpoint import load_checkpoint, stored_identity
+from vpintegrator.training.stored_checkpoint import load_checkpoint
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -65,7 +63,6 @@ class Trainer:
     trained: Integrator = field(init=False)
     machine: CompiledResidual | None = None
     saved: Checkpoint | None = None
-    device_reason: str = ""
 
     def __post_init__(self) -> None:
         self.kind = self.method.chosen(self.model, self.execution.compiled)
@@ -81,7 +78,6 @@ class Trainer:
             self.data.normalise(model)
             if "training" not in model.metadata:  # untrained
                 start_as_splitting(model, self.data, self.method.initial_scheme)
-        self._choose_device()
         model.to(self.execution.device)
         # random starts are of the whole model
         trained = simplified(model, fixed=True) if self.method.restarts == 1 else model
@@ -92,9 +88,6 @@ class Trainer:
         self.identity = self._identity()
         checkpoint = self.files.checkpoint
         if self.files.resume and checkpoint is not None and Path(checkpoint).exists():
-            if self.method.optimizer == "auto" and self.kind.name in BY_TIME:
-                stored = stored_identity(checkpoint).get("optimizer")
-                self._take(stored if stored in BY_TIME else self.kind.name)
             self.saved = load_checkpoint(checkpoint, self.identity, trained)
             if self.saved.version < 5:
                 true = self.objective.new_states(trained, self.held_out[1])
@@ -119,11 +112,9 @@ class Trainer:
                 torch_threads(self.execution.threads),
                 logging_to(self.files.log) as note,
                 shown(progress if self.first else False) as show,
+                at_latest(self._end),
             ):
-                if self.method.optimizer == "auto" and self.saved is None and self.machine is None:
-                    self._choose_by_time()
-                with at_latest(self._end):
-                    self.stages.run(partial(self._after_epoch, note, show))
+                self.stages.run(partial(self._after_epoch, note, show))
         except KeyboardInterrupt:
             return "interrupt"
         except processes.LostProcess:
@@ -213,7 +204,6 @@ class Trainer:
     ) -> None:
         training.history.compiled = self._is_compiled
         training.history.device = str(self.trained.scale.device)
-        training.history.device_reason = self.device_reason
         if time.perf_counter() - self.written >= self.files.checkpoint_seconds:
             self._record()
         for tell in (note, show):
@@ -254,27 +244,6 @@ class Trainer:
             epochs=None if again else budget.epochs,
             steps=self.kind.steps(len(self.pairs), batch),
         )
-
-    def _choose_device(self) -> None:
-        """Take the faster device, where that is left to be chosen; no one is left waiting."""
-        execution = self.execution
-        if str(execution.device) != AUTO:
-            return
-        if processes.count() > 1:
-            raise InputError("device = auto: several processes must name theirs, cpu or cuda")
-        batch = self.method.batch or self.kind.default_batch(self.model, self.objective)
-        choice = device_for(self.model, self.data, self.objective, batch)
-        self.execution = replace(execution, device=choice.device)
-        self.device_reason = choice.reason
-
-    def _choose_by_time(self) -> None:
-        restarts = self.method.restarts
-        part = self.budget.part(0.5 / restarts) if restarts > 1 else self.budget
-        batch = self.method.batch
-        self._take(by_time(self.kind.name, self.trained, self.pairs, self.objective, part, batch))
-
-    def _take(self, name: str) -> None:
-        self.kind, self.identity["optimizer"] = BY_NAME[name], name
 
     def _identity(self) -> dict[str, Any]:
         """Return the values, as JSON types, that must be equal for a training to be resumed."""

@@ -137,7 +137,7 @@ def normal_matrix(like: torch.Tensor, compiled: bool) -> NormalMatrix:
         If memory does not suffice for the matrix, or the matrix is larger than ``LARGEST``.
     """
     size = len(like) ** 2 * like.element_size() / 1e9
-    instead = "use the optimizer gauss-newton, which needs no matrix"
+    instead = "use the optimizer adam, which needs no matrix"
     if len(like) > LARGEST:
         raise InputError(
             f"levenberg-marquardt trains up to {LARGEST:,} parameters, and these are "
