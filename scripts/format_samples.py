@@ -23,7 +23,6 @@ from vpintegrator.models import saving
 from vpintegrator.rollout import recording
 from vpintegrator.rollout.ensembles import result
 from vpintegrator.rollout.report import FORMAT_VERSION as ROLLOUT_VERSION
-from vpintegrator.training import checkpoint
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
 WHOLE = "whole.h5"
@@ -56,12 +55,7 @@ SYMPLECTIC: dict[str, dict[str, Any]] = {
     "windows": {"model": "spt", "window": 2, **POLYNOMIAL},
 }
 REVERSIBLE = ("vpt", "vpff")
-TRAINING: dict[str, dict[str, Any]] = {
-    "levenberg-marquardt": {"optimizer": "levenberg-marquardt", "epochs": 6},
-    "adam": {"optimizer": "adam", "epochs": 4, "batch": 16},
-    "l-bfgs": {"optimizer": "l-bfgs", "epochs": 3, "batch": 16},
-}
-INTERRUPTED = 2  # epochs, or steps of the method at hand
+INTERRUPTED = 2  # steps of the method at hand
 COMPARISON: dict[str, Any] = {"steps": 30, "trajectories": 2, "seed": 3, "compiled": False}
 
 
@@ -71,7 +65,6 @@ def current_versions() -> dict[str, int]:
         "dataset": dataset_file.FORMAT_VERSION,
         "model": saving.VERSION,
         "rollout": ROLLOUT_VERSION,
-        "training-checkpoint": checkpoint.FORMAT_VERSION,
         "rollout-checkpoint": recording.FORMAT_VERSION,
         "ensemble": result.FORMAT_VERSION,
     }
@@ -92,23 +85,6 @@ def build(name: str) -> Any:
         options["reversing_symmetries"] = vp.load_system("rigid-body").reversing_symmetries
     torch.manual_seed(1)
     return architecture(dim=3, dtype=getattr(torch, dtype), **options)
-
-
-def interrupting(epochs: int) -> Callable[[Any], None]:
-    """For ``progress`` of a training: as Ctrl-C after some epochs."""
-
-    def progress(history: Any) -> None:
-        if history.epochs == epochs:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-def training(name: str, dataset: Path, folder: Path, **options: Any) -> tuple[Any, Any]:
-    """The model and the history of one of the trainings, as far as ``options`` let it come."""
-    model = build("vpff")
-    options |= {"checkpoint": folder / f"{name}.{CHECKPOINT}", "compiled": False}
-    return model, vp.train(model, dataset, **TRAINING[name], **options)
 
 
 def comparison(model: Any, folder: Path, **options: Any) -> Any:
@@ -326,16 +302,6 @@ def ensemble_numbers(found: vp.rollout.EnsembleStatistics) -> dict[str, Any]:
     }
 
 
-def make_training_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
-    """Trainings that stopped early, and what they end with when they go on."""
-    numbers = {}
-    for name in TRAINING:
-        model, history = training(name, dataset, folder)
-        numbers[f"{name}.{CHECKPOINT}"] = training_numbers(model, history)
-        training(name, dataset, folder, progress=interrupting(INTERRUPTED))
-    return numbers
-
-
 def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
     """A comparison that stopped early, its model, and what it ends with when it goes on."""
     model = build("vpff")
@@ -364,7 +330,6 @@ MAKERS: dict[tuple[str, str], Callable[[Path, Path], dict[str, Any]]] = {
     ("model", "-families"): make_families,
     ("model", "-coordinates"): make_coordinates,
     ("rollout", ""): make_rollout,
-    ("training-checkpoint", ""): make_training_checkpoint,
     ("rollout-checkpoint", ""): make_rollout_checkpoint,
     ("ensemble", ""): make_ensembles,
 }

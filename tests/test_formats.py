@@ -17,8 +17,6 @@ from vpintegrator.errors import InputError
 
 KINDS = {name: sorted(samples.FOLDER.glob(f"{name}-[0-9]*")) for name in samples.current_versions()}
 
-OTHERS = ("validation", "test")
-
 
 def recorded(folder):
     return json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
@@ -108,23 +106,6 @@ def test_ensembles_open(path, numbers):
     the_same(samples.ensemble_numbers(vp.rollout.open_ensemble(path)), numbers)
 
 
-@pytest.mark.parametrize(("path", "numbers"), files("training-checkpoint"))
-def test_trainings_go_on(path, numbers, copy):
-    folder = copy(path).parent
-    dataset = samples.PLAIN / samples.WHOLE
-    model, history = samples.training(path.stem, dataset, folder, resume=True)
-    if int(path.parent.name[-1]) < 5:  # errors were relative to the size of the states
-        states = {group: vp.open_dataset(dataset).states(group) for group in ("train", *OTHERS)}
-        spread = np.hypot.reduce(states["train"].std((0, 1)))
-        valid, test = (
-            np.sqrt((states[group][:, 1:] ** 2).sum(-1).mean()) / spread for group in OTHERS
-        )
-        numbers["validation errors"] = [valid * error for error in numbers["validation errors"]]
-        numbers["test error"] *= test
-    the_same(samples.training_numbers(model, history), numbers, rtol=1e-6, atol=1e-9)
-    assert history.epochs > samples.INTERRUPTED
-
-
 @pytest.mark.parametrize(("path", "numbers"), files("rollout-checkpoint"))
 def test_comparisons_go_on(path, numbers, copy):
     folder = copy(path).parent
@@ -178,8 +159,6 @@ def open_again(kind, path):
         vp.open_rollout(path)
     elif kind == "ensemble":
         vp.rollout.open_ensemble(path)
-    elif kind == "training-checkpoint":
-        samples.training(path.stem, samples.PLAIN / samples.WHOLE, path.parent, resume=True)
     else:
         model = vp.load(path.parent / "vpff.safetensors")
         samples.comparison(model, path.parent, resume=True)

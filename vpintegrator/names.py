@@ -37,9 +37,9 @@ CLASSICAL_METHODS = (
 # optimizers with their modules in ``training/optimizers``; auto is chosen by the model
 OPTIMIZER_CLASSES = {
     "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
-    "adam": "first_order.Adam",
+    "adam": "torch_optimizers.Adam",
     "linear": "linear_solve.LinearSolve",
-    "l-bfgs": "quasi_newton.QuasiNewton",
+    "l-bfgs": "torch_optimizers.LBFGS",
 }
 OPTIMIZERS = ("auto", *OPTIMIZER_CLASSES)
 LOSSES = ("mean-square", "relative")

@@ -6,13 +6,11 @@ end in an ``InputError`` or succeed; anything else is a defect.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import gzip
 import json
 import shutil
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -427,50 +425,6 @@ def _read_rollout_checkpoint(path: Path) -> None:
         _compare(folder, resume=True).table()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    made = []
-    for optimizer, dtype in _TRAININGS:
-        path = folder / f"{optimizer}.checkpoint"
-        _train(optimizer, dtype, path, progress=_interrupt)
-        made.append(path)
-    return made
-
-
-def _train(optimizer: str, dtype: str, path: Path, **options: Any) -> None:
-    model = vp.models.VolumePreservingFeedForward(dim=2, depth=1, width=2, dtype=dtype)
-    options |= {"epochs": 6, "restarts": 2, "compiled": False}
-    vp.train(model, _trained_on(), optimizer=optimizer, checkpoint=path, **options)
-
-
-@functools.cache
-def _trained_on() -> vp.data.Dataset:
-    """The same in every process, opened once in each."""
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    dataset = vp.open_dataset(_dataset(folder))
-    dataset.states = functools.cache(dataset.states)  # what is fuzzed is not the dataset
-    return dataset
-
-
-def _interrupt(history: Any) -> None:
-    if history.epochs == 2:
-        raise KeyboardInterrupt
-
-
-@reader("checkpoints", ".checkpoint", _checkpoints, m.mutate_safetensors)
-def _read_checkpoint(path: Path) -> None:
-    """Go on with the training that it is of, if it is of any."""
-    for optimizer, dtype in _TRAININGS:
-        try:
-            _train(optimizer, dtype, path, resume=True)
-            return
-        except vp.InputError as error:
-            refusal = error
-            if "its optimizer was" not in str(error) and "its dtype was" not in str(error):
-                raise
-    raise refusal
 
 
 def _tables(folder: Path) -> list[Path]:

@@ -22,7 +22,6 @@ FILES = {
     "rollout.h5": ("a rollout", "vp-plot rollout.h5"),
     "sweep.h5": ("a parameter sweep", "vp-plot sweep.h5"),
     "ensemble.h5": ("an ensemble", "vp-plot ensemble.h5"),
-    "a.checkpoint": ("a checkpoint of an interrupted training", "--resume"),
     "b.checkpoint": ("a checkpoint of an interrupted rollout", "--resume"),
     "shard.h5": ("one part of a dataset", "the whole dataset"),
     "system.toml": ("a description of a system", "vp-gen system.toml"),
@@ -61,8 +60,6 @@ def files(tmp_path_factory):
     vp.save(model, folder / "model.safetensors")
     flow = vp.rollout.ExactMap(vp.load_system("standard-map"))
     vp.rollout.ensemble(flow, folder / "ensemble.h5", initial=4, steps=4)
-    header = json.dumps({"__metadata__": {"format": "vpintegrator-checkpoint"}}).encode()
-    (folder / "a.checkpoint").write_bytes(len(header).to_bytes(8, "little") + header)
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     for name, kind in (

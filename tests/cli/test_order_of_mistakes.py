@@ -27,7 +27,6 @@ NAMES = {
     "train IN --loss foo": "'foo'",
     "train IN --device foo": "--device foo",
     "train IN --seconds -1": "seconds = -1",
-    "train IN --checkpoint-seconds -1": "checkpoint_seconds = -1",
     "train IN --start model.safetensors --model vpt": "leave out --model",
     "export IN --name 3x": "name must be a name of C",
     "export IN --to onnx --jacobian": "for C alone",

@@ -27,7 +27,7 @@ from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
 from vpintegrator.storage.lock_file import claim
 from vpintegrator.training import History, relative_error
-from vpintegrator.training.optimizers.first_order import FirstOrder
+from vpintegrator.training.optimizers.torch_optimizers import Adam
 from vpintegrator.training.search import couplings
 from vpintegrator.training.training_data import TrainingData
 
@@ -150,17 +150,6 @@ def test_networks_without_structure_are_as_wide_as_the_budget_allows(run, body, 
     assert trained("--width", "6", *two)[0] == 6
 
 
-@pytest.mark.thorough
-def test_a_width_that_was_chosen_is_kept_when_training_goes_on(run, body, monkeypatch):
-    arguments = [main, body, "--model", "resnet", "--optimizer", "adam", "-o", "a.safetensors"]
-    interrupted_at(monkeypatch, 3)
-    run(*arguments, "--seconds", "900")
-    width = load("a.safetensors").arguments["width"]
-    result = run(*arguments, "--epochs", "4", "--resume")
-    assert result.exit_code == 0, result.output
-    assert load("a.safetensors").arguments["width"] == width
-
-
 def test_blocks_of_a_split_are_an_option(run, body):
     options = ["--model", "vpff", "--option", "split=0,1|2", "--epochs", "1", "-o", "a.safetensors"]
     result = run(main, body, *options)
@@ -255,7 +244,7 @@ ADAM = (*SMALL, "--optimizer", "adam", "--batch", "40", "--epochs", "4")
 
 def interrupted_at(monkeypatch, epoch):
     """Let Ctrl-C come within some epoch."""
-    original, calls = FirstOrder.epoch, []
+    original, calls = Adam.epoch, []
 
     def run(self, progress):
         calls.append(progress)
@@ -263,7 +252,7 @@ def interrupted_at(monkeypatch, epoch):
             signal.raise_signal(signal.SIGINT)
         return original(self, progress)
 
-    monkeypatch.setattr(FirstOrder, "epoch", run)
+    monkeypatch.setattr(Adam, "epoch", run)
 
 
 def test_what_is_started_from_decides_on_model_and_name(run, tmp_path, body):
@@ -283,49 +272,30 @@ def test_what_is_started_from_decides_on_model_and_name(run, tmp_path, body):
         assert refused(refusal, "leave out --")
 
 
-def test_another_start_is_not_resumed(run, body, monkeypatch):
-    for name, seed in (("a", 0), ("b", 1)):
-        run(main, body, *ADAM, "--seed", seed, "-o", f"{name}.safetensors")
-    options = ("--optimizer", "adam", "--epochs", "4", "-o", "c.safetensors")
-    interrupted_at(monkeypatch, 3)
-    run(main, body, "--start", "a.safetensors", *options)
-    refusal = run(main, body, "--start", "b.safetensors", *options, "--resume")
-    assert refused(refusal, "its start was")
-    assert run(main, body, "--start", "a.safetensors", *options, "--resume").exit_code == 0
-
-
-def test_resume_begins_where_nothing_was_recorded(run, tmp_path, body):
-    result = run(main, body, *ADAM, "--resume", "-o", "a.safetensors")
+def test_an_interrupted_training_goes_on_from_its_model(run, body, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, 3)
+        result = run(main, body, *ADAM, "-o", "a.safetensors")
     assert result.exit_code == 0, result.output
-    assert "nothing was recorded in a.safetensors.checkpoint: training begins anew" in result.output
-    refusal = run(main, body, *ADAM, "--resume", "-o", "a.safetensors")
-    assert refused(refusal, "a.safetensors exists already")
-
-
-def test_an_unfinished_training_is_not_thrown_away_unasked(run, tmp_path, body, monkeypatch):
-    interrupted_at(monkeypatch, 3)
-    result = run(main, body, *ADAM, "-o", "a.safetensors")
-    assert result.exit_code == 0, result.output
-    ended = r"2 epochs in \d+ s, interrupted; the best model so far is kept, --resume goes on"
+    ended = (
+        r"2 epochs in \d+ s, interrupted; the best model so far is kept, --start goes on from it"
+    )
     assert re.search(ended, result.output)
-    (tmp_path / "a.safetensors").unlink()
-    checkpoint = (tmp_path / "a.safetensors.checkpoint").read_bytes()
     refusal = run(main, body, *ADAM, "-o", "a.safetensors")
-    assert refused(refusal, "holds a training that was not finished; go on with --resume")
-    refusal = run(main, body, *ADAM[:-2], "--seconds", "1e-3", "--resume", "-o", "a.safetensors")
-    assert refused(refusal, "leaves nothing to do")
-    assert (tmp_path / "a.safetensors.checkpoint").read_bytes() == checkpoint
-    result = run(main, body, *ADAM, "--overwrite", "-o", "a.safetensors")
-    assert "4 epochs" in result.output
-    assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
+    assert refused(refusal, "a.safetensors exists already")
+    options = ("--optimizer", "adam", "--epochs", "2", "-o", "b.safetensors")
+    result = run(main, body, "--start", "a.safetensors", *options)
+    assert result.exit_code == 0, result.output
+    first, second = (json.loads(load(f"{name}.safetensors").metadata["training"]) for name in "ab")
+    assert second["best_validation_error"] <= first["best_validation_error"]
 
 
 @pytest.mark.parametrize(
     "place",
     [
         (Dataset, "states"),
-        (importlib.import_module("vpintegrator.training.trainer"), "compile_for_training"),
-        (FirstOrder, "epoch"),
+        (importlib.import_module("vpintegrator.training.train"), "compile_for_training"),
+        (Adam, "epoch"),
     ],
     ids=lambda place: place[1],
 )
@@ -358,7 +328,7 @@ def test_interrupted_while_the_model_is_written(run, body, monkeypatch, number, 
     assert "Traceback" not in result.output
     if earlier:  # it asks for no more than the first
         assert result.exit_code == 0
-        assert "interrupted; the best model so far is kept, --resume goes on" in result.output
+        assert "interrupted; the best model so far is kept, --start goes on" in result.output
     else:
         assert result.exit_code == 130
         assert "interrupted; a.safetensors is written" in result.output
@@ -378,11 +348,10 @@ def full(monkeypatch, folder):
 
 
 def test_a_full_disk_loses_nothing(run, tmp_path, body, monkeypatch):
-    """Checkpoints fail with a warning, and the model goes to the current folder."""
+    """The model goes to the current folder."""
     (tmp_path / "full").mkdir()
     full(monkeypatch, tmp_path / "full")
-    result = run(main, body, *ADAM, "--checkpoint-seconds", "0", "-o", "full/a.safetensors")
-    assert result.output.count("Warning: there is no new checkpoint, cannot write full/a.") == 1
+    result = run(main, body, *ADAM, "-o", "full/a.safetensors")
     kept = tmp_path / "a-2.safetensors"
     assert refused(result, "the disk is full; make room, or choose another disk; the trained model")
     assert f"is kept in {kept}" in result.output.replace("\n", " ")
@@ -396,13 +365,13 @@ def test_a_folder_that_is_gone_loses_nothing(run, tmp_path, body, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     full(monkeypatch, tmp_path)
-    original = FirstOrder.epoch
+    original = Adam.epoch
 
     def epoch(self, progress):
         shutil.rmtree(tmp_path / "gone", ignore_errors=True)
         return original(self, progress)
 
-    monkeypatch.setattr(FirstOrder, "epoch", epoch)
+    monkeypatch.setattr(Adam, "epoch", epoch)
     result = run(main, body, *ADAM, "-o", "gone/a.safetensors")
     assert refused(result, "the folder gone does not exist; the trained model is kept in")
     (kept,) = (tmp_path / "temporary").rglob("a.safetensors")
@@ -410,13 +379,13 @@ def test_a_folder_that_is_gone_loses_nothing(run, tmp_path, body, monkeypatch):
 
 
 def test_a_model_of_the_same_name_made_meanwhile_stays(run, tmp_path, body, monkeypatch):
-    original = FirstOrder.epoch
+    original = Adam.epoch
 
     def epoch(self, progress):
         (tmp_path / "a.safetensors").write_text("another's")
         return original(self, progress)
 
-    monkeypatch.setattr(FirstOrder, "epoch", epoch)
+    monkeypatch.setattr(Adam, "epoch", epoch)
     result = run(main, body, *ADAM, "-o", "a.safetensors")
     assert refused(result, "a-2.safetensors")
     assert (tmp_path / "a.safetensors").read_text() == "another's"
@@ -424,36 +393,43 @@ def test_a_model_of_the_same_name_made_meanwhile_stays(run, tmp_path, body, monk
 
 
 def test_one_training_at_a_time_for_an_output(run, tmp_path, body):
-    with claim(tmp_path / "a.safetensors.checkpoint"):
+    with claim(tmp_path / "a.safetensors"):
         refusal = run(main, body, *ADAM, "-o", "a.safetensors")
-    assert refused(refusal, "another process is at work on a.safetensors.checkpoint")
+    assert refused(refusal, "another process is at work on a.safetensors")
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / ".a.safetensors.checkpoint.lock").touch()  # left by one that was killed
+    (tmp_path / ".a.safetensors.lock").touch()  # left by one that was killed
     assert run(main, body, *ADAM, "-o", "a.safetensors").exit_code == 0
     assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_keep_the_best_model(body, tmp_path, number):
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "vpintegrator.cli.train", str(body), "--width", "4"]
+def test_a_signal_keeps_the_best_model(body, tmp_path):
+    options = ["--width", "4", "--seconds", "100", "-o", "a.safetensors"]
     process = subprocess.Popen(
-        [*command, "--seconds", "100", "--checkpoint-seconds", "0", "-o", "a.safetensors"],
+        [sys.executable, "-c", ENDS_ITSELF, str(body), *options],
         cwd=tmp_path,
-        env=environment,
         stdout=subprocess.PIPE,
         text=True,
     )
-    lines = process.stdout.readline() + process.stdout.readline()
-    assert "volume-preserving" in lines
-    while process.poll() is None and not (tmp_path / "a.safetensors.checkpoint").exists():
-        time.sleep(0.01)
-    process.send_signal(number)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 0, output
     assert "interrupted; the best model so far is kept" in output
     assert load(tmp_path / "a.safetensors").name == "vpff"
+
+
+ENDS_ITSELF = """
+import os, signal
+from vpintegrator.training import history
+add = history.History.add
+def stop(self, *values):
+    better = add(self, *values)
+    if self.epochs == 3:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return better
+history.History.add = stop
+from vpintegrator.cli.train import main
+main()
+"""
 
 
 @pytest.mark.thorough
@@ -498,9 +474,9 @@ def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypa
         ("training.search.couplings.larger_ones", 1),
         ("training.search.couplings.doubt", 1),
         ("cli.training_report.announce", 1),
-        ("training.trainer.compile_for_training", 2),
-        ("training.trainer.compile_for_training", -1),
-        ("training.trainer.relative_error", -1),
+        ("training.train.compile_for_training", 2),
+        ("training.train.compile_for_training", -1),
+        ("training.train.relative_error", -1),
     ],
 )
 def test_an_interrupt_at_any_stage_of_a_search_keeps_its_best_model(
@@ -509,7 +485,8 @@ def test_an_interrupt_at_any_stage_of_a_search_keeps_its_best_model(
     """Also between the search and the last training, which is asked for by a negative number."""
     module, name = f"vpintegrator.{place}".rsplit(".", 1)
     calls, last = [], []
-    function = getattr(importlib.import_module(module), name)
+    module = importlib.import_module(module)
+    function = getattr(module, name)
 
     def interrupted(*arguments, **options):
         calls.append(1)
@@ -522,7 +499,7 @@ def test_an_interrupt_at_any_stage_of_a_search_keeps_its_best_model(
     monkeypatch.setattr(
         vpintegrator.cli.training_report, "announce", lambda *a: [report(*a), last.append(1)]
     )
-    monkeypatch.setattr(f"{module}.{name}", interrupted)
+    monkeypatch.setattr(module, name, interrupted)
     result = run(main, body, "--model", "vpff", "--epochs", "100", "--target", "1e-12")
     assert result.exit_code == 0, result.output
     assert "interrupted; the best model so far is kept" in result.output
@@ -533,36 +510,6 @@ def test_an_interrupt_at_any_stage_of_a_search_keeps_its_best_model(
     assert f"validation {stored:.2e}" in result.output
 
 
-@pytest.mark.thorough
-def test_a_training_after_a_search_is_resumed_with_what_was_found(run, body):
-    found = ("--functions", "polynomial", "--degree", "5", "--depth", "3")
-    begun = subprocess.run(
-        [sys.executable, "-c", STOPPED_AT_3, body, "--model", "vpff", "--epochs", "200", *found],
-        check=False,
-    )
-    assert begun.returncode == 0
-    assert Path("rigid-body-vpff.safetensors.checkpoint").exists()
-    result = run(main, body, "--model", "vpff", "--epochs", "5", "--resume")
-    assert result.exit_code == 0, result.output
-    assert "searched" not in result.output
-    arguments = load("rigid-body-vpff.safetensors").arguments
-    assert (arguments["degree"], arguments["depth"]) == (5, 3)
-
-
-STOPPED_AT_3 = """
-from vpintegrator.training import history
-add = history.History.add
-def stop(self, *values):
-    better = add(self, *values)
-    if self.epochs == 3:
-        raise KeyboardInterrupt
-    return better
-history.History.add = stop
-from vpintegrator.cli.train import main
-main()
-"""
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -570,7 +517,6 @@ main()
         (("--model", "vpff", "--width", "4"), "--width is of neurons"),
         (("--model", "vpff", "--feed-forward", "triangular"), "only couplings"),
         (("--model", "vpff", "--optimizer", "adam"), "by Levenberg-Marquardt"),
-        (("--model", "vpff", "--restarts", "3"), "--restarts is for"),
     ],
 )
 def test_why_nothing_can_be_searched_is_said(run, body, options, words):

@@ -85,7 +85,6 @@ def test_a_negative_step_in_a_dataset(run, tmp_path, data):
         (["--seconds", "0"], "seconds = 0.0 must be positive"),
         (["--target", "0"], "target = 0.0 must be positive"),
         (["--horizon", "0"], "horizon = 0 must be a whole number, at least 1"),
-        (["--restarts", "0"], "restarts = 0 must be a whole number, at least 1"),
         (["--noise", "-1"], "noise = -1.0 must be 0 or more"),
         (["--window", "0"], "window = 0 must be a whole number, at least 2"),
         (["--width", "0"], "width = 0 must be a whole number, at least 1"),

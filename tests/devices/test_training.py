@@ -15,7 +15,7 @@ from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.training import Budget, find_functions
 from vpintegrator.training.method import BY_NAME
-from vpintegrator.training.optimizers import quasi_newton
+from vpintegrator.training.optimizers import torch_optimizers
 from vpintegrator.training.residuals import relative_error
 
 SAME = 1e-9  # a few steps magnify rounding
@@ -25,7 +25,7 @@ FEW = {"batch": 60, "compiled": False, "progress": False}
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch):
     """In an epoch: each is many small operations, which take long where the GPU is pretended."""
-    monkeypatch.setattr(quasi_newton, "_ITERATIONS", 5)
+    monkeypatch.setattr(torch_optimizers, "_ITERATIONS", 5)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,6 @@ OPTIONS = {
     "horizon": {"horizon": 2},
     "noise": {"noise": 1e-3, "optimizer": "adam"},
     "relative": {"loss": "relative", "optimizer": "l-bfgs"},
-    "restarts": {"restarts": 2, "epochs": 4},
     "polynomials": {"arguments": {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}},
     "chosen": {"optimizer": "auto"},
 }
@@ -98,26 +97,6 @@ def test_windows(device, body, swing, name):
     optimizer = "adam" if name == "transformer" else "levenberg-marquardt"
     data = swing if name == "spt" else body
     assert_same_training(data, device, name, arguments=arguments, optimizer=optimizer)
-
-
-@pytest.mark.parametrize("optimizer", ITERATIVE)
-def test_training_goes_on_from_a_checkpoint_on_either_device(device, body, optimizer, tmp_path):
-    def interrupt(history):
-        if history.epochs == 1:
-            raise KeyboardInterrupt
-
-    whole, _ = trained(body, device, optimizer=optimizer, epochs=2)
-    for before, after in ((device, device), ("cpu", device), (device, "cpu")):
-        path = tmp_path / "checkpoint"
-        options = {"optimizer": optimizer, "checkpoint": path}
-        trained(body, before, epochs=2, **options | {"progress": interrupt})
-        resumed, history = trained(body, after, epochs=2, **options, resume=True)
-        assert history.epochs == 2
-        if before == after:
-            assert torch.equal(weights(resumed), weights(whole))
-        else:
-            found, expected = weights(resumed).cpu(), weights(whole).cpu()
-            torch.testing.assert_close(found, expected, rtol=0, atol=SAME)
 
 
 def test_a_trained_model_is_trained_on(device, body, tmp_path):

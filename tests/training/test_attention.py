@@ -1,7 +1,5 @@
 """Frozen attention in training, and when it is unfrozen."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -35,22 +33,6 @@ def test_with_frozen_attention_the_training_is_that_of_single_states(body, froze
     assert errors[0] == errors[1]
     for name, weight in layers(single)[0].state_dict().items():
         assert torch.equal(weight, layers(frozen)[1].state_dict()[name])
-
-
-def test_a_training_with_frozen_attention_is_resumed(body, frozen, tmp_path):
-    checkpoint = tmp_path / "training.checkpoint"
-    options = {"checkpoint": checkpoint, "progress": False, "compiled": False, "restarts": 1}
-
-    def interrupt(history):
-        if history.epochs == 3:
-            raise KeyboardInterrupt
-
-    whole, begun = copy.deepcopy(frozen), copy.deepcopy(frozen)
-    vp.train(whole, body, epochs=6, progress=False, compiled=False)
-    vp.train(begun, body, epochs=6, **(options | {"progress": interrupt}))
-    vp.train(frozen, body, epochs=6, resume=True, **options)
-    for one, other in zip(whole.parameters(), frozen.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_attention_is_unfrozen_if_orbits_are_the_better_for_it(body, frozen):

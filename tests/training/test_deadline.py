@@ -1,5 +1,6 @@
 """Budgets in seconds hold for iterations that take long."""
 
+import importlib
 import time
 import warnings
 
@@ -9,7 +10,7 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import weights
 from tests.training.test_search import maker
-from vpintegrator.training import Budget, find_functions, trainer
+from vpintegrator.training import Budget, find_functions
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.optimizers import levenberg_marquardt
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -114,7 +115,8 @@ def test_a_model_that_cannot_be_compiled_does_not_grow(body, monkeypatch, compil
         if not compiles:
             warnings.warn("vpff trains in PyTorch, not compiled: for a test", stacklevel=2)
 
-    monkeypatch.setattr(trainer, "compile_for_training", refuse)
+    module = importlib.import_module("vpintegrator.training.train")
+    monkeypatch.setattr(module, "compile_for_training", refuse)
     found = find_functions(
         maker(body), body, Budget(None, 100), progress=False, initial_scheme="none"
     )

@@ -1,9 +1,5 @@
 """Every optimizer, against closed forms and against one another."""
 
-import errno
-import os
-from functools import partial
-
 import pytest
 import torch
 
@@ -14,13 +10,10 @@ from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
 from vpintegrator.training.method import BY_NAME
-from vpintegrator.training.optimizers.first_order import FirstOrder
+from vpintegrator.training.optimizers.base import Optimizer
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.optimizers.normal_matrix import normal_matrix
-from vpintegrator.training.optimizers.torch_optimizer import TorchOptimizer
 from vpintegrator.training.residuals import relative
-
-from .conftest import weights
 
 
 class Linear(models.Integrator):
@@ -49,19 +42,18 @@ def test_a_linear_problem_against_lstsq():
     torch.testing.assert_close(model.core.weight.detach(), expected, rtol=1e-8, atol=1e-8)
 
 
-def test_the_normal_equations_do_not_depend_on_blocks(body, one_step):
+def test_steps_do_not_depend_on_blocks(body, one_step):
     pairs = body.windows(1)
-    made = []
+    steps = []
     for block in (7, 64, 1000):
         optimizer = LevenbergMarquardt(
             one_step(), pairs, generator=torch.Generator().manual_seed(0)
         )
         optimizer.block = block
         matrix, gradient = optimizer.normal_equations()
-        made.append((matrix.whole(), gradient))
-    for matrix, gradient in made[1:]:
-        torch.testing.assert_close(matrix, made[0][0], rtol=1e-11, atol=1e-11)
-        torch.testing.assert_close(gradient, made[0][1], rtol=1e-11, atol=1e-11)
+        steps.append(matrix.solve(1.0, gradient))
+    for step in steps[1:]:
+        torch.testing.assert_close(step, steps[0], rtol=1e-9, atol=1e-9)
 
 
 def test_too_many_parameters_for_a_matrix(monkeypatch):
@@ -82,39 +74,20 @@ def test_every_optimizer_learns(body, one_step, name):
     assert history.best_validation_error < 0.1
 
 
-@pytest.mark.parametrize("name", ITERATIVE)
-def test_resuming_is_equal_to_the_last_bit(body, one_step, name, tmp_path):
-    options = {"optimizer": name, "epochs": 8, "batch": 200, "noise": 1e-4, "seed": 3}
-    whole = one_step()
-    train(whole, body, **options)
-
-    def interrupt(history):
-        if history.epochs == 5:
-            raise KeyboardInterrupt
-
-    path = tmp_path / "checkpoint"
-    cut = one_step()
-    history = train(cut, body, **options, checkpoint=path, progress=interrupt)
-    assert history.stopped_by == "interrupt"
-    resumed = one_step()
-    history = train(resumed, body, **options, checkpoint=path, resume=True)
-    assert history.epoch == list(range(1, 9))
-    assert torch.equal(weights(resumed), weights(whole))
-    assert not path.exists()
-
-
-class Momentum(TorchOptimizer):
+class Momentum(Optimizer):
     """All that it takes to add one."""
 
     name = "momentum"
     step_seconds = 0.01
 
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.parameters = torch.nn.Parameter(self.residuals.read())
+        self.roll_back()
+
     @classmethod
     def default_batch(cls, model, objective):
         return 500
-
-    def made(self):
-        return torch.optim.SGD([self.parameters], lr=1e-2, momentum=0.9)
 
     def epoch(self, progress):
         self.parameters.data.copy_(self.residuals.read())
@@ -127,45 +100,14 @@ class Momentum(TorchOptimizer):
         return relative(squares[1].item(), targets.square().sum().item())
 
     def roll_back(self):
-        self.optimizer = self.made()
-
-    def state(self):
-        return {"inner": self.inner_state()}
-
-    def restore(self, state):
-        inner = state.part("inner")
-        vector = self.parameters.detach()
-        found = {"momentum_buffer": inner.tensor("momentum_buffer", vector)} if inner else {}
-        self.restore_inner(found)
+        self.optimizer = torch.optim.SGD([self.parameters], lr=1e-2, momentum=0.9)
 
 
-class FirstOrderMomentum(FirstOrder):
-    """One of ``torch.optim`` that steps along gradients is less."""
-
-    name = "momentum"
-    # alone it is to become a method, as a function is
-    kind = staticmethod(partial(torch.optim.SGD, momentum=0.9))
-    remembered = ("momentum_buffer",)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", [Momentum, FirstOrderMomentum])
-def test_another_optimizer_is_a_class_and_an_entry(body, one_step, tmp_path, monkeypatch, kind):
-    monkeypatch.setitem(BY_NAME, "momentum", kind)
+def test_another_optimizer_is_a_class_and_an_entry(body, one_step, monkeypatch):
+    monkeypatch.setitem(BY_NAME, "momentum", Momentum)
     monkeypatch.setattr("vpintegrator.training.method.OPTIMIZERS", ("auto", *BY_NAME))
-
-    def interrupt(history):
-        if history.epochs == 3:
-            raise KeyboardInterrupt
-
-    options = {"optimizer": "momentum", "epochs": 20, "batch": 100}
-    options["checkpoint"] = tmp_path / "checkpoint"
-    whole, cut = one_step(), one_step()
-    history = train(whole, body, **options)
+    history = train(one_step(), body, optimizer="momentum", epochs=20, batch=100)
     assert history.best_validation_error < 0.5 * history.validation_error[0]
-    train(cut, body, **options, progress=interrupt)
-    train(cut, body, **options, resume=True)
-    assert torch.equal(weights(cut), weights(whole))
 
 
 def test_an_option_names_the_optimizers_that_have_it(body, one_step):
@@ -177,57 +119,6 @@ def test_an_option_names_the_optimizers_that_have_it(body, one_step):
 def test_every_class_has_the_name_it_is_listed_by():
     assert {name: kind.name for name, kind in BY_NAME.items()} == {name: name for name in BY_NAME}
     assert tuple(BY_NAME) == OPTIMIZERS[1:]
-
-
-def test_checkpoints_are_written_at_intervals_and_survive_anything(body, one_step, tmp_path):
-    """Killed without warning after a checkpoint, the training goes on from there."""
-    path = tmp_path / "checkpoint"
-
-    class Killed(BaseException):
-        pass
-
-    def kill(history):
-        if history.epochs == 4:
-            raise Killed
-
-    options = {"optimizer": "adam", "epochs": 6, "checkpoint": path, "checkpoint_seconds": 0}
-    with pytest.raises(Killed):
-        train(one_step(), body, **options, progress=kill)
-    resumed, whole = one_step(), one_step()
-    train(resumed, body, **options, resume=True)
-    train(whole, body, optimizer="adam", epochs=6)
-    assert torch.equal(weights(resumed), weights(whole))
-
-
-def test_a_checkpoint_of_another_training_is_refused(body, one_step, tmp_path):
-    path = tmp_path / "checkpoint"
-
-    def interrupt(_):
-        raise KeyboardInterrupt
-
-    train(one_step(), body, epochs=3, checkpoint=path, progress=interrupt)
-    with pytest.raises(InputError, match="its seed was 0, now it is 1"):
-        train(one_step(), body, epochs=3, checkpoint=path, resume=True, seed=1)
-    with pytest.raises(InputError, match="its optimizer was"):
-        train(one_step(), body, epochs=3, optimizer="adam", checkpoint=path, resume=True)
-    path.write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match="damaged, or no checkpoint"):
-        train(one_step(), body, epochs=3, checkpoint=path, resume=True)
-
-
-@pytest.mark.thorough
-def test_restarts_take_the_best(body, one_step):
-    seen = []
-    history = train(one_step(), body, epochs=12, restarts=3, progress=lambda h: seen.append(h))
-    assert history.epochs == 6
-    assert history.validation_error[0] < 0.5
-    again = train(one_step(), body, epochs=12, restarts=3)
-    assert again.validation_error == history.validation_error
-    # the trials take half of the seconds, and the best start the other half
-    timed = train(one_step(), body, seconds=4.0, restarts=2)
-    assert timed.epochs > 1
-    assert timed.seconds[0] >= 2.0
-    assert timed.stopped_by == "seconds"
 
 
 def test_a_target_ends_training(body, one_step):
@@ -312,35 +203,6 @@ def test_an_explosion_is_rolled_back(body, one_step):
     assert history.rollbacks == 1
     assert history.stopped_by == "epochs"
     assert history.validation_error[-1] < 1
-
-
-def test_tensorboard(body, one_step, tmp_path):
-    pytest.importorskip("tensorboard")
-    train(one_step(), body, epochs=2, log=tmp_path / "log")
-    assert list((tmp_path / "log").glob("events*"))
-
-
-@pytest.mark.parametrize("written", [0, 3])
-def test_a_full_disk_ends_the_curves_and_not_the_training(
-    body, one_step, tmp_path, monkeypatch, capfd, written
-):
-    writers = pytest.importorskip("tensorboard.summary.writer.record_writer")
-    writes = iter(range(100))
-
-    def write(*_):
-        if next(writes) >= written:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(writers.RecordWriter, "write", write)
-    folder, model = tmp_path / "log", one_step()
-    options = {"epochs": 20, "optimizer": "adam", "log": folder, "compiled": False}
-    if written:
-        with pytest.warns(UserWarning, match=f"curves end at .*{folder}: the disk is full"):
-            assert train(model, body, **options).epochs == 20
-    else:
-        with pytest.raises(OSError, match="the disk is full"):
-            train(model, body, **options)
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_map_that_ran_off_to_infinity_does_not_hang(body):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,7 @@ MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _ABOUT_MODEL = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
 # errors of an option that contradicts --fastest
-_NOT_BESIDE_FASTEST = ("start", "target", "epochs", "resume", "adaptive", "orbits")
+_NOT_BESIDE_FASTEST = ("start", "target", "epochs", "orbits")
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
     given, chart = given_names(asked.flags, asked.extra), _usable_chart(data, asked.chart)
     of_neurons = {"width", "activation"} & given.keys() or asked.dtype != "float64"
     of_neurons = of_neurons or options.method.optimizer not in ("auto", "levenberg-marquardt")
-    if not of_neurons and options.method.restarts == 1:
+    if not of_neurons:
         given = {"functions": "polynomial"} | given  # the functions to search for
     plain = _is_plain(data, options, asked.dtype)
     free = plain and asked.model == "auto" and not {*given} - {"functions"}
@@ -218,5 +217,4 @@ def started(path: Path) -> Candidate:
     for name in ("verdict", "fastest", "baselines"):  # results of the model before the training
         model.metadata.pop(name, None)
     model.metadata["start"] = path.name
-    model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Candidate(type(model), network=model, normalise=False)

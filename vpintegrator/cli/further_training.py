@@ -1,4 +1,4 @@
-"""Training after the training: states where a model errs, and orbits of noisy states."""
+"""Training after the training: orbits of noisy states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpintegrator.cli.common import console, progress_bar
-from vpintegrator.cli.output import is_asked
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -24,13 +23,10 @@ class Further:
 
     Attributes
     ----------
-    adaptive
-        Further states whose images are solved for, None for none.
     orbits
         Steps of the orbits that a model is fitted to, None or 0 for none.
     """
 
-    adaptive: int | None = None
     orbits: int | None = None
 
     def train(
@@ -43,37 +39,12 @@ class Further:
     ) -> History:
         """Train a model on; an interrupt leaves it as it was written."""
         budget = replace(options.budget, target=None, patience=None).or_default().part(_FURTHER)
-        seed = options.method.seed
         try:
-            if self.adaptive is not None and history.stopped_by != "interrupt":
-                history = _train_where_wrong(network, data, self.adaptive, budget, seed, path)
             if self.orbits and history.stopped_by != "interrupt":
                 history = _fit_orbits(network, data, self.orbits, budget, history, path)
         except KeyboardInterrupt:
             return replace(history, stopped_by="interrupt")
         return history
-
-
-def _train_where_wrong(
-    network: Integrator, data: Dataset, states: int, budget: Budget, seed: int, path: Path
-) -> History:
-    """Train a trained model on with further states where it errs, and write it again."""
-    from vpintegrator.models import save
-    from vpintegrator.training import train_where_wrong
-    from vpintegrator.training.progress import training_bar
-
-    with training_bar(quiet=is_asked("quiet")) as show:
-        history = train_where_wrong(
-            network,
-            data,
-            states,
-            seconds=budget.seconds,
-            epochs=budget.epochs,
-            seed=seed,
-            progress=show,
-        )
-    save(network, path, overwrite=True)
-    return history
 
 
 def _fit_orbits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,31 +117,29 @@ class Candidate:
     def _path_of(self, data: Dataset, name: str) -> Path:
         return Path(f"{safe_name(data.system.name)}-{name}.safetensors")
 
-    def choose(self, options: SearchOptions, checkpoint: Path | None) -> None:
+    def choose(self, options: SearchOptions) -> None:
         """Choose functions, degree and depth, if nothing is to be searched for.
 
         Parameters
         ----------
         options
             Options of the training.
-        checkpoint
-            Checkpoint to resume, with the functions that it contains.
 
         Raises
         ------
         InputError
-            If a search is asked for where there can be none, or the checkpoint cannot be read.
+            If a search is asked for where there can be none.
         """
         if self.make is not None:
             self.arguments, searching = chosen_functions(
-                self.architecture, self.arguments, options, self.dtype, checkpoint, self.make
+                self.architecture, self.arguments, options, self.dtype, self.make
             )
             if _has_free_width(self.architecture, self.arguments):
-                self._choose_width(options, checkpoint)
+                self._choose_width(options)
             if (size := _SEARCHED.get(self.architecture.name)) is not None:
-                searching = size not in self.arguments and checkpoint is None
+                searching = size not in self.arguments
                 searching |= self.architecture.name == "ict"  # a search of one degree
-            if options.budget.epochs is not None or checkpoint is not None or not searching:
+            if options.budget.epochs is not None or not searching:
                 self.solved = self.composed = self.linear = None
             if self.fastest is not None and not searching:
                 raise InputError(
@@ -151,29 +149,22 @@ class Candidate:
             self.network = None if searching else self.make(self.arguments)
             if self.network is not None:
                 self.network.choices += self.reasons
-            if self.network is not None and checkpoint is not None:
-                _rest_as_before(self.network, checkpoint)
 
-    def _choose_width(self, options: SearchOptions, checkpoint: Path | None) -> None:
-        """Choose the greatest width that the budget allows, or take the width of the checkpoint."""
+    def _choose_width(self, options: SearchOptions) -> None:
+        """Choose the greatest width that the budget allows."""
         from vpintegrator.training.history import DEFAULT_SECONDS
         from vpintegrator.training.search.sizes import widest
 
         assert self.make is not None
         make, given = self.make, self.arguments
-        if checkpoint is not None:
-            self.arguments = _stored(checkpoint, ("width",)) | given
-            return
         seconds = options.budget.seconds or DEFAULT_SECONDS
         width = widest(lambda more: make(given | more), make(given).dim, seconds)
         if width is not None:
             self.arguments = given | {"width": width}
             self.reasons = [f"width {width} was chosen: {seconds:g} s suffice for its parameters"]
 
-    def announce(self, data: Dataset, missing: Path | None = None) -> None:
-        """Say what is trained, and that a checkpoint to resume is missing, if one is."""
-        if missing is not None:
-            _say(f"nothing was recorded in {missing}: training begins anew")
+    def announce(self, data: Dataset) -> None:
+        """Say what is trained."""
         name, (count, states, _) = self.architecture.name, data.shapes["train"]
         line = (
             f"{data.path}: {data.system.title}, {count} training trajectories of {states - 1} steps"
@@ -401,7 +392,6 @@ def chosen_functions(
     arguments: dict[str, Any],
     options: SearchOptions,
     dtype: str,
-    checkpoint: Path | None,
     make: Make,
 ) -> tuple[dict[str, Any], bool]:
     """Return the arguments with functions chosen, and whether to search for functions.
@@ -412,15 +402,13 @@ def chosen_functions(
         Arguments that the user gave.
     options
         Options of the training.
-    checkpoint
-        Checkpoint to resume, with the functions that it contains.
     make
         The untrained model of some arguments.
 
     Raises
     ------
     InputError
-        If a search is asked for where there can be none, or the checkpoint cannot be read.
+        If a search is asked for where there can be none.
     """
     asked = arguments.get("functions", "")
     if asked not in ("", "auto"):
@@ -431,8 +419,6 @@ def chosen_functions(
         raise InputError(f"--functions auto: {reason}; name the functions")
     if reason:
         return arguments, False
-    if checkpoint is not None:
-        return _stored_sizes(checkpoint) | arguments, False
     budget = options.budget
     if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
         from vpintegrator.training.search.sizes import smallest
@@ -447,8 +433,6 @@ def _why_not(
     architecture: type[Integrator], arguments: dict[str, Any], options: SearchOptions, dtype: str
 ) -> str:
     """Return the reason why no functions can be searched for; empty if they can."""
-    from vpintegrator.training import processes
-
     if not architecture.Arguments.declared().keys() >= {"functions", "degree", "depth"}:
         return f"the model {architecture.name} has no choice of functions and degree"
     if arguments.get("feed_forward", "coupling") != "coupling":
@@ -458,10 +442,6 @@ def _why_not(
             return f"{flag(name)} is of neurons"
     if options.method.optimizer not in ("auto", "levenberg-marquardt") or dtype != "float64":
         return "polynomials are trained by Levenberg-Marquardt in float64"
-    if options.method.restarts > 1:
-        return "--restarts is for functions, degree and depth that are known"
-    if processes.count() > 1:
-        return "the search runs in one process"
     return ""
 
 
@@ -469,26 +449,3 @@ def _has_free_width(architecture: type[Integrator], arguments: dict[str, Any]) -
     """Whether a network without structure is left to be sized."""
     declared = architecture.Arguments.declared().keys()
     return "width" in declared - arguments.keys() and "functions" not in declared
-
-
-def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
-    """Return functions, degree and depth of the training in a checkpoint."""
-    return _stored(checkpoint, _SIZES)
-
-
-def _stored(checkpoint: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Return the named arguments of the model in a checkpoint."""
-    from vpintegrator.training.stored_checkpoint import stored_identity
-
-    stored = stored_identity(checkpoint).get("arguments") or {}
-    system = {"functions": "system"} if stored.get("expressions") else {}
-    return {name: stored[name] for name in names if name in stored} | system
-
-
-def _rest_as_before(network: Integrator, checkpoint: Path) -> None:
-    """Freeze attention if the training of a checkpoint did."""
-    from vpintegrator.models.growth import freeze_attention
-    from vpintegrator.training.stored_checkpoint import stored_identity
-
-    if stored_identity(checkpoint).get("fixed weights"):
-        freeze_attention(network)

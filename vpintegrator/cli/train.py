@@ -43,7 +43,6 @@ from vpintegrator.storage.files import check_output
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
-    from vpintegrator.training import Files
     from vpintegrator.training.search.options import SearchOptions
 
 
@@ -169,14 +168,6 @@ class _Command(click.Command):
     help="Noise on the inputs, in standard deviations of the states.",
 )
 @click.option(
-    "--adaptive",
-    type=click.IntRange(min=1),
-    metavar="STATES",
-    help="In the end, solve for the images of so many further states, chosen where the model errs "
-    "most, and train on with them for half of the budget more; of known systems without noise, for "
-    "models of one step.",
-)
-@click.option(
     "--orbits",
     type=click.IntRange(min=0),
     metavar="STEPS",
@@ -186,13 +177,6 @@ class _Command(click.Command):
     "noise]",
 )
 @click.option(
-    "--restarts",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Random starts to try for half of the budget; the best gets the other half.",
-)
-@click.option(
     "--patience",
     type=int,
     help="Stop when the validation error has not fallen by a tenth in so many epochs.  [default: "
@@ -200,23 +184,6 @@ class _Command(click.Command):
 )
 @click.option("--seconds", type=float, help="Seconds to train.  [default: 150]")
 @click.option("--epochs", type=int, help="Epochs (iterations of Levenberg-Marquardt) to train.")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on from OUTPUT.checkpoint, which an interrupted run leaves; begin if there is none.",
-)
-@click.option(
-    "--checkpoint-seconds",
-    type=float,
-    default=30.0,
-    show_default=True,
-    help="Interval between checkpoints.",
-)
-@click.option(
-    "--log",
-    type=click.Path(path_type=Path),
-    help="Folder for TensorBoard.",
-)
 @click.option("--batch", type=int, help="Windows in a step.")
 @click.option(
     "--learning-rate", type=float, help="Of first-order methods, at the start.  [default: 0.005]"
@@ -226,13 +193,6 @@ class _Command(click.Command):
     "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True
 )
 @device_option("Where to train.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="CPU threads; one is the fastest for small models.",
-)
 @compiled_option(
     "Train as machine code, some ten times faster; auto where the compiler takes less than a fifth "
     "of the budget; models on a GPU train in PyTorch."
@@ -268,25 +228,18 @@ def main(
     overwrite: bool,
     system: str | None,
     start: Path | None,
-    adaptive: int | None,
     orbits: int | None,
-    resume: bool,
     list_models: bool,
     **values: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
 
-    Ctrl-C (or SIGTERM) ends the training and keeps the best model found so far; OUTPUT.checkpoint
-    then holds the rest, for --resume; a search by --functions auto leaves its best model alone,
-    at whatever stage it is interrupted, to go on from with --start. Use the same options with
-    --resume; only the budget and what changes results by rounding at most (--threads, --device,
-    --compiled) may be others.
-
-    On several processes: torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
+    Ctrl-C (or SIGTERM) ends the training and writes the best model found so far; --start goes on
+    from it.
 
     Exit code: 0 if a model was trained and written, also after Ctrl-C; 130 after Ctrl-C before
-    there was any; 1 if one of several processes was lost; 2 for a mistake, a model that had to
-    be written to another place, or none because no validation error was finite.
+    there was any; 2 for a mistake, a model that had to be written to another place, or none
+    because no validation error was finite.
 
     \b
     Examples:
@@ -301,70 +254,47 @@ def main(
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
-    from vpintegrator.training import processes
+    from vpintegrator.training import Files
     from vpintegrator.training.progress import training_bar
 
     terminate_as_interrupt()
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
     comparisons = {name: values.pop(name) for name in ("verdict", "baselines")}
-    asked, options, files = _read(values, start, given)
+    asked, options = _read(values, start, given)
     data = _opened(dataset, system, asked)
-    _check_data(data, adaptive, comparisons["baselines"])
+    if comparisons["baselines"]:
+        from vpintegrator.baselines.table import check
+
+        check(data)
     candidate = started(start) if start else untrained(data, asked, options)
     path = output or candidate.path(data)
-    checkpoint = path.with_name(f"{path.name}.checkpoint")
-    goes_on = resume and checkpoint.exists()
     options = replace(options, refine=orbits is None)
-    candidate.choose(options, checkpoint if goes_on else None)
-    _check_files(path, checkpoint, overwrite or goes_on, resume)
+    candidate.choose(options)
+    check_output(path, overwrite)
     candidate.check_other_paths(data, overwrite or output is not None)
-    device = processes.start(str(options.execution.device))
-    options = replace(options, execution=replace(options.execution, device=device))
-    first = processes.rank() == 0
-    if first:
-        candidate.announce(data, None if goes_on or not resume else checkpoint)
+    candidate.announce(data)
     before = _mark(path)
-    files = replace(
-        files, output=path, overwrite=overwrite or goes_on, checkpoint=checkpoint, resume=resume
-    )
+    files = Files(path, overwrite)
     try:
-        with training_bar(quiet=is_asked("quiet") or not first) as show:
-            options = replace(options, progress=show if first else None)
+        with training_bar(quiet=is_asked("quiet")) as show:
+            options = replace(options, progress=show)
             candidate.search(data, options)
             history = candidate.train(data, options, files)
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     path, network = candidate.written or path, candidate.trained
     nothing = not history.epochs and math.isinf(history.best_validation_error)
-    if first and not nothing:
-        history = Further(adaptive, orbits).train(network, data, history, options, path)
+    if not nothing:
+        history = Further(orbits).train(network, data, history, options, path)
         noise = "" if network.posterior is None else network.posterior.words
-        training_report.report(history, path, checkpoint, noise)
+        training_report.report(history, path, noise)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, **comparisons)
             warn_of_structure(network, data)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
-    if history.stopped_by == "lost process":
-        raise click.ClickException(
-            "another process of this training is gone"
-            + ("; --resume goes on from the last checkpoint" if checkpoint.exists() else "")
-        )
-    processes.stop()
     if nothing:
         _leave_interrupted("not an epoch was done, so nothing is written")
-
-
-def _check_data(data: Dataset, adaptive: int | None, baselines: bool) -> None:
-    """Tell before the training if data do not admit what follows it."""
-    if adaptive is not None:
-        from vpintegrator.training import AdaptiveData
-
-        AdaptiveData(data)
-    if baselines:
-        from vpintegrator.baselines.table import check
-
-        check(data)
 
 
 def _opened(path: Path, system: str | None, asked: ModelOptions) -> Dataset:
@@ -378,10 +308,10 @@ def _opened(path: Path, system: str | None, asked: ModelOptions) -> Dataset:
 
 def _read(
     values: dict[str, Any], start: Path | None, given: list[str]
-) -> tuple[ModelOptions, SearchOptions, Files]:
+) -> tuple[ModelOptions, SearchOptions]:
     """Return the options by what they are about; mistakes are told before any file is opened."""
     from vpintegrator.runtime.devices import check_device
-    from vpintegrator.training import Budget, Execution, Files, Method, Objective
+    from vpintegrator.training import Budget, Execution, Method, Objective
     from vpintegrator.training.search.options import SearchOptions
 
     flags = {name: values.pop(name) for name in FLAGS}
@@ -397,23 +327,13 @@ def _read(
         _group(Objective, values),
         _group(Execution, values),
     )
-    return asked, options, _group(Files, values)
+    return asked, options
 
 
 def _group(kind: type[Group], values: dict[str, Any]) -> Group:
     """Return a group of options from the values that belong to it."""
     names = {each.name for each in fields(kind)} & values.keys()  # type: ignore[arg-type]
     return kind(**{name: values[name] for name in names})
-
-
-def _check_files(path: Path, checkpoint: Path, overwrite: bool, resume: bool) -> None:
-    """Refuse to overwrite what is not to be lost."""
-    check_output(path, overwrite)
-    if checkpoint.exists() and not (resume or overwrite):
-        raise InputError(
-            f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
-            "anew with --overwrite"
-        )
 
 
 def _leave_interrupted(what: str) -> NoReturn:

@@ -73,12 +73,10 @@ def friction(model: Integrator, step: float) -> str:
     return f"{rate:.6g} ± {error:.1g} per unit of time"
 
 
-def report(history: History, path: Path, checkpoint: Path, noise: str = "") -> None:
+def report(history: History, path: Path, noise: str = "") -> None:
     """Print the result of a training, the noise that it found, and the path of the model."""
-    goes_on = ", --resume goes on" if checkpoint.exists() else ""
     ending = {
-        "interrupt": f"interrupted; the best model so far is kept{goes_on}",
-        "lost process": "stopped for lack of another process; the best model so far is kept",
+        "interrupt": "interrupted; the best model so far is kept, --start goes on from it",
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
     how = "" if history.device == "cpu" else f" on {history.device}"

@@ -31,7 +31,6 @@ KINDS = {
     "rollout": FileKind("a rollout", "draw it with: vp-plot {0}"),
     "survey": FileKind("a parameter sweep", "draw it with: vp-plot {0}"),
     "ensemble": FileKind("an ensemble", "draw it with: vp-plot {0}"),
-    "checkpoint": FileKind("a checkpoint of an interrupted training", _GO_ON),
     "rollout-checkpoint": FileKind("a checkpoint of an interrupted rollout", _GO_ON),
     "shard-1": FileKind("one part of a dataset", "give the file of the whole dataset"),
     "ensemble-shard-1": FileKind("one part of an ensemble", _GO_ON),

@@ -1,8 +1,7 @@
-"""Training: second- and first-order optimisation in double precision, on one process or many."""
+"""Training: second- and first-order optimisation in double precision."""
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.renamed import former_attributes
-from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.method import Method
@@ -22,7 +21,6 @@ from vpintegrator.training.train import train
 __all__ = [
     "LOSSES",
     "OPTIMIZERS",
-    "AdaptiveData",
     "Budget",
     "Execution",
     "Files",
@@ -40,7 +38,6 @@ __all__ = [
     "fit_orbits",
     "relative_error",
     "train",
-    "train_where_wrong",
 ]
 
 __getattr__ = former_attributes(__name__, {"Found": "SearchResult"})

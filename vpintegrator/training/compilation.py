@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from vpintegrator.arguments import check, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.devices import check_device
-from vpintegrator.training import processes
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
 
@@ -23,20 +21,18 @@ _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the 
 
 @dataclass(frozen=True)
 class Execution:
-    """Device, threads and compilation of a training.
+    """Device and compilation of a training.
 
     Attributes
     ----------
-    device, threads, compiled
+    device, compiled
         Arguments of :func:`vpintegrator.train`.
     """
 
     device: str | torch.device = "cpu"
-    threads: int = 1
     compiled: bool | None = None
 
     def __post_init__(self) -> None:
-        check(self, threads=whole)
         check_device(str(self.device))
 
 
@@ -84,19 +80,7 @@ def compile_for_training(
     scale = model.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
     try:
-        if processes.rank() > 0:  # the others find in the cache what the first process makes
-            processes.first_says(0.0, model.scale)
-        try:
-            return CompiledResidual(
-                model,
-                weights.numpy(),
-                chained=objective.horizon > 1,
-                threads=execution.threads,
-                worth=worth,
-            )
-        finally:
-            if processes.rank() == 0:
-                processes.first_says(0.0, model.scale)
+        return CompiledResidual(model, weights.numpy(), chained=objective.horizon > 1, worth=worth)
     except NotWorthIt:
         return None
     except NotCompilable as reason:

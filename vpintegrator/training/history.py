@@ -10,16 +10,6 @@ from vpintegrator.errors import InputError
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
-ENDINGS = (
-    "epochs",
-    "seconds",
-    "target",
-    "patience",
-    "interrupt",
-    "divergence",
-    "solved",
-    "lost process",
-)
 _IMPROVED = 0.9  # by which the validation error must fall to count
 _CURVE_POINTS = 200
 # a training is overfitted after so many epochs, if the best was in this part of them and the last
@@ -46,7 +36,7 @@ class History:
     epoch, seconds, training_error, validation_error
         Values of each epoch (for second-order methods an epoch is an iteration).
     best_epoch, best_validation_error
-        Epoch and error of the kept weights; epoch 0 stands for an earlier random start.
+        Epoch and error of the kept weights.
     test_error
         Error of the kept weights on the dataset's test group; nan if the group is empty.
     improved_epoch, improved_error
@@ -57,8 +47,8 @@ class History:
     rollbacks
         Number of times that the error exploded and training returned to the best weights.
     stopped_by
-        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``,
-        ``solved`` for a linear solve, or ``lost process`` if one of several processes ended.
+        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``, or
+        ``solved`` for a linear solve.
     compiled
         Whether residuals and their derivatives were computed as machine code.
     share

@@ -14,7 +14,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.names import OPTIMIZER_CLASSES, OPTIMIZERS
 from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.training import processes
 from vpintegrator.training.initial.splitting import check_initial_scheme
 from vpintegrator.training.linear_map import linear_layer
 from vpintegrator.training.optimizers.base import Optimizer
@@ -47,7 +46,7 @@ class Method:
 
     Attributes
     ----------
-    optimizer, batch, learning_rate, restarts, seed, initial_scheme
+    optimizer, batch, learning_rate, seed, initial_scheme
         Arguments of :func:`vpintegrator.train`.
 
     References
@@ -58,7 +57,6 @@ class Method:
     optimizer: str = "auto"
     batch: int | None = None
     learning_rate: float | None = None
-    restarts: int = 1
     seed: int = 0
     initial_scheme: str = "auto"
 
@@ -67,7 +65,7 @@ class Method:
             raise InputError(f"optimizer = '{self.optimizer}' is none of {', '.join(OPTIMIZERS)}")
         check_initial_scheme(self.initial_scheme)
         seed = partial(whole, least=0, most=LARGEST_SEED)
-        check(self, batch=whole, learning_rate=positive, restarts=whole, seed=seed)
+        check(self, batch=whole, learning_rate=positive, seed=seed)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -99,10 +97,6 @@ class Method:
             )
         if compiled:
             raise InputError("models with batch norm train in PyTorch only; leave out compiled")
-        if processes.count() > 1:
-            raise InputError(
-                'batch norm needs whole batches, so it trains in one process; use norm = "layer"'
-            )
         return kind
 
 

@@ -1,61 +1,48 @@
-"""Output of a training: checkpoints, and the model in its file or, if that fails, elsewhere."""
+"""Output of a training: the model in its file or, if that fails, elsewhere."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vpintegrator.arguments import not_negative
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, save
 from vpintegrator.storage.files import check_output
 from vpintegrator.storage.lock_file import claim
-from vpintegrator.training import processes
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that a training writes, and the checkpoint that it resumes.
+    """File that a training writes.
 
     Attributes
     ----------
-    checkpoint, checkpoint_seconds, resume, output, overwrite, log
+    output, overwrite
         Arguments of :func:`vpintegrator.train`.
     """
 
-    checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_seconds: float = 30.0
-    resume: bool = False
     output: str | os.PathLike[str] | None = None
     overwrite: bool = False
-    log: str | os.PathLike[str] | None = None
-
-    def __post_init__(self) -> None:
-        if self.checkpoint_seconds != math.inf:
-            not_negative("checkpoint_seconds", self.checkpoint_seconds)
-        if self.resume and self.checkpoint is None:
-            raise InputError("resume needs the name of the checkpoint")
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other processes from these files.
+        """Keep other processes from the file.
 
         Raises
         ------
         InputError
-            If another is at work on them, or the model cannot be written where it should.
+            If another is at work on it, or the model cannot be written where it should.
         """
-        first = processes.rank() == 0
-        if self.output is not None and first:
-            check_output(self.output, self.overwrite)
-        name = self.output if self.checkpoint is None else self.checkpoint
-        with claim(name) if name is not None and first else nullcontext():
+        if self.output is None:
+            yield
+            return
+        check_output(self.output, self.overwrite)
+        with claim(self.output):
             yield
 
 

@@ -1,25 +1,42 @@
-"""Training a neural integrator on a dataset: one call for all optimizers."""
+"""Training a neural integrator on a dataset: one call and one loop for all optimizers."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import time
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from vpintegrator.arguments import grouped
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, wrap
+from vpintegrator.models.one_step import simplified
 from vpintegrator.models.wrapped import check_model, is_own
-from vpintegrator.training.compilation import Execution
-from vpintegrator.training.history import Budget, History
+from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.runtime.interrupts import held_back
+from vpintegrator.runtime.threads import torch_threads
+from vpintegrator.training.compilation import Execution, compile_for_training
+from vpintegrator.training.deadline import BEYOND, TimeIsUp, at_latest, until
+from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.initial.splitting import start_as_splitting
+from vpintegrator.training.judgement import doubt
 from vpintegrator.training.method import Method
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.output import Files
-from vpintegrator.training.progress import Show
-from vpintegrator.training.trainer import Trainer
+from vpintegrator.training.output import Files, save_somewhere
+from vpintegrator.training.posterior import set_posterior
+from vpintegrator.training.progress import Show, shown
+from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.training_data import TrainingData
+
+_EXPLODED = 100.0  # times the best error so far
+_ROLLBACKS = 5
 
 
 @grouped(method=Method, budget=Budget, objective=Objective, execution=Execution, files=Files)
@@ -56,15 +73,12 @@ def train(
     seconds, epochs, target, patience
         The budget: training ends when either is used up, at a validation error of ``target``, or
         when that error has not fallen by a tenth in so many epochs as ``patience`` says. An epoch
-        that goes on for more than a tenth of the seconds beyond them is left, but for those of
-        several processes. Of a first epoch that is left the weights are kept that it has reached:
-        those at its beginning, and with Adam those of its steps so far.
+        that goes on for more than a tenth of the seconds beyond them is left. Of a first epoch that
+        is left the weights are kept that it has reached: those at its beginning, and with Adam
+        those of its steps so far.
         150 seconds if neither of the first two is given.
     loss, horizon, noise
         Objective, see :class:`vpintegrator.training.objective.Objective`.
-    restarts
-        Number of trials. With more than one, half of the budget goes to trials from different
-        random weights, and the best trial gets the other half.
     initial_scheme
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
@@ -74,36 +88,19 @@ def train(
     learning_rate
         Initial learning rate of first-order methods such as Adam.
     seed
-        Seed of the choice and order of windows, and of the weights of restarts.
+        Seed of the choice and order of windows.
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
     device
         Device of the training, on which the model remains.
-    threads
-        Threads of machine code and of torch on the CPU; no other library takes more. One thread is
-        the fastest for models as small as these, see :mod:`vpintegrator.runtime.threads`.
     compiled
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
         takes less than a fifth of the budget.
-    checkpoint, checkpoint_seconds
-        File to write at these intervals and at an interrupt, of no more than one process at a time.
-        It is removed when the budget is used up and the model is in its file. Where it cannot be
-        written there is a warning, and training goes on.
-    resume
-        Go on from the checkpoint, or begin where there is none. The model's own weights are
-        replaced. What changes the mathematics must be as before: model, dataset, optimizer, its
-        options, loss, seed, and the weights that are trained. The budget, ``checkpoint_seconds``,
-        ``log``, ``threads``, ``device`` and ``compiled`` may change, the last three with results
-        that are equal to rounding; without them, and where the budget is in epochs, they are the
-        same to the last bit as without the interruption. A budget counts from the beginning;
-        without any, the former one goes on.
     output, overwrite
         File for the trained model, and whether it may exist. Where it cannot be written in the
         end, the model is kept in another place, which the error names.
-    log
-        Folder for TensorBoard.
     progress
         Called after every epoch; or True for a bar on standard error, False for none. By default
         there is a bar where standard error is a terminal.
@@ -111,15 +108,14 @@ def train(
     Returns
     -------
     History
-        An interrupt (Ctrl-C) ends training early, and is noted there; so is the loss of one of
-        several processes. If not even an epoch was done by then, no file is written.
+        An interrupt (Ctrl-C) ends training early, and is noted there. If not even an epoch was done
+        by then, no file is written.
 
     Raises
     ------
     InputError
-        If model and dataset do not fit, an argument is wrong, the checkpoint is damaged or of
-        another training, a file cannot be written, or no validation error was finite: then no
-        model is written.
+        If model and dataset do not fit, an argument is wrong, the file cannot be written, or no
+        validation error was finite: then no model is written.
     KeyboardInterrupt
         If it comes before training has begun, or while the result is written (which is finished).
 
@@ -134,10 +130,195 @@ def train(
     data = TrainingData.of(dataset)
     model = _as_model(model, data)
     data.check(model)
-    trainer = Trainer(model, data, method, budget, objective, execution, files, normalise)
+    training = _Training(model, data, method, budget, objective, execution)
     with files.claimed():
-        trainer.prepare()
-        return trainer.finish(trainer.work(progress))
+        training.prepare(normalise)
+        return training.finish(training.run(progress), files)
+
+
+class _Training:
+    """One training: preparation, epochs, and the model in the end.
+
+    An epoch may be cut short at any point: history and best weights are those at the end of the
+    last whole epoch.
+
+    Attributes
+    ----------
+    kind
+        Class of the optimizer.
+    trained
+        The model, or its map of single states if its attention is the identity.
+    best
+        The weights of least validation error so far; None before the first epoch.
+    """
+
+    def __init__(
+        self,
+        model: Integrator,
+        data: TrainingData,
+        method: Method,
+        budget: Budget,
+        objective: Objective,
+        execution: Execution,
+    ) -> None:
+        self.start = time.perf_counter()
+        self.model, self.data, self.method, self.objective = model, data, method, objective
+        self.kind = method.chosen(model, execution.compiled)
+        if uses_batch_statistics(model):
+            execution = replace(execution, compiled=False)
+        self.execution, self.budget = execution, budget.or_default()
+        count = sum(p.numel() for p in model.parameters())
+        self.history = History(self.kind.name, method.seed, count, device=str(execution.device))
+        self.best: dict[str, torch.Tensor] | None = None
+
+    def prepare(self, normalise: bool) -> None:
+        """Read what is needed, and give the model its first weights and its device."""
+        model = self.model
+        if normalise:
+            self.data.normalise(model)
+            if "training" not in model.metadata:  # untrained
+                start_as_splitting(model, self.data, self.method.initial_scheme)
+        model.to(self.execution.device)
+        self.trained = simplified(model, fixed=True)
+        self.pairs = self.kind.pairs_of(self.data, self.trained, self.objective)
+        self.held_out = self.data.held_out(self.trained)
+        self.scale = self.data.error_scale
+        self.data.check_test(model)
+
+    def run(self, progress: Show | bool | None) -> str:
+        """Train until the budget is used up; return what ended it early, if anything did."""
+        history = self.history
+        try:
+            machine = self._compiled()
+            with torch_threads(), shown(progress) as show, at_latest(self._end):
+                self._begin(machine)
+                while not history.stopped_by:
+                    try:
+                        errors = self._epoch()
+                    except TimeIsUp:
+                        history.stopped_by = "seconds"
+                        self._judge_as_it_is()
+                        break
+                    with held_back():
+                        self._note(*errors)
+                    if show is not None:
+                        show(history)
+        except KeyboardInterrupt:
+            return "interrupt"
+        return ""
+
+    def finish(self, ending: str, files: Files) -> History:
+        """Give the model its best weights, judge it, and write it."""
+        model, history = self.model, self.history
+        with held_back() as held, torch_threads():
+            history.stopped_by = ending or history.stopped_by
+            if self.best is not None:
+                self.trained.load_state_dict(self.best)
+                self.trained.eval()
+            self._check()
+            if history.epochs or math.isfinite(history.best_validation_error):
+                history.test_error = self.data.test_error(model)
+                history.warning = doubt(self.trained, self.held_out, self.scale, history)
+                if history.warning:
+                    warnings.warn(history.warning, stacklevel=4)
+                set_posterior(model, self.data)
+                self.data.describe(model)
+                model.metadata["training"] = json.dumps(history.summary())
+                if files.output is not None:
+                    save_somewhere(model, files.output, files.overwrite)
+            if ending:
+                held.forget()  # the interrupt asks again for an end that is reached
+        return history
+
+    @property
+    def _end(self) -> float:
+        """Return the time at which even the first epoch ends."""
+        seconds = self.budget.seconds
+        return math.inf if seconds is None else self.start + BEYOND * seconds
+
+    def _compiled(self) -> CompiledResidual | None:
+        """Return the machine code of the training, or None."""
+        batch = self.method.batch or self.kind.default_batch(self.trained, self.objective)
+        return compile_for_training(
+            self.trained,
+            self.objective,
+            self.kind,
+            self.execution,
+            seconds=self.budget.seconds,
+            epochs=self.budget.epochs,
+            steps=self.kind.steps(len(self.pairs), batch),
+        )
+
+    def _begin(self, machine: CompiledResidual | None) -> None:
+        """Make the optimizer, whatever the time; a model that was trained before loses nothing."""
+        method, model = self.method, self.trained
+        with held_back(), until(math.inf, anew=True):
+            self.machine, self.history.compiled = machine, machine is not None
+            self.optimizer = self.kind(
+                model,
+                self.pairs,
+                self.objective,
+                batch=method.batch,
+                generator=torch.Generator().manual_seed(method.seed),
+                compiled=machine,
+                **method.options,
+            )
+            model.eval()
+            self.best = self._weights()
+            if "training" in model.metadata:
+                error = relative_error(model, *self.held_out, scale=self.scale)
+                self.history.best_validation_error = error
+            self.history.stopped_by = self.budget.ended(self.history)
+
+    def _epoch(self) -> tuple[float, float]:
+        """Return errors of training and validation after one more epoch."""
+        nothing = math.isinf(self.history.best_validation_error)  # the first one is not cut short
+        with until(math.inf if nothing else self._end):
+            used = time.perf_counter() - self.start
+            distance = self.optimizer.epoch(self.budget.share(self.history.epochs, used))
+            error = relative_error(self.trained, *self.held_out, self.machine, self.scale)
+        return distance / (self.scale.spread or 1.0), error
+
+    def _note(self, training_error: float, error: float) -> None:
+        """Keep the weights of an epoch if they are the best, and see whether training ends."""
+        history, used = self.history, time.perf_counter() - self.start
+        before = history.best_validation_error
+        if history.add(used, training_error, error):
+            self.best = self._weights()
+        if math.isfinite(training_error + error) and error < _EXPLODED * max(before, 0.01):
+            self.optimizer.observe(training_error, error)
+        elif history.rollbacks == _ROLLBACKS:
+            history.stopped_by = "divergence"
+        else:
+            history.rollbacks += 1
+            self.trained.load_state_dict(self.best)
+            self.optimizer.roll_back()
+        history.windows = self.optimizer.windows
+        history.share = self.budget.share(history.epochs, used)
+        own = history.stopped_by or self.optimizer.finished
+        history.stopped_by = own or self.budget.ended(history)
+
+    def _judge_as_it_is(self) -> None:
+        """Keep the weights of an epoch that was left where there are no others."""
+        if math.isfinite(self.history.best_validation_error):
+            return
+        with until(math.inf, anew=True):
+            error = relative_error(self.trained, *self.held_out, scale=self.scale)
+        if math.isfinite(error):
+            self.best, self.history.best_validation_error = self._weights(), error
+
+    def _check(self) -> None:
+        """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
+        history = self.history
+        if not history.epochs or math.isfinite(history.best_validation_error):
+            return
+        error = relative_error(self.trained, *self.held_out, scale=self.scale)
+        if not math.isfinite(error):
+            raise NothingLearned(self.model.name, history)
+        history.best_validation_error = error
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return {name: tensor.clone() for name, tensor in self.trained.state_dict().items()}
 
 
 def _as_model(model: Any, data: TrainingData) -> Integrator:

@@ -10,9 +10,7 @@ import torch
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Integrator
-from vpintegrator.training import processes
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers.state import Nested, State
 from vpintegrator.training.residuals import Residuals
 from vpintegrator.training.training_data import TrainingData
 
@@ -107,14 +105,6 @@ class Optimizer(ABC):
     def roll_back(self) -> None:
         """Go on from the better weights that the model has been set back to, more carefully."""
 
-    @abstractmethod
-    def state(self) -> Nested:
-        """Return all that changes; it stays as it is while training goes on."""
-
-    @abstractmethod
-    def restore(self, state: State) -> None:
-        """Go on exactly from a state."""
-
     @property
     def windows(self) -> int:
         """Windows in use, if that is a number that changes; else 0."""
@@ -125,8 +115,3 @@ class Optimizer(ABC):
         inputs, targets = (tensor.to(self.model.scale) for tensor in pair)
         targets = self.objective.new_states(self.model, targets).contiguous()
         return self.objective.noisy(self.model, inputs, self.generator), targets
-
-    def use(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
-        """Keep windows to work on, of which each process takes its own."""
-        self.in_use = inputs, targets
-        self.inputs, self.targets = processes.share(inputs), processes.share(targets)

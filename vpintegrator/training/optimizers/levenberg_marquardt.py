@@ -15,6 +15,7 @@ factor of its own: what dampings could share, a tridiagonal form of J^T J, costs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +23,15 @@ import torch
 from torch.func import jacrev, vmap
 
 from vpintegrator.models import Integrator
-from vpintegrator.training import processes
 from vpintegrator.training.deadline import check_time
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizers.least_squares import DampedLeastSquares, Linearisation
+from vpintegrator.training.optimizers.base import Optimizer
 from vpintegrator.training.optimizers.normal_matrix import (
     InMachineCode,
     NormalMatrix,
     normal_matrix,
 )
+from vpintegrator.training.residuals import relative
 
 if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledResidual
@@ -42,10 +43,25 @@ _ROWS_PER_PARAMETER = 4  # to begin with
 # rigid body, a transformer of 1,623)
 _LARGE, _ROWS_OF_LARGE = 1_000, 2
 _FEWEST_WINDOWS = 256
+_FIRST_DAMPING = 1e-3  # times the curvature, for untrained models
+_DAMPING_OF_TRAINED = 1e-7  # times the curvature, for models that were trained before
+_LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
+_OVERFITTED = 1.3  # validation error relative to training error with four residuals a parameter
+_IMPROVED = 0.9
+_PATIENCE = 10  # iterations without improvement before more windows are taken
 
 
-class LevenbergMarquardt(DampedLeastSquares):
-    """Levenberg-Marquardt on a random subset of windows that determines the parameters well.
+class LevenbergMarquardt(Optimizer):
+    """Repeated minimisation of |r + J delta|^2 + damping |delta|^2 over steps delta.
+
+    The damping follows Nielsen's rule. It falls, at most to a third, if the linear model predicts
+    the gain of a step well. It grows at an increasing rate while steps fail (Madsen, Nielsen,
+    Tingleff, Methods for non-linear least squares problems, 2nd ed., 2004, section 2.2 and 3.2).
+
+    The windows in use are a random subset. A new subset is drawn when no step lowers the cost: the
+    subset is fitted to rounding, or a minimum is reached. The subset is doubled when its error is
+    below the validation error, and the latter has not improved for some iterations. A larger subset
+    before that would only slow iterations down.
 
     Memory: a block of the Jacobian (8 MiB, and a few times that for intermediate values) and a
     matrix of (parameters)^2, 3.2 GB for 20,000; where there is no C++ compiler, and on a GPU, three
@@ -66,6 +82,10 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.parameters = self.residuals.read()
+        self.damping = 0.0  # not chosen yet
+        self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
+        self.choose_windows()
         rows = self.objective.residuals_of_window(self.model)
         self.block = max(_JACOBIAN_BYTES // (8 * rows * len(self.parameters)), 16)
         self._matrix: NormalMatrix | None = None
@@ -79,25 +99,79 @@ class LevenbergMarquardt(DampedLeastSquares):
         enough = rows * count // objective.residuals_of_window(model)
         return max(enough, _FEWEST_WINDOWS)
 
-    def _residual_twice(
-        self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        # once to be differentiated and once as it is
-        residual = self.residuals(vector, x, y)
-        return residual, residual
+    def choose_windows(self) -> None:
+        """Draw another subset of windows."""
+        pairs = self.pairs.sample(self.batch, self.generator)
+        self.inputs, self.targets = self.ready(pairs)
+        self.size = self.targets[..., 0].numel()
+        self.cost, self.squares = self._sums(self.parameters)
 
-    def linearise(self) -> Linearisation:
-        """Return J^T J and J^T r, and the steps they give."""
+    def epoch(self, progress: float) -> float:
+        """Do one iteration; ``progress`` is not used."""
         matrix, gradient = self.normal_equations()
+        curvature = matrix.largest()
+        trained = "training" in self.model.metadata
+        first = _DAMPING_OF_TRAINED if trained else _FIRST_DAMPING
+        damping = self.damping or first * curvature
+        growth = 2.0
+        # rounding of J^T J hides any damping smaller than this
+        least = torch.finfo(self.parameters.dtype).eps * curvature
+        while not self._take_step(matrix, gradient, max(damping, least)):
+            damping *= growth
+            growth *= 2
+            # also where the curvature is zero, infinite or nan
+            if not damping < _LARGEST_DAMPING * curvature:
+                self.damping = 0.0
+                self.choose_windows()
+                break
+        return relative(self.squares, self.size)
 
-        def step(damping: float) -> torch.Tensor | None:
-            return matrix.solve(damping, -gradient)
+    def _take_step(self, matrix: NormalMatrix, gradient: torch.Tensor, damping: float) -> bool:
+        """Whether the step of this damping lowers the cost; if so it is taken."""
+        delta = matrix.solve(damping, -gradient)
+        if delta is None:
+            return False
+        cost, squares = self._sums(self.parameters + delta)
+        if not cost < self.cost:  # true for nan
+            return False
+        # both at once, as each number that is looked at makes a GPU wait
+        length, slope = torch.stack([delta.dot(delta), gradient.dot(delta)]).tolist()
+        foretold = damping * length - slope
+        gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
+        self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)
+        self.cost, self.squares, self.parameters = cost, squares, self.parameters + delta
+        self.residuals.write(self.parameters)
+        return True
 
-        return Linearisation(gradient, step, matrix.largest())
+    @property
+    def windows(self) -> int:
+        """The number of windows in use."""
+        return len(self.inputs)
+
+    def observe(self, training_error: float, validation_error: float) -> None:
+        """Take twice as many windows when others get no better, and those in use do."""
+        if validation_error < _IMPROVED * self.best:
+            self.best, self.stalled = validation_error, 0
+            return
+        self.stalled += 1
+        overfitted = validation_error > _OVERFITTED * training_error
+        if overfitted and self.stalled >= _PATIENCE and self.batch < len(self.pairs):
+            self.batch, self.stalled = 2 * self.batch, 0
+            self.choose_windows()
+
+    def roll_back(self) -> None:
+        """The model was set back to better weights: go on from them with twice as many windows.
+
+        What fits those in use and is far off on others says that these are too few.
+        """
+        self.batch = min(2 * self.batch, len(self.pairs))
+        self.parameters = self.residuals.read()
+        self.damping = 0.0
+        self.choose_windows()
 
     def normal_equations(self) -> tuple[NormalMatrix, torch.Tensor]:
-        """Return J^T J, overwritten by the next call, and J^T r of the windows of all processes."""
-        machine = self.residuals.compiled  # asked once, as it may be ready at any moment
+        """Return J^T J, overwritten by the next call, and J^T r."""
+        machine = self.residuals.compiled
         compiled = machine is not None and self.parameters.device.type == "cpu"
         if self._matrix is None or (compiled and not isinstance(self._matrix, InMachineCode)):
             self._matrix = None  # there may be no room for another
@@ -106,8 +180,7 @@ class LevenbergMarquardt(DampedLeastSquares):
         matrix.clear()
         for jacobian, residual in self._jacobians(machine):
             matrix.add(jacobian, residual, gradient)
-        matrix.total()
-        return matrix, processes.total(gradient)
+        return matrix, gradient
 
     def _jacobians(
         self, compiled: CompiledResidual | None
@@ -120,8 +193,17 @@ class LevenbergMarquardt(DampedLeastSquares):
                 yield torch.from_numpy(jacobian), torch.from_numpy(residual)
             return
         for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):
-            if not len(x):
-                continue  # more processes than windows
             check_time()
             jacobian, residual = self.jacobian(self.parameters, x, y)
             yield jacobian.reshape(-1, len(self.parameters)), residual.detach().reshape(-1)
+
+    def _residual_twice(
+        self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # once to be differentiated and once as it is
+        residual = self.residuals(vector, x, y)
+        return residual, residual
+
+    def _sums(self, vector: torch.Tensor) -> list[float]:
+        """Return weighted and plain sums of squares over the windows in use."""
+        return self.residuals.sums(vector, self.inputs, self.targets).tolist()

@@ -16,7 +16,6 @@ from vpintegrator.training.linear import (
 from vpintegrator.training.linear_map import fit_linear_map, linear_layer
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
-from vpintegrator.training.optimizers.state import Nested, State
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -57,10 +56,3 @@ class LinearSolve(Optimizer):
 
     def roll_back(self) -> None:
         """Nothing is left to try."""
-
-    def state(self) -> Nested:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Nothing."""

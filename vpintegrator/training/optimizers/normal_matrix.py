@@ -9,7 +9,6 @@ import torch
 
 from vpintegrator.compiled import NotCompilable, SymmetricMatrix
 from vpintegrator.errors import InputError
-from vpintegrator.training import processes
 
 LARGEST = 20_000  # parameters, of which J^T J takes 3.2 GB
 _LARGE = 1_000  # parameters from which on PyTorch's own products take longer than the rest
@@ -35,20 +34,12 @@ class NormalMatrix(ABC):
         """
 
     @abstractmethod
-    def total(self) -> None:
-        """Add up those of all processes."""
-
-    @abstractmethod
     def largest(self) -> float:
         """Return the largest element."""
 
     @abstractmethod
     def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
         """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
-
-    @abstractmethod
-    def whole(self) -> torch.Tensor:
-        """Return both triangles, (parameter, parameter)."""
 
 
 class InPyTorch(NormalMatrix):
@@ -66,10 +57,6 @@ class InPyTorch(NormalMatrix):
         self._matrix.addmm_(jacobian.mT, jacobian)
         gradient.addmv_(jacobian.mT, residual)
 
-    def total(self) -> None:
-        """Add up those of all processes."""
-        processes.total(self._matrix)
-
     def largest(self) -> float:
         """Return the largest element, which is on the diagonal."""
         return self._matrix.diagonal().max().item()
@@ -80,10 +67,6 @@ class InPyTorch(NormalMatrix):
         damped.diagonal().add_(damping)
         factor, failed = torch.linalg.cholesky_ex(damped)
         return None if failed.item() else torch.cholesky_solve(right[:, None], factor)[:, 0]
-
-    def whole(self) -> torch.Tensor:
-        """Return both triangles."""
-        return self._matrix
 
 
 class InMachineCode(NormalMatrix):
@@ -101,10 +84,6 @@ class InMachineCode(NormalMatrix):
         """Add J^T J of some rows, and J^T r to a gradient."""
         self._matrix.add(jacobian.numpy(), residual.numpy(), gradient.numpy())
 
-    def total(self) -> None:
-        """Add up those of all processes."""
-        processes.total(torch.from_numpy(self._matrix.array))
-
     def largest(self) -> float:
         """Return the largest element, which is on the diagonal."""
         return float(np.max(self._matrix.array.diagonal(), initial=0.0))
@@ -114,10 +93,6 @@ class InMachineCode(NormalMatrix):
         if not self._matrix.factor(damping):
             return None
         return torch.from_numpy(self._matrix.solve(right.numpy()))
-
-    def whole(self) -> torch.Tensor:
-        """Return both triangles."""
-        return torch.from_numpy(self._matrix.whole())
 
 
 def normal_matrix(like: torch.Tensor, compiled: bool) -> NormalMatrix:

@@ -102,11 +102,11 @@ def find_functions(
         ``degree`` or ``depth`` where they are given; the search leaves them as they are.
     tell
         Called with a line about each model that was tried.
-    method, optimizer, batch, learning_rate, restarts, seed, initial_scheme
+    method, optimizer, batch, learning_rate, seed, initial_scheme
         Arguments of :func:`vpintegrator.train`, for every training.
     objective, loss, horizon, noise
         Arguments of :func:`vpintegrator.train`, for every training.
-    execution, device, threads, compiled
+    execution, device, compiled
         Arguments of :func:`vpintegrator.train`, for every training.
     progress
         Called with the history after each epoch.
@@ -281,7 +281,7 @@ class _CouplingSearch(SizeSearch):
 
     @property
     def _finished(self) -> bool:
-        return self.ended in ("target", "interrupt", "lost process")
+        return self.ended in ("target", "interrupt")
 
     @property
     def _is_slow(self) -> bool:

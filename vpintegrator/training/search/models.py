@@ -78,11 +78,11 @@ def find_model(
         budget.
     tell
         Called with a line about each model that was tried, and one about the choice.
-    method, optimizer, batch, learning_rate, restarts, seed, initial_scheme
+    method, optimizer, batch, learning_rate, seed, initial_scheme
         Arguments of :func:`vpintegrator.train`, for every training.
     objective, loss, horizon, noise
         Arguments of :func:`vpintegrator.train`, for every training.
-    execution, device, threads, compiled
+    execution, device, compiled
         Arguments of :func:`vpintegrator.train`, for every training.
     progress
         Called with the history after each epoch.

@@ -29,7 +29,7 @@ class SearchResult:
     seconds, epochs
         Seconds and epochs that the search used.
     ended
-        ``target``, ``interrupt`` or ``lost process`` if nothing is left to do; else empty.
+        ``target`` or ``interrupt`` if nothing is left to do; else empty.
     complete
         Whether further training changes nothing, as after a linear solve.
     rival

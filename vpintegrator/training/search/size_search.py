@@ -14,7 +14,7 @@ from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.training_data import TrainingData
 
-_LAST = ("interrupt", "target", "lost process")  # endings after which nothing more is tried
+_LAST = ("interrupt", "target")  # endings after which nothing more is tried
 
 
 class SizeSearch:
