@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.training.history import History
-from vpintegrator.training.progress import shown
+from vpintegrator.training.history import History, shown
 
 
 def test_a_system_is_integrated_by_its_name(tmp_path):

@@ -20,7 +20,6 @@ from vpintegrator.models.one_step import simplified
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.start import find_system
-from vpintegrator.training.objective import Objective
 from vpintegrator.training.performance import (
     STEPS,
     TRAJECTORIES,
@@ -29,7 +28,7 @@ from vpintegrator.training.performance import (
     cost_of_steps,
     read_performances,
 )
-from vpintegrator.training.residuals import relative, relative_error
+from vpintegrator.training.residuals import Objective, relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 KEY = "verdict"  # key of the metadata

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.training import compilation as choice
+from vpintegrator.training import method as choice
 from vpintegrator.training import train
 from vpintegrator.training.method import BY_NAME
 

@@ -12,8 +12,7 @@ import vpintegrator as vp
 from vpintegrator.cli.gen import main as generate_command
 from vpintegrator.cli.train import main
 from vpintegrator.training import History
-from vpintegrator.training.judgement import doubt
-from vpintegrator.training.residuals import ErrorScale
+from vpintegrator.training.residuals import ErrorScale, doubt
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
 from vpintegrator.training.method import BY_NAME
 from vpintegrator.training.optimizers.base import Optimizer
-from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
-from vpintegrator.training.optimizers.normal_matrix import normal_matrix
+from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt, normal_matrix
 from vpintegrator.training.residuals import relative
 
 

@@ -12,8 +12,7 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.symmetry import symmetry_group
-from vpintegrator.training.initial.separable import separable_blocks
-from vpintegrator.training.initial.splitting import compositions, start_as_splitting
+from vpintegrator.training.initial_scheme import compositions, separable_blocks, start_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
 

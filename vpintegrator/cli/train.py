@@ -255,7 +255,7 @@ def main(
     from vpintegrator.cli.results import model_results
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.training import Files
-    from vpintegrator.training.progress import training_bar
+    from vpintegrator.training.history import training_bar
 
     terminate_as_interrupt()
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]

@@ -2,13 +2,11 @@
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.renamed import former_attributes
-from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.method import Method
-from vpintegrator.training.objective import Objective
+from vpintegrator.training.method import Execution, Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
-from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.residuals import Objective, relative_error
 from vpintegrator.training.search.couplings import find_functions
 from vpintegrator.training.search.degrees import find_generating_function
 from vpintegrator.training.search.in_context import find_in_context

@@ -1,12 +1,19 @@
-"""History and budget of a training."""
+"""History and budget of a training: its errors, its limits, and how they are shown."""
 
 from __future__ import annotations
 
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from vpintegrator.arguments import check, positive, whole
 from vpintegrator.errors import InputError
+from vpintegrator.runtime.progress import progress_bar
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
@@ -206,3 +213,101 @@ class Budget:
             seconds=self.seconds and share * self.seconds,
             epochs=self.epochs and max(round(share * self.epochs), 1),
         )
+
+
+BEYOND = 1.1  # times the seconds of a stage, at which it is cut short
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class TimeIsUp(Exception):
+    """Raised between two parts of an iteration."""
+
+
+@contextmanager
+def until(end: float, *, anew: bool = False) -> Iterator[None]:
+    """Cut short what is done in the block, at a value of ``time.perf_counter``.
+
+    Blocks may stand in one another; the earliest time counts, but for those outside of one that is
+    ``anew``.
+
+    Raises
+    ------
+    TimeIsUp
+        At the next call of :func:`check_time`.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.history import TimeIsUp, check_time, until
+    >>> try:
+    ...     with until(0.0):
+    ...         check_time()
+    ... except TimeIsUp:
+    ...     print("cut short")
+    cut short
+    """
+    token = _deadline.set(end if anew else min(end, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def at_latest(end: float) -> AbstractContextManager[None]:
+    """Set a deadline like :func:`until`, unless an outer one is set."""
+    return until(end) if math.isinf(_deadline.get()) else nullcontext()
+
+
+def check_time() -> None:
+    """Raise TimeIsUp if it is; called between parts of work that may take long."""
+    if time.perf_counter() > _deadline.get():
+        raise TimeIsUp
+
+
+Show = Callable[[History], None]
+
+
+@contextmanager
+def shown(progress: Show | bool | None) -> Iterator[Show | None]:
+    """Yield a function to call after every epoch, or None.
+
+    Parameters
+    ----------
+    progress
+        A function; True for a bar on standard error (plain lines where that is no terminal), None
+        for a bar where it is a terminal, False for nothing.
+    """
+    if progress is None:
+        progress = sys.stderr is not None and sys.stderr.isatty()
+    if not isinstance(progress, bool):
+        yield progress
+    elif progress:
+        with training_bar() as show:
+            yield show
+    else:
+        yield None
+
+
+@contextmanager
+def training_bar(quiet: bool = False) -> Iterator[Show]:
+    """A progress bar with epochs, errors and time left."""
+    from rich.progress import TextColumn
+
+    columns = (
+        TextColumn("epoch {task.fields[epoch]} ({task.fields[rate]})"),
+        TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
+    )
+    with progress_bar(*columns, quiet=quiet) as bar:
+        task = bar.add_task("training", total=1.0, epoch=0, rate="", training="", validation="")
+
+        def show(history: History) -> None:
+            bar.update(
+                task,
+                completed=history.share,
+                epoch=history.epochs,
+                rate=f"{history.epochs / history.used:.2g}/s" if history.used else "",
+                training=f"{history.training_error[-1]:.1e}",
+                validation=f"{history.validation_error[-1]:.1e}",
+            )
+
+        yield show

@@ -1,8 +1,10 @@
-"""Optimizers by name, and the choice among them."""
+"""Method of a training: the optimizer by its name or by the size of a model, and machine code."""
 
 from __future__ import annotations
 
 import importlib
+import math
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,16 +12,21 @@ from typing import Any
 import torch
 
 from vpintegrator.arguments import check, positive, whole
+from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.names import OPTIMIZER_CLASSES, OPTIMIZERS
 from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.training.initial.splitting import check_initial_scheme
+from vpintegrator.runtime.devices import check_device
+from vpintegrator.training.initial_scheme import check_initial_scheme
 from vpintegrator.training.linear_map import linear_layer
 from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.residuals import Objective
 
 LARGEST_SEED = 2**63 - 1
-_LARGEST_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
+_BY_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
+_SHARE = 0.2  # fraction of the training time that the compiler may take
+_SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
 
 
 def _class(where: str) -> type[Optimizer]:
@@ -107,4 +114,75 @@ def by_size(model: Integrator) -> str:
     if uses_batch_statistics(model) or any(p.dtype != torch.float64 for p in model.parameters()):
         return "adam"
     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return "levenberg-marquardt" if count <= _LARGEST_MATRIX else "adam"
+    return "levenberg-marquardt" if count <= _BY_MATRIX else "adam"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Device and compilation of a training.
+
+    Attributes
+    ----------
+    device, compiled
+        Arguments of :func:`vpintegrator.train`.
+    """
+
+    device: str | torch.device = "cpu"
+    compiled: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_device(str(self.device))
+
+
+def compile_for_training(
+    model: Integrator,
+    objective: Objective,
+    optimizer: type[Optimizer],
+    execution: Execution,
+    *,
+    seconds: float | None,
+    epochs: int | None,
+    steps: float,
+) -> CompiledResidual | None:
+    """Compile the residuals of a model if wanted, or by default if it saves time.
+
+    Training waits for the compiler, and the choice depends on nothing but the arguments, so that
+    training can be repeated to the last bit.
+
+    Parameters
+    ----------
+    model, objective, optimizer, execution
+        Model, objective, optimizer, and execution of the training.
+    seconds, epochs
+        The budget.
+    steps
+        Number of steps in an epoch.
+
+    Raises
+    ------
+    InputError
+        If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
+    """
+    compiled = wanted_on(model.scale.device.type, execution.compiled)
+    available = optimizer.compiles and model.scale.device.type == "cpu"
+    expected = min(seconds or math.inf, steps * optimizer.step_seconds * (epochs or math.inf))
+    if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):
+        return None
+    if not available:
+        what = f"training on {model.scale.device}" if optimizer.compiles else optimizer.name
+        raise InputError(f"{what} runs in PyTorch only; leave out compiled")
+
+    def worth(needed: float, cached: bool) -> bool:
+        return bool(compiled or needed < _SHARE * expected)
+
+    scale = model.state_scale
+    weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
+    try:
+        return CompiledResidual(model, weights.numpy(), chained=objective.horizon > 1, worth=worth)
+    except NotWorthIt:
+        return None
+    except NotCompilable as reason:
+        if compiled:
+            raise InputError(f"{model.name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=3)
+        return None

@@ -59,7 +59,7 @@ def save_somewhere(model: Integrator, path: str | os.PathLike[str], overwrite: b
         save(model, path, overwrite)
         return
     except (InputError, OSError) as error:
-        reason = sentence(error)
+        reason = _sentence(error)
     for other in _other_places(path):
         try:
             save(model, other)
@@ -83,7 +83,7 @@ def _other_places(path: Path) -> Iterator[Path]:
         return
 
 
-def sentence(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     """Return the message of an error without error numbers."""
     if isinstance(error, OSError) and error.strerror:
         return f"cannot write {error.filename or 'a file'}: {error.strerror}"

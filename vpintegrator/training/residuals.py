@@ -1,23 +1,124 @@
-"""The residuals that training minimises, as functions of a vector of parameters."""
+"""Objective, residuals and errors: predicted minus true states, one window ahead or more."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
+from torch.func import functional_call
 
-from vpintegrator.arguments import check_integrator, of_kind
+from vpintegrator.arguments import check, check_integrator, not_negative, of_kind, whole
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.names import LOSSES
 from vpintegrator.nn.tensor_arguments import last_size
-from vpintegrator.training.deadline import check_time
-from vpintegrator.training.objective import Objective
+from vpintegrator.training.history import History, check_time
 
 BLOCK = 8192  # windows evaluated at once
+# times the validation error, at least: 7 times is the most of about a dozen systems of the
+# catalogue, and 400 where the validation error is rounding, below _ROUNDING
+_FAR, _ROUNDING = 100.0, 1e-10
+
+
+@dataclass(frozen=True)
+class Objective:
+    r"""A least-squares problem.
+
+    .. math:: \sum_{\text{windows}} \sum_{k=1}^{H P}
+        \left\| W \left( z_k^{\text{predicted}} - z_k^{\text{true}} \right) \right\|^2
+
+    over the H P states that H predictions of P states each make of a window, with the weights
+    :math:`W = I` or those of the model's normalisation,
+    :math:`W = \operatorname{diag}(1/\text{scale})`.
+
+    Attributes
+    ----------
+    loss
+        ``mean-square``: differences in units of the model's normalisation, so that every component
+        counts alike. ``relative``: in the units of the states, so that the sum of squares is that
+        of the relative L2 error (the loss of arXiv 2312.11166).
+    horizon
+        Number H of predictions, each made from the one before. More than one teaches the model what
+        happens on its own windows, which lie off the surface that true windows fill.
+    noise
+        Standard deviation of random noise on the inputs, in units of the model's normalisation,
+        for the same purpose.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> objective = vp.training.Objective(horizon=2, noise=1e-3)
+    >>> vp.train(model, dataset, objective=objective, epochs=2).epochs
+    2
+    """
+
+    loss: str = "mean-square"
+    horizon: int = 1
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
+        check(self, horizon=whole, noise=not_negative)
+
+    def residuals_of_window(self, model: Integrator) -> int:
+        """Return the number of components that are predicted from a window."""
+        return self.horizon * model.prediction_window * model.dim
+
+    def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
+        """Return the true states to be predicted, out of targets (..., time, dim)."""
+        return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
+
+    def difference(
+        self,
+        model: Integrator,
+        inputs: torch.Tensor,
+        new_states: torch.Tensor,
+        parameters: Mapping[str, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Return predicted minus true states, (..., horizon * prediction_window, dim).
+
+        With ``parameters`` these take the place of the model's own.
+        """
+        new, window = model.prediction_window, inputs
+        predictions = []
+        for _ in range(self.horizon):
+            output = (
+                model(window)
+                if parameters is None
+                else functional_call(model, dict(parameters), (window,))
+            )
+            predictions.append(output[..., model.window - new :, :])
+            window = (
+                output
+                if new == model.window
+                else torch.cat([window[..., new:, :], predictions[-1]], dim=-2)
+            )
+        predicted = predictions[0] if self.horizon == 1 else torch.cat(predictions, dim=-2)
+        return predicted - new_states
+
+    def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
+        """Return the residuals whose squares are summed."""
+        return difference / model.state_scale if self.loss == "mean-square" else difference
+
+    def noisy(
+        self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
+    ) -> torch.Tensor:
+        """Return the inputs with fresh noise, if there is to be any."""
+        if not self.noise:
+            return inputs
+        noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
+        return inputs + self.noise * model.state_scale * noise.to(inputs.device)
 
 
 class ParameterVector:
@@ -195,6 +296,45 @@ def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScal
 def relative(squares: float, count: int, spread: float = 1.0) -> float:
     """Return the root of the mean of so many squares, relative to a spread, if there is any."""
     return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)
+
+
+def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History) -> str:
+    """Return a warning if errors exceed those of no change, or are far larger on the test group.
+
+    Parameters
+    ----------
+    model
+        Trained.
+    held_out
+        Pairs of windows of the validation group.
+    scale
+        The size of errors.
+    history
+        History with the errors of validation and test.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.residuals import ErrorScale, doubt
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> windows = torch.zeros(5, 1, 2).double(), torch.ones(5, 1, 2).double()
+    >>> history = vp.training.History("adam", 0, 100, best_validation_error=0.1, test_error=1e9)
+    >>> doubt(model, windows, ErrorScale((0, 1), 1.0), history)
+    'vpff is not to be relied on: its test error 1.0e+09 is far above the validation error 1.0e-01'
+    """
+    inputs, targets = held_out
+    new_states = Objective().new_states(model, targets)
+    moved = (inputs[..., -1:, :] - new_states)[..., list(scale.components)].square().sum()
+    still = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
+    validation, test = history.best_validation_error, history.test_error
+    unreliable = f"{model.name} is not to be relied on: its"
+    if test > max(_FAR * validation, _ROUNDING):
+        return (
+            f"{unreliable} test error {test:.1e} is far above the validation error {validation:.1e}"
+        )
+    for name, error in (("validation", validation), ("test", test)):
+        if math.isfinite(still) and error > still:
+            return f"{unreliable} {name} error {error:.1e} is above that of no change, {still:.1e}"
+    return ""
 
 
 def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:

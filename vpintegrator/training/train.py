@@ -22,17 +22,22 @@ from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
-from vpintegrator.training.compilation import Execution, compile_for_training
-from vpintegrator.training.deadline import BEYOND, TimeIsUp, at_latest, until
-from vpintegrator.training.history import Budget, History, NothingLearned
-from vpintegrator.training.initial.splitting import start_as_splitting
-from vpintegrator.training.judgement import doubt
-from vpintegrator.training.method import Method
-from vpintegrator.training.objective import Objective
+from vpintegrator.training.history import (
+    BEYOND,
+    Budget,
+    History,
+    NothingLearned,
+    Show,
+    TimeIsUp,
+    at_latest,
+    shown,
+    until,
+)
+from vpintegrator.training.initial_scheme import start_as_splitting
+from vpintegrator.training.method import Execution, Method, compile_for_training
 from vpintegrator.training.output import Files, save_somewhere
 from vpintegrator.training.posterior import set_posterior
-from vpintegrator.training.progress import Show, shown
-from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 _EXPLODED = 100.0  # times the best error so far
@@ -78,11 +83,11 @@ def train(
         those of its steps so far.
         150 seconds if neither of the first two is given.
     loss, horizon, noise
-        Objective, see :class:`vpintegrator.training.objective.Objective`.
+        Objective, see :class:`vpintegrator.training.residuals.Objective`.
     initial_scheme
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
-        :func:`vpintegrator.training.initial.splitting.start_as_splitting`.
+        :func:`vpintegrator.training.initial_scheme.start_as_splitting`.
     batch
         Windows in a step; each optimizer has a default.
     learning_rate

@@ -10,8 +10,7 @@ import torch
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Integrator
-from vpintegrator.training.objective import Objective
-from vpintegrator.training.residuals import Residuals
+from vpintegrator.training.residuals import Objective, Residuals
 from vpintegrator.training.training_data import TrainingData
 
 

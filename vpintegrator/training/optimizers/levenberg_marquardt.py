@@ -16,25 +16,20 @@ factor of its own: what dampings could share, a tridiagonal form of J^T J, costs
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
 from torch.func import jacrev, vmap
 
+from vpintegrator.compiled import CompiledResidual, NotCompilable, SymmetricMatrix
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.deadline import check_time
-from vpintegrator.training.objective import Objective
+from vpintegrator.training.history import check_time
 from vpintegrator.training.optimizers.base import Optimizer
-from vpintegrator.training.optimizers.normal_matrix import (
-    InMachineCode,
-    NormalMatrix,
-    normal_matrix,
-)
-from vpintegrator.training.residuals import relative
-
-if TYPE_CHECKING:
-    from vpintegrator.compiled import CompiledResidual
+from vpintegrator.training.residuals import Objective, relative
 
 _JACOBIAN_BYTES = 1 << 23  # bytes of a block of rows; the computation needs a few times as much
 _ROWS_PER_PARAMETER = 4  # to begin with
@@ -43,6 +38,8 @@ _ROWS_PER_PARAMETER = 4  # to begin with
 # rigid body, a transformer of 1,623)
 _LARGE, _ROWS_OF_LARGE = 1_000, 2
 _FEWEST_WINDOWS = 256
+_LARGEST_MATRIX = 20_000  # parameters, of which J^T J takes 3.2 GB
+_MACHINE_CODE = 1_000  # parameters from which on PyTorch's own products take longer than the rest
 _FIRST_DAMPING = 1e-3  # times the curvature, for untrained models
 _DAMPING_OF_TRAINED = 1e-7  # times the curvature, for models that were trained before
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
@@ -207,3 +204,120 @@ class LevenbergMarquardt(Optimizer):
     def _sums(self, vector: torch.Tensor) -> list[float]:
         """Return weighted and plain sums of squares over the windows in use."""
         return self.residuals.sums(vector, self.inputs, self.targets).tolist()
+
+
+class NormalMatrix(ABC):
+    """J^T J, (parameter, parameter)."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Make it zero."""
+
+    @abstractmethod
+    def add(self, jacobian: torch.Tensor, residual: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Add J^T J of some rows, and to a gradient (parameter,) J^T r.
+
+        Parameters
+        ----------
+        jacobian, residual, gradient
+            J (row, parameter), r (row,), and what is added to. Compiled residuals give J and r in
+            another order, which only machine code knows, see
+            :class:`vpintegrator.compiled.SymmetricMatrix`.
+        """
+
+    @abstractmethod
+    def largest(self) -> float:
+        """Return the largest element."""
+
+    @abstractmethod
+    def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
+        """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
+
+
+class InPyTorch(NormalMatrix):
+    """Normal matrix on any device; three matrices, two of them only during the solution."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self._matrix = like.new_zeros(len(like), len(like))
+
+    def clear(self) -> None:
+        """Make it zero."""
+        self._matrix.zero_()
+
+    def add(self, jacobian: torch.Tensor, residual: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Add J^T J of some rows, and J^T r to a gradient."""
+        self._matrix.addmm_(jacobian.mT, jacobian)
+        gradient.addmv_(jacobian.mT, residual)
+
+    def largest(self) -> float:
+        """Return the largest element, which is on the diagonal."""
+        return self._matrix.diagonal().max().item()
+
+    def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
+        """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
+        damped = self._matrix.clone()
+        damped.diagonal().add_(damping)
+        factor, failed = torch.linalg.cholesky_ex(damped)
+        return None if failed.item() else torch.cholesky_solve(right[:, None], factor)[:, 0]
+
+
+class InMachineCode(NormalMatrix):
+    """Normal matrix on the CPU, which takes the memory of one matrix."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        dtype = like.numpy().dtype.type
+        self._matrix = SymmetricMatrix(len(like), dtype, torch.get_num_threads())
+
+    def clear(self) -> None:
+        """Make it zero."""
+        self._matrix.clear()
+
+    def add(self, jacobian: torch.Tensor, residual: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Add J^T J of some rows, and J^T r to a gradient."""
+        self._matrix.add(jacobian.numpy(), residual.numpy(), gradient.numpy())
+
+    def largest(self) -> float:
+        """Return the largest element, which is on the diagonal."""
+        return float(np.max(self._matrix.array.diagonal(), initial=0.0))
+
+    def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
+        """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
+        if not self._matrix.factor(damping):
+            return None
+        return torch.from_numpy(self._matrix.solve(right.numpy()))
+
+
+def normal_matrix(like: torch.Tensor, compiled: bool) -> NormalMatrix:
+    """Return a matrix for a vector of parameters, all zero.
+
+    Parameters
+    ----------
+    like
+        The vector.
+    compiled
+        Whether residuals are machine code, so that there is a compiler. Otherwise large matrices
+        still are machine code if possible.
+
+    Raises
+    ------
+    InputError
+        If memory does not suffice for the matrix, or the matrix is larger than 20,000 parameters.
+    """
+    size = len(like) ** 2 * like.element_size() / 1e9
+    instead = "use the optimizer adam, which needs no matrix"
+    if len(like) > _LARGEST_MATRIX:
+        raise InputError(
+            f"levenberg-marquardt trains up to {_LARGEST_MATRIX:,} parameters, and these are "
+            f"{len(like):,}: J^T J would take {size:.1f} GB; {instead}"
+        )
+    try:
+        if compiled or (like.device.type == "cpu" and len(like) >= _MACHINE_CODE):
+            try:
+                return InMachineCode(like)
+            except NotCompilable:
+                pass
+        return InPyTorch(like)
+    except (MemoryError, RuntimeError):  # PyTorch's, of the same
+        raise InputError(
+            f"there is no memory for J^T J of {len(like):,} parameters, {size:.1f} GB; {instead}"
+        ) from None

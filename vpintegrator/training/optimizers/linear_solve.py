@@ -14,8 +14,8 @@ from vpintegrator.training.linear import (
     maps_of,
 )
 from vpintegrator.training.linear_map import fit_linear_map, linear_layer
-from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
+from vpintegrator.training.residuals import Objective
 from vpintegrator.training.training_data import TrainingData
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 from vpintegrator.models import Integrator
-from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.base import Optimizer
-from vpintegrator.training.residuals import relative
+from vpintegrator.training.residuals import Objective, relative
 
 _BATCH = 1024
 _LEARNING_RATE = 5e-3

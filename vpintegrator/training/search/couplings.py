@@ -26,13 +26,9 @@ from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import with_trained_attention
-from vpintegrator.training.compilation import Execution
-from vpintegrator.training.deadline import TimeIsUp, until
-from vpintegrator.training.history import Budget, History, NothingLearned
-from vpintegrator.training.judgement import doubt
-from vpintegrator.training.method import Method
-from vpintegrator.training.objective import Objective
-from vpintegrator.training.progress import Show
+from vpintegrator.training.history import Budget, History, NothingLearned, Show, TimeIsUp, until
+from vpintegrator.training.method import Execution, Method
+from vpintegrator.training.residuals import Objective, doubt
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.multiple_shooting import shooting_start
 from vpintegrator.training.search.options import SearchOptions

@@ -16,9 +16,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.in_context_integrator import InContextIntegrator
 from vpintegrator.models.untrained import build, suited
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.judgement import doubt
 from vpintegrator.training.latent import STARTING, JointFit, first_constants, moving_states
-from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.residuals import doubt, relative_error
 from vpintegrator.training.search.degrees import find_generating_function
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.sizes import count

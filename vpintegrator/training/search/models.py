@@ -8,11 +8,9 @@ from dataclasses import replace
 from vpintegrator.arguments import grouped, of_kind, positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.training.compilation import Execution
-from vpintegrator.training.history import Budget
-from vpintegrator.training.method import Method
-from vpintegrator.training.objective import Objective
-from vpintegrator.training.progress import Show
+from vpintegrator.training.history import Budget, Show
+from vpintegrator.training.method import Execution, Method
+from vpintegrator.training.residuals import Objective
 from vpintegrator.training.search.cheapest import compare_costs
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.options import SearchOptions, Tell

@@ -7,11 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from vpintegrator.training.compilation import Execution
-from vpintegrator.training.history import Budget, History
-from vpintegrator.training.method import Method
-from vpintegrator.training.objective import Objective
-from vpintegrator.training.progress import Show
+from vpintegrator.training.history import Budget, History, Show
+from vpintegrator.training.method import Execution, Method
+from vpintegrator.training.residuals import Objective
 from vpintegrator.training.search.making import Arguments
 
 Tell = Callable[[str], None]

@@ -7,8 +7,7 @@ import math
 
 from vpintegrator.models import Integrator
 from vpintegrator.training.history import History
-from vpintegrator.training.judgement import doubt
-from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.residuals import doubt, relative_error
 from vpintegrator.training.search.making import Make, making
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult

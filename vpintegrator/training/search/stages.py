@@ -11,8 +11,7 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
-from vpintegrator.training.deadline import TimeIsUp, until
-from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.history import Budget, History, NothingLearned, TimeIsUp, until
 from vpintegrator.training.method import Method
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions

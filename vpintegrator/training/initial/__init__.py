@@ -1,1 +1,0 @@
-"""Initial weights: classical splitting methods, and the best of random starts."""
