@@ -154,7 +154,7 @@ class _Training:
     trained
         The model, or its map of single states if its attention is the identity.
     best
-        The weights of least validation error so far; None before the first epoch.
+        The weights of least validation error so far; empty before the optimizer is made.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class _Training:
         self.execution, self.budget = execution, budget.or_default()
         count = sum(p.numel() for p in model.parameters())
         self.history = History(self.kind.name, method.seed, count, device=str(execution.device))
-        self.best: dict[str, torch.Tensor] | None = None
+        self.best: dict[str, torch.Tensor] = {}
 
     def prepare(self, normalise: bool) -> None:
         """Read what is needed, and give the model its first weights and its device."""
@@ -217,7 +217,7 @@ class _Training:
         model, history = self.model, self.history
         with held_back() as held, torch_threads():
             history.stopped_by = ending or history.stopped_by
-            if self.best is not None:
+            if self.best:
                 self.trained.load_state_dict(self.best)
                 self.trained.eval()
             self._check()
