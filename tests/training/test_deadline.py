@@ -10,8 +10,8 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import weights
 from tests.training.test_search import maker
+from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.history import TimeIsUp, check_time, until
 from vpintegrator.training.optimizers import levenberg_marquardt
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error

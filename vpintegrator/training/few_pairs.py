@@ -15,8 +15,8 @@ import torch
 from vpintegrator.models import Integrator
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.linearised import Jet, ShearDerivatives, explicit_shears
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.history import check_time
 from vpintegrator.training.linear import normalised_pairs, weights
 from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
 from vpintegrator.training.residuals import ParameterVector

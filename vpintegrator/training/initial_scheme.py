@@ -29,7 +29,7 @@ from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE
-from vpintegrator.training.history import TimeIsUp
+from vpintegrator.runtime.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
 

@@ -27,9 +27,10 @@ from vpintegrator.arguments import check_integrator, whole
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.storage.reading import read_json
 from vpintegrator.training.composed import state_derivatives
-from vpintegrator.training.history import History, TimeIsUp, check_time, until
+from vpintegrator.training.history import History
 from vpintegrator.training.posterior import is_estimated, posterior_of_orbits, regularise
 from vpintegrator.training.residuals import ParameterVector, doubt, relative_error
 from vpintegrator.training.training_data import IN_MEMORY, TrainingData

@@ -11,8 +11,8 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import TimeIsUp, until
 from vpintegrator.training.few_data import known_pairs
-from vpintegrator.training.history import TimeIsUp, until
 from vpintegrator.training.linear import SETTLED, implicit_map
 from vpintegrator.training.orbits import fit_orbits, orbit_distance
 from vpintegrator.training.total_least_squares import fit_total

@@ -16,7 +16,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.tensor_arguments import last_size
-from vpintegrator.training.history import History, check_time
+from vpintegrator.runtime.deadline import check_time
+from vpintegrator.training.history import History
 
 BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the

@@ -20,19 +20,10 @@ from vpintegrator.models import Integrator, wrap
 from vpintegrator.models.one_step import simplified
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, at_latest, until
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
-from vpintegrator.training.history import (
-    BEYOND,
-    Budget,
-    History,
-    NothingLearned,
-    Show,
-    TimeIsUp,
-    at_latest,
-    shown,
-    until,
-)
+from vpintegrator.training.history import Budget, History, NothingLearned, Show, shown
 from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.method import Execution, Method, compile_for_training
 from vpintegrator.training.output import Files, save_somewhere

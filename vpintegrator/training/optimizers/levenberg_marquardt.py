@@ -27,7 +27,7 @@ from torch.func import jacrev, vmap
 from vpintegrator.compiled import CompiledResidual, NotCompilable, SymmetricMatrix
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.history import check_time
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.optimizers.base import Optimizer
 from vpintegrator.training.residuals import Objective, relative
 

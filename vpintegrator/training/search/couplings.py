@@ -24,9 +24,10 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.growth import freeze_attention
 from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
+from vpintegrator.runtime.deadline import TimeIsUp, until
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import with_trained_attention
-from vpintegrator.training.history import Budget, History, NothingLearned, Show, TimeIsUp, until
+from vpintegrator.training.history import Budget, History, NothingLearned, Show
 from vpintegrator.training.method import Execution, Method
 from vpintegrator.training.residuals import Objective, doubt
 from vpintegrator.training.search.making import Arguments, Make

@@ -11,7 +11,8 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
-from vpintegrator.training.history import Budget, History, NothingLearned, TimeIsUp, until
+from vpintegrator.runtime.deadline import TimeIsUp, until
+from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.method import Method
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
