@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -219,7 +220,9 @@ def linear_part(
     others = np.array([k not in fixed for k in range(n)], dtype=float)
     z, image = (states - states.mean(0) for states in (before, after))
     A = torch.linalg.lstsq(z, image).solution.mT.numpy()
-    X = linalg.logm(A)
+    with warnings.catch_warnings():  # of an inaccurate logarithm, which the fit corrects
+        warnings.simplefilter("ignore")
+        X = linalg.logm(A)
     if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > _REAL:
         X = np.zeros((n, n))
     X = np.real(X)
