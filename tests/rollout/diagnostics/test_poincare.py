@@ -181,8 +181,8 @@ def test_sections_of_angles_are_those_of_the_return_map(way):
         system=pendula,
         initial=state,
         section=("q[0]", 0.0, sign),
-        time=12,
-        step=0.04,
+        time=14,
+        step=0.02,
     )
     found = report.runs["gauss-legendre-6"].section
     assert len(found.time) > 5
