@@ -240,8 +240,8 @@ class _Command(click.Command):
     help="CPU threads; one is the fastest for small models.",
 )
 @compiled_option(
-    "Train as machine code, some ten times faster; auto where the compiler takes less than a fifth "
-    "of the budget; models on a GPU train in PyTorch."
+    "Train as machine code, some ten times faster; auto where the compiler takes less than half of "
+    "the budget; models on a GPU train in PyTorch."
 )
 @click.option(
     "--fastest",

@@ -86,6 +86,8 @@ def report(history: History, path: Path, checkpoint: Path, noise: str = "") -> N
     how = "" if history.device == "cpu" else f" on {history.device}"
     how += ", compiled" if history.compiled else ""
     tell(f"  {history.optimizer}{how}: {history.epochs} epochs in {history.used:.0f} s, {ending}")
+    if history.not_compiled and history.stopped_by != "solved":  # solves have no machine code
+        tell(f"  not compiled: {history.not_compiled}")
     if history.rollbacks:
         tell(f"  went back to the best weights {history.rollbacks} times")
     tell(

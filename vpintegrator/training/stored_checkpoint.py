@@ -226,7 +226,8 @@ def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:
     for name in ("best_validation_error", "test_error", "improved_error"):
         if not isinstance(getattr(history, name), float):
             raise InputError(f"{wrong}: {name} = {getattr(history, name)!r} is no error")
-    named = (history.optimizer, history.device, history.device_reason, history.warning)
+    named = [history.optimizer, history.device, history.device_reason, history.warning]
+    named.append(history.not_compiled)
     texts = all(isinstance(text, str) for text in named) and history.stopped_by in ("", *ENDINGS)
     if not texts or not isinstance(history.compiled, bool):
         raise InputError(f"{wrong}: its history makes no sense")

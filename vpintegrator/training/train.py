@@ -90,7 +90,8 @@ def train(
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
-        takes less than a fifth of the budget. Gauss-Newton has PyTorch only.
+        takes less than half of the budget; ``not_compiled`` of the history says why not.
+        Gauss-Newton has PyTorch only.
     checkpoint, checkpoint_seconds
         File to write at these intervals and at an interrupt, of no more than one process at a time.
         It is removed when the budget is used up and the model is in its file. Where it cannot be

@@ -19,7 +19,6 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.runtime.devices import AUTO
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
@@ -64,13 +63,12 @@ class Trainer:
     kind: type[Optimizer] = field(init=False)
     trained: Integrator = field(init=False)
     machine: CompiledResidual | None = None
+    not_compiled: str = ""
     saved: Checkpoint | None = None
     device_reason: str = ""
 
     def __post_init__(self) -> None:
         self.kind = self.method.chosen(self.model, self.execution.compiled)
-        if uses_batch_statistics(self.model):
-            self.execution = replace(self.execution, compiled=False)
         self.first = processes.rank() == 0
 
     def prepare(self) -> None:
@@ -112,7 +110,7 @@ class Trainer:
     def work(self, progress: Show | bool | None) -> str:
         """Train until the budget is used up; say what ended it early, if anything did."""
         try:
-            self.machine = self._compiled()
+            self.machine, self.not_compiled = self._compiled()
             if self.saved is not None:
                 self.stages.start = time.perf_counter() - self.saved.seconds
             with (
@@ -200,6 +198,7 @@ class Trainer:
         )
         count = sum(p.numel() for p in self.model.parameters())
         history = History(self.kind.name, method.seed, count, compiled=self._is_compiled)
+        history.not_compiled = self.not_compiled
         machine, scale = self.machine, self.data.error_scale
         given = (candidate, optimizer, generator, self.held_out, history, machine)
         training = Training(*given, scale=scale)
@@ -235,8 +234,8 @@ class Trainer:
     def _is_compiled(self) -> bool:
         return self.machine is not None
 
-    def _compiled(self) -> CompiledResidual | None:
-        """Return the machine code of the training, or None.
+    def _compiled(self) -> tuple[CompiledResidual | None, str]:
+        """Return the machine code of the training, or None and the reason.
 
         A resumed training uses machine code if it did before, so that the result is the same.
         """
