@@ -96,13 +96,10 @@ class Family:
         if system.is_discrete and step is None:
             raise InputError(f"the step of {system.name}, a map, is one iteration: it cannot vary")
         names = [name for name in self.conditions if name != STEP]
-        if system.is_measured:  # whatever was recorded may be a condition
-            self._equations = system.equations
-            self._open = [system.equations.algebra.symbol(name) for name in names]
-        else:
+        if not system.is_measured:
             system.require_formulas("a family")
-            self._equations = system.with_open(names).equations
-            self._open = list(self._equations.open)
+        self._equations = system.with_open(names).equations
+        self._open = list(self._equations.open)
         self._made = _separated_equations(self) or _plain_equations(self)
 
     @property
