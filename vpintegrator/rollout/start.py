@@ -234,7 +234,7 @@ def states_of_dataset(
 def _members(data: Dataset, system: System, step: float | None) -> np.ndarray:
     """Return the numbers of the test trajectories with this step and the system's parameters."""
     own = data.conditions("test")
-    wanted = {STEP: step} | system.parameters
+    wanted: dict[str, Any] = {STEP: step, **system.parameters}
     values = [wanted.get(name, math.nan) for name in data.varied]
     found = np.flatnonzero(np.isclose(own, np.array(values, dtype=float), 1e-9, 0.0).all(axis=1))
     if not len(found):
