@@ -257,9 +257,11 @@ def _extended(
     field = list(values)
     if hamiltonian:
         algebra.allow_derivatives()
-        slopes, half = algebra.gradient(values[0]), dim // 2
-        q, p = equations.symbols[:half], equations.symbols[half:]
-        field = [slopes.get(s, 0) for s in p] + [algebra.scale(-1, slopes.get(s, 0)) for s in q]
+        slopes, rates = algebra.gradient(values[0]), dict[int, Value]()
+        for q, p in zip(*equations.halves, strict=True):
+            rates[q] = slopes.get(equations.symbols[p], 0)
+            rates[p] = algebra.scale(-1, slopes.get(equations.symbols[q], 0))
+        field = [rates[i] for i in range(dim)]
     field = [*field, *(0 for _ in symbols)] if field else []
     same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
     turned: tuple[dict[int, Number], ...] = tuple(

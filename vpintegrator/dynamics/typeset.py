@@ -359,12 +359,17 @@ def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str 
 
 def _pairs(system: System) -> list[tuple[str, str]]:
     """Return arrays of positions with those of their momenta, where they come in pairs."""
-    arrays = system.equations.arrays
-    names, half = list(arrays), len(arrays) // 2
-    if not system.is_hamiltonian or len(names) % 2:
+    if not system.is_hamiltonian:
         return []
-    pairs = list(zip(names[:half], names[half:], strict=True))
-    return pairs if all(len(arrays[q]) == len(arrays[p]) for q, p in pairs) else []
+    arrays, momentum = system.equations.arrays, dict(zip(*system.equations.halves, strict=True))
+    names = {numbers: name for name, numbers in arrays.items()}
+    partners = {
+        q: names.get(tuple(momentum[i] for i in numbers))
+        for q, numbers in arrays.items()
+        if all(i in momentum for i in numbers)
+    }
+    pairs = [(q, p) for q, p in partners.items() if p is not None]
+    return pairs if 2 * len(pairs) == len(arrays) else []
 
 
 def _dotted_unicode(name: str) -> str:

@@ -254,6 +254,8 @@ def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
     cyclic = [i for i in model.arguments.get("cyclic", ()) if i < dim]
     if cyclic:
         arguments["cyclic"] = cyclic
+    if order := arguments.get("component_order"):
+        arguments["component_order"] = [i for i in order if i < dim]
     if isinstance(split := arguments.get("split"), list):
         arguments["split"] = [block for block in split if max(block) < dim]
     layers = [each for each in fixed.modules() if isinstance(each, _OF_NEURONS)]
