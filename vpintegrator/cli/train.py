@@ -345,7 +345,7 @@ def main(
     if first and not nothing:
         history = Further(adaptive, orbits).train(network, data, history, options, path)
         noise = "" if network.posterior is None else network.posterior.words
-        training_report.report(history, path, checkpoint, noise)
+        training_report.report(network, history, path, checkpoint, noise)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, **comparisons)
             warn_of_structure(network, data)
