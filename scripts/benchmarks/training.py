@@ -39,7 +39,7 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
-from vpintegrator.training.optimizers.first_order import Adam
+from vpintegrator.training.optimizers.torch_optimizers import Adam
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import ParameterVector
 

@@ -173,3 +173,17 @@ def test_datasets_hold_the_numbers_of_a_table(tmp_path, run):
     (tmp_path / "own.toml").unlink()
     system = open_dataset("own.h5").system
     assert system.vector_field([1.25, 0.5]) == pytest.approx([0.5, -1.25])
+
+
+@pytest.mark.parametrize("low", [-2, -1])
+def test_initial_states_outside_of_the_domain(run, tmp_path, low):
+    text = SYSTEM.replace("- q**2/2 + b*q**4/4", "- log(q) + b*q").replace(
+        "low = -1", f"low = {low}"
+    )
+    (tmp_path / "log.toml").write_text(text.replace("high = 1", f"high = {low + 1.5}"))
+    result = run(main, "log.toml", "--count", 10, "-o", "log.h5")
+    if low == -2:
+        assert refused(result, "is outside of the domain of log(q); change the distribution")
+    else:
+        assert result.exit_code == 0, result.output
+        assert "drawn again: q = -" in result.output

@@ -50,6 +50,14 @@ def test_every_model_trains(run, name):
     assert model.metadata["system_name"] == "henon-heiles"
 
 
+def test_why_training_is_not_compiled(run, body):
+    """One line, and none where the user chose PyTorch."""
+    options = ("--model", "resnet", "--epochs", "2", "--no-verdict", "-o", "a.safetensors")
+    for more, count in (((), 1), (("--compiled", "no", "--overwrite"), 0)):
+        result = run(main, body, *options, *more)
+        assert result.output.count("not compiled: the training takes about") == count
+
+
 def test_the_help_describes_every_model(run):
     described = {name: model.description for name, model in ARCHITECTURES.items()}
     assert described == ARCHITECTURES.descriptions()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.data.importing.arrays import Arrays
 from vpintegrator.data.importing.questions import questions
-from vpintegrator.data.importing.structure import canonical_order
+from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
 
@@ -94,11 +94,10 @@ def test_names_tell_positions_from_momenta_in_any_order(dof, seed, style):
     names = positions + momenta
     order = np.random.default_rng(seed).permutation(2 * dof)
     shuffled = [names[k] for k in order]
-    found = canonical_order(shuffled)
-    assert found is not None
-    ordered = [shuffled[k] for k in found]
-    pair = dict(zip(positions, momenta, strict=True))
-    assert [pair[name] for name in ordered[:dof]] == ordered[dof:]
+    pairs = conjugate_pairs(shuffled)
+    assert pairs is not None
+    told = {shuffled[q]: shuffled[p] for q, p in pairs}
+    assert told == dict(zip(positions, momenta, strict=True))
 
 
 def test_a_trajectory_of_unrelated_rows_is_questioned(tmp_path):

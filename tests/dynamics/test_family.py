@@ -91,7 +91,8 @@ def test_hamiltonian_systems_stay_so():
 
 
 def test_measured_states_have_their_conditions_as_they_are():
-    system = vp.load_system('state = ["q", "p"]\nmeasured = true\n[[reversing_symmetry]]\np = "-p"')
+    text = 'state = ["q", "p"]\nmeasured = true\n[parameters]\nload = 2.0\n'
+    system = vp.load_system(f'{text}[[reversing_symmetry]]\np = "-p"')
     family = Family(system, ["step", "load"])
     assert family.coefficients == ["z[0]", "z[1]"] and family.scaling == [2]
     assert family.extended.is_measured and family.extended.dim == 4

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.dynamics import InitialConditions, load_system
+from vpintegrator.dynamics import InitialConditions, load_system, solve
 from vpintegrator.errors import InputError
 
 BODY = load_system("rigid-body")
@@ -161,3 +161,39 @@ def test_bounds_by_array():
     z = draw(table, 500, CHAIN)
     assert (np.floor(z[:, :3]) == np.arange(3)).all()
     assert np.abs(z[:, 3:]).max() < 1
+
+
+OUTSIDE = 'state = ["q", "p"]\nhamiltonian = "p**2/2 + q - {}"'
+FUNCTIONS = {"log(q)": 0.0, "sqrt(q)": 0.0, "sqrt(q - 0.5)": 0.5, "(q + 0.5)**1.5": -0.5}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_states_outside_of_the_domain_are_drawn_again(function):
+    system = load_system(OUTSIDE.format(function))
+    table = {"distribution": "uniform", "low": -1, "high": 1}
+    with pytest.warns(UserWarning, match="drawn again: q = .* is outside of the domain of"):
+        found = draw(table, 40, system)
+    assert (found[:, 0] > FUNCTIONS[function]).all()
+    assert np.isfinite(system.hamiltonian(found)).all()
+
+
+def test_states_outside_of_the_domain_are_drawn_a_number_of_times():
+    system = load_system(OUTSIDE.format("log(q)"))
+    with pytest.raises(InputError, match=r"100 draws: q = -.* of the domain of log\(q\)"):
+        draw({"distribution": "uniform", "low": -2, "high": -1}, 5, system)
+
+
+def test_a_solver_begins_in_the_domain():
+    system = load_system(OUTSIDE.format("sqrt(q)"))
+    with pytest.raises(InputError, match=r"\(-1, 0\): q = -1 is outside of .* sqrt\(q\)"):
+        solve(system, np.array([[1.0, 0.0], [-1.0, 0.0]]), np.linspace(0, 1, 3))
+
+
+def test_open_parameters_are_part_of_the_domain():
+    text = OUTSIDE.format("log(a - q)") + "\n[parameters]\na = 1"
+    system = load_system(text).with_open(["a"])
+    conditions = InitialConditions(system, {"distribution": "uniform", "low": -1, "high": 1}, "f")
+    values = np.linspace(-0.5, 0.5, 40)[:, None]
+    with pytest.warns(UserWarning, match=r"domain of log\(\(?a - q\)?\)|domain of log\(\(?-q \+ a"):
+        found = conditions.sample(40, np.random.default_rng(0), values)
+    assert (found[:, 0] < values[:, 0]).all()

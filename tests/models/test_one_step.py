@@ -9,6 +9,7 @@ import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.models.growth import attention, freeze_attention, unfreeze_attention
 from vpintegrator.models.one_step import one_step, simplified, without_attention
+from vpintegrator.nn.attention_weights import attention_layers
 
 FLIP = [[[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 0, 0, -1]]]
 MODELS = {
@@ -67,6 +68,47 @@ def test_unfrozen_attention_is_the_identity_and_learns(name):
     for layer in attention(model):
         assert all(p.requires_grad for p in layer.parameters())
         assert any(p.grad is not None and p.grad.any() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_attention_at_the_identity_is_known_from_the_weights(name, tmp_path):
+    torch.manual_seed(0)
+    drawn = models.ARCHITECTURES[name.partition(",")[0]](dim=4, window=3, **MODELS[name])
+    assert drawn.attention_at_identity == ""
+    model = frozen(name)
+    acting, count = model.acting_attention
+    assert acting == 0 < count == drawn.acting_attention[0]
+    assert model.attention_at_identity == "attention at the identity"
+    vp.save(model, tmp_path / "a.safetensors")
+    loaded = models.load(tmp_path / "a.safetensors")
+    assert loaded.attention_at_identity == "attention at the identity"
+    unfreeze_attention(model)  # the same map: weights inside of couplings are drawn anew
+    assert model.attention_at_identity == "attention at the identity"
+    outer = [p for layer in attention(model) for p in layer.parameters() if not p.any()]
+    with torch.no_grad():
+        outer[0].add_(1e-300)
+    assert model.acting_attention == (1, count)
+    assert (
+        model.attention_at_identity == f"attention at the identity in {count - 1} of {count} layers"
+    )
+
+
+@pytest.mark.parametrize("kind", ["multihead", "general"])
+def test_softmax_attention_at_the_identity(kind):
+    model = models.StandardTransformer(dim=4, window=3, depth=2, attention=kind)
+    assert model.attention_at_identity == ""
+    with torch.no_grad():
+        for layer in attention_layers(model):
+            for weight in layer.value.parameters() if kind == "general" else [layer.value]:
+                weight.zero_()
+            if kind == "general":
+                layer.output.requires_grad_(False).weight.zero_()
+                layer.output.bias.zero_()
+    assert model.attention_at_identity == "attention at the identity"
+    X = torch.randn(2, 3, 8, dtype=torch.float64)
+    assert all(torch.equal(layer(X), X) for layer in attention_layers(model))
+    assert models.VolumePreservingFeedForward(dim=4).acting_attention == (0, 0)
+    assert models.VolumePreservingFeedForward(dim=4).attention_at_identity == ""
 
 
 def test_it_shares_its_weights():

@@ -43,6 +43,34 @@ def test_the_output_is_the_weights_times_the_window(layer, window):
         assert_close(weights @ weights.mT, identity.expand_as(weights))
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.VolumePreservingAttention(4),
+        nn.VolumePreservingAttention(4, "arbitrary"),
+        nn.CoupledAttention(4, 3),
+        nn.SymplecticAttention(4),
+        nn.AttentionCoupling(4, 3, heads=2),
+        nn.MultiHeadAttention(4, 2, residual=True),
+        nn.MultiplicativeAttention(4, weights="cayley"),
+        nn.AdditiveAttention(4, weights="cayley"),
+    ],
+    ids=str,
+)
+def test_a_layer_that_does_not_act_is_the_identity(layer):
+    X = sample(4, 3, 4)
+    randomise(layer, 1.0, seed=0)
+    assert layer.acts and not torch.equal(layer(X), X)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+    assert not layer.acts and torch.equal(layer(X), X)
+    averaging = nn.MultiplicativeAttention(4)  # by softmax of equal scores
+    with torch.no_grad():
+        averaging.weight.zero_()
+    assert averaging.acts
+
+
 def test_each_block_is_rotated_by_its_own_weights():
     layer = randomise(nn.CoupledAttention(3, 4), 1.0, seed=1)
     X = sample(2, 4, 3)

@@ -330,9 +330,10 @@ def test_spheres_are_found_in_the_states():
 
 
 def test_planes_are_conjugate_pairs():
-    assert planes(("q1", "q2", "p1", "p2"), True) == [(0, 2), (1, 3)]
-    assert planes(("x", "y", "z"), False) == [(0, 1), (1, 2)]
-    assert planes(("x",), False) == [(0, 0)]
+    assert planes(vp.load_system("henon-heiles")) == [(0, 2), (1, 3)]
+    assert planes(vp.load_system("rigid-body")) == [(0, 1), (1, 2)]
+    text = 'state = ["p2", "q1", "p1", "q2"]\nhamiltonian = "p1**2 + p2**2 + q1*q2"'
+    assert planes(vp.load_system(text)) == [(1, 2), (3, 0)]
 
 
 def test_a_thinned_curve_keeps_every_peak():

@@ -94,17 +94,34 @@ def test_what_is_chosen(body, one_step, monkeypatch):
 
     # the cache has no say: a run must be the same to the last bit
     assert ask(seconds=1.0) is None
-    assert ask(seconds=30.0) == (False, False)
-    assert ask(seconds=50.0) == (True, True)
+    assert ask(seconds=15.0) == (False, False)
+    assert ask(seconds=20.0) == (True, True)
     assert ask(seconds=20.0, compiled=True) == (True, True)
     assert ask(epochs=30) is None
-    assert ask(epochs=500) == (False, False)
-    assert ask(epochs=5000) == (True, True)
-    assert ask(seconds=20.0, epochs=5000) == (False, False)
+    assert ask(epochs=200) == (False, False)
+    assert ask(epochs=400) == (True, True)
+    assert ask(seconds=10.0, epochs=5000) == (False, False)
     assert ask("adam", epochs=300) is None
-    assert ask("adam", epochs=500, steps=100) == (True, True)
+    assert ask("adam", epochs=50, steps=100) == (True, True)
     assert ask(epochs=1, compiled=True) == (True, True)
     assert ask(seconds=1e3, compiled=False) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"seconds": 0.3}, "the training takes about 0.3 seconds, too few to compile it"),
+        ({"epochs": 50}, "compiling takes about 2 seconds, too long here: the training takes"),
+        ({"epochs": 2, "compiled": False}, ""),
+        ({"epochs": 2, "compiled": True}, ""),
+    ],
+)
+def test_the_history_says_why_not(body, one_step, monkeypatch, options, reason):
+    monkeypatch.setattr("vpintegrator.native.compiler._SECONDS", 2e-5)
+    history = train(one_step(2), body, target=1.0, **options)
+    assert history.not_compiled.startswith(reason)
+    assert bool(history.not_compiled) == bool(reason)
+    assert history.compiled == bool(options.get("compiled"))
 
 
 def test_without_a_compiler(body, one_step, monkeypatch):

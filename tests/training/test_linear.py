@@ -24,6 +24,7 @@ from vpintegrator.training.linear import (
     fit_linear,
     implicit_map,
     layer_pairs,
+    linear_part,
 )
 from vpintegrator.training.linear_least_squares import SequentialQR
 from vpintegrator.training.search import degrees
@@ -226,6 +227,16 @@ def test_maps_near_half_a_turn(tmp_path):
     )
     assert found.error < 1e-6
     assert implicit_map(found.model).has_linear
+
+
+@pytest.mark.parametrize("matrix", [((1, 1e9), (0, 1e-9)), ((1, 0), (0, 0)), ((-1, 1e6), (0, -1))])
+def test_maps_without_an_accurate_logarithm_give_no_warning(matrix):
+    before = torch.from_numpy(RNG(0).normal(size=(50, 2)))
+    model = SymplecticGeneratingFunctionMap(dim=2, degree=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = linear_part(model, before, before @ torch.tensor(matrix, dtype=before.dtype).mT)
+    assert torch.isfinite(found).all()
 
 
 def test_a_linear_map_in_front_leaves_angles_as_they_are(tmp_path):

@@ -279,7 +279,7 @@ def test_attention_rests_where_several_states_are_predicted_at_once(body):
     found = find_functions(make, body, Budget(None, 100, 1e-3), **options)
     assert found.error < 1e-3
     assert found.model.arguments["functions"] == "polynomial"
-    assert "one by one" in found.model.choices[-1]
+    assert found.model.attention_at_identity == "attention at the identity"
     assert not any(p.any() for layer in attention(found.model) for p in layer.parameters())
     before = count(found.model)
     vp.train(found.model, body, epochs=1, compiled=False)

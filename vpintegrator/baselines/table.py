@@ -240,7 +240,9 @@ def _splits(data: TrainingData) -> tuple[list[tuple[BaselineData, BaselineData]]
         _, length, _ = dataset.shapes[group]
         return dataset.states(group, slice(0, max(1, _STATES // length)))
 
-    canonical = system.is_canonical or (system.is_measured and system.may_preserve_volume)
+    canonical = (system.is_canonical and not system.canonical_order) or (
+        system.is_measured and system.may_preserve_volume
+    )
     own = BaselineData(
         states("train"),
         1.0 if system.is_discrete else dataset.step,

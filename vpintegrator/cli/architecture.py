@@ -37,6 +37,7 @@ GIVEN_OTHERWISE = {
     **dict.fromkeys(
         ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"
     ),
+    "component_order": "the names of the components tell positions from momenta",
     "expressions": "--functions system takes those of the system",
     "stepper": "it follows from the system",
     "stepper_arguments": "they follow from the system",

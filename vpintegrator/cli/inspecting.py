@@ -16,7 +16,7 @@ from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import told_of_bodies, told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.cli.structure import structure_lines
-from vpintegrator.cli.training_report import friction
+from vpintegrator.cli.training_report import attention_words, friction
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
 
@@ -297,6 +297,10 @@ def _of_model(model: Integrator, path: Path) -> Lines:
         "reversible": len(model.reversing_symmetries) > 0,
     }
     yield "structure", ", ".join(name for name, holds in traits.items() if holds) or "none"
+    layers = _number(model.acting_attention[1], "layer")
+    if model.acting_attention[1]:
+        frozen = attention_words(model).removeprefix("attention ")
+        yield "attention", f"{layers}, {frozen or 'none of them at the identity'}"
     if "system" in metadata and "[return_map]" in metadata["system"]:
         system = find_system({model.name: model}, None)
         if returns := system.equations.returns:

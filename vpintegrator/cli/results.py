@@ -61,6 +61,7 @@ def model_results(model: Integrator) -> dict[str, Any]:
     """Return the properties of a model; values of its training are the strings of its metadata."""
     from vpintegrator.storage.reading import read_json
 
+    acting, layers = model.acting_attention
     return {
         "model": model.name,
         "arguments": dict(model.arguments),
@@ -69,6 +70,8 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "volume_preserving": model.volume_preserving,
         "measure_preserving": model.measure_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
+        "attention_layers": layers,
+        "acting_attention_layers": acting,
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "verdict": read_json(model.metadata.get("verdict", "{}"), "the verdict of the training"),
         "fastest": read_json(model.metadata.get("fastest", "{}"), "the candidates of the training"),

@@ -232,7 +232,10 @@ def main(
             raise InputError("several values of a condition: leave out --resume and --initial")
         run_sweep(loaded, asked, methods_named(against), output, overwrite, options)
         return
-    loaded = singled(loaded, asked) if asked else _with_bodies(loaded, other)
+    if any(model.conditions for model in loaded.values()):
+        loaded = singled(loaded, asked, given)
+    else:
+        loaded = _with_bodies(loaded, other)
     if steps:
         options["step"] = steps[0]
     if "ensemble" in options:

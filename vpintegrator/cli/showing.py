@@ -15,6 +15,8 @@ from vpintegrator.cli.results import system_results
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
 
+_PAIRS = 8  # of positions and momenta that are shown
+
 
 def list_catalogue() -> None:
     """Print the datasets, and the systems under their subjects."""
@@ -100,6 +102,8 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     section("Map" if system.equations.stages else "Equations", equations)
     if returns := system.equations.returns:
         section("Return map", returns.words)
+    if system.is_canonical:
+        section("Positions and their momenta", *_conjugate(system))
     if system.parameters:
         section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
     if tables := list(_tables(system)):
@@ -129,6 +133,18 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     if suggested := [f"{k} {v:g}" for k, v in system.defaults.items() if k != hidden]:
         section("Suggested", ", ".join(suggested))
     write_json(lambda: system_results(system))
+
+
+def _conjugate(system: System) -> Iterator[str]:
+    """Yield the first pairs of a position and its momentum, and why they are pairs."""
+    from vpintegrator.dynamics.conjugate import conjugate_pairs
+
+    names = system.components
+    pairs = [(names[q], names[p]) for q, p in zip(*system.equations.halves, strict=True)]
+    more = "; ..." if len(pairs) > _PAIRS else ""
+    yield "; ".join(f"{q}, {p}" for q, p in pairs[:_PAIRS]) + more
+    if conjugate_pairs(names[: system.phase_dim], velocities=True) is None:
+        yield "the names of the components do not say so: positions come first, then momenta"
 
 
 def _tables(system: System) -> Iterator[str]:

@@ -13,6 +13,7 @@ from vpintegrator.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
     from vpintegrator.rollout import ParameterSweep
 
@@ -66,12 +67,16 @@ def conditions_asked(
 
 
 def singled(
-    models: Mapping[str, Integrator], asked: Mapping[str, list[float]]
+    models: Mapping[str, Integrator], asked: Mapping[str, list[float]], system: System | None
 ) -> dict[str, Integrator]:
-    """Return the models at one step and one set of parameters."""
+    """Return the models at one step and one set of parameters, those asked or of the system."""
     single = {name: values[0] for name, values in asked.items()}
+    own = {} if system is None else system.parameters
     return {
-        name: model.at(**single) if model.conditions else model for name, model in models.items()
+        name: model.at(**{n: own[n] for n in model.conditions if n in own}, **single)
+        if model.conditions
+        else model
+        for name, model in models.items()
     }
 
 

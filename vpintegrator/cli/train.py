@@ -194,8 +194,8 @@ class _Command(click.Command):
 )
 @device_option("Where to train.")
 @compiled_option(
-    "Train as machine code, some ten times faster; auto where the compiler takes less than a fifth "
-    "of the budget; models on a GPU train in PyTorch."
+    "Train as machine code, some ten times faster; auto where the compiler takes less than half of "
+    "the budget; models on a GPU train in PyTorch."
 )
 @click.option(
     "--fastest",
@@ -287,7 +287,7 @@ def main(
     if not nothing:
         history = Further(orbits).train(network, data, history, options, path)
         noise = "" if network.posterior is None else network.posterior.words
-        training_report.report(history, path, noise)
+        training_report.report(network, history, path, noise)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, **comparisons)
             warn_of_structure(network, data)

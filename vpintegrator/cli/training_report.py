@@ -73,7 +73,16 @@ def friction(model: Integrator, step: float) -> str:
     return f"{rate:.6g} ± {error:.1g} per unit of time"
 
 
-def report(history: History, path: Path, noise: str = "") -> None:
+def attention_words(model: Integrator) -> str:
+    """Return words on attention at the identity, and on what that means; else empty."""
+    from vpintegrator.models.one_step import without_attention
+
+    alone = without_attention(model) is not None
+    effect = ": the states of a window are mapped one by one" if alone else ""
+    return model.attention_at_identity and f"{model.attention_at_identity}{effect}"
+
+
+def report(model: Integrator, history: History, path: Path, noise: str = "") -> None:
     """Print the result of a training, the noise that it found, and the path of the model."""
     ending = {
         "interrupt": "interrupted; the best model so far is kept, --start goes on from it",
@@ -82,12 +91,16 @@ def report(history: History, path: Path, noise: str = "") -> None:
     how = "" if history.device == "cpu" else f" on {history.device}"
     how += ", compiled" if history.compiled else ""
     tell(f"  {history.optimizer}{how}: {history.epochs} epochs in {history.used:.0f} s, {ending}")
+    if history.not_compiled and history.epochs and history.stopped_by != "solved":
+        tell(f"  not compiled: {history.not_compiled}")
     if history.rollbacks:
         tell(f"  went back to the best weights {history.rollbacks} times")
     tell(
         f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
         f"(epoch {history.best_epoch}), test {history.test_error:.2e}"
     )
+    if words := attention_words(model):
+        tell(f"  {words}")
     if noise:
         tell(f"  {noise} (estimated from the residuals, with standard errors)")
     if history.overfitted:

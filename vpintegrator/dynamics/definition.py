@@ -12,7 +12,7 @@ from vpintegrator.dynamics.bodies import Bodies, read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import TooLong, Value, readable
+from vpintegrator.dynamics.expressions import Number, TooLong, Value, readable
 from vpintegrator.dynamics.formula_tables import table_of
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.parameter_symbols import open_equations, open_section
@@ -98,6 +98,35 @@ class Definition:
     chart: tuple[ChartEquations, Definition] | None = None
     flow: Definition | None = None
     return_table: Mapping[str, Any] = field(default_factory=dict)
+
+    def in_canonical_order(self) -> Definition:
+        """Return the definition with positions first and then momenta, for states alone.
+
+        It has no initial conditions, chart or bodies.
+        """
+        e = self.equations
+        order = [*e.order, *range(len(e.order), len(e.components))]
+        place = {old: new for new, old in enumerate(order)}
+
+        def row_of(row: Mapping[int, Number]) -> dict[int, Number]:
+            return {place[j]: entry for j, entry in row.items()}
+
+        equations = replace(
+            e,
+            components=tuple(e.components[i] for i in order),
+            symbols=tuple(e.symbols[i] for i in order),
+            arrays={name: tuple(place[i] for i in array) for name, array in e.arrays.items()},
+            vector_field=tuple(e.vector_field[i] for i in order) if e.vector_field else (),
+            stages=tuple({place[i]: value for i, value in stage.items()} for stage in e.stages),
+            reversing_symmetries=tuple(
+                tuple(row_of(rho[i]) for i in order) for rho in e.reversing_symmetries
+            ),
+            periods={place[i]: period for i, period in e.periods.items()},
+            order=(),
+        )
+        return replace(
+            self, equations=equations, initial_table=None, bodies=None, sites=None, chart=None
+        )
 
     def with_open(self, names: Sequence[str]) -> Definition:
         """Return the definition with some parameters left open, as variables of the formulas.
@@ -220,8 +249,10 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
     ``points`` are those of the checks, by default random points.
     """
     source, equations = definition.words.source, definition.equations
-    bodies = None if is_of_sites(equations) else read_bodies(equations, source)
-    sites = read_sites(equations, bodies, source)
+    bodies = sites = None
+    if not equations.order:  # bodies and sites are of positions first
+        bodies = None if is_of_sites(equations) else read_bodies(equations, source)
+        sites = read_sites(equations, bodies, source)
     trial = Trial(equations, images_of(bodies), points)
     divergence_free, is_canonical = check_identities(trial, source)
     if bodies is not None:

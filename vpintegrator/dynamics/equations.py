@@ -60,6 +60,9 @@ class Equations:
         Section of a return map, which has no formulas of its own.
     open
         Symbols of the parameters that are left open.
+    order
+        Numbers of all positions, then of their momenta; empty where the state has this order, or
+        has neither.
     """
 
     components: tuple[str, ...]
@@ -82,6 +85,17 @@ class Equations:
     rounded: bool = False
     returns: ReturnSection | None = None
     open: tuple[Symbol, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @property
+    def halves(self) -> tuple[list[int], list[int]]:
+        """Numbers of the positions, and of their momenta in the same order.
+
+        Of systems without a canonical form they are the two halves of the state, without the time.
+        """
+        half = (len(self.symbols) - (self.explicit_time is not None)) // 2
+        order = list(self.order or range(2 * half))
+        return order[:half], order[half : 2 * half]
 
     @property
     def is_map(self) -> bool:
@@ -173,7 +187,10 @@ class ReturnSection:
     @property
     def conjugate(self) -> int | None:
         """Number of the momentum that follows from the energy."""
-        return None if self.energy is None else self.component + len(self.flow.symbols) // 2
+        if self.energy is None:
+            return None
+        positions, momenta = self.flow.halves
+        return momenta[positions.index(self.component)]
 
     @property
     def kept(self) -> list[int]:

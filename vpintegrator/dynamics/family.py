@@ -96,13 +96,10 @@ class Family:
         if system.is_discrete and step is None:
             raise InputError(f"the step of {system.name}, a map, is one iteration: it cannot vary")
         names = [name for name in self.conditions if name != STEP]
-        if system.is_measured:  # whatever was recorded may be a condition
-            self._equations = system.equations
-            self._open = [system.equations.algebra.symbol(name) for name in names]
-        else:
+        if not system.is_measured:
             system.require_formulas("a family")
-            self._equations = system.with_open(names).equations
-            self._open = list(self._equations.open)
+        self._equations = system.with_open(names).equations
+        self._open = list(self._equations.open)
         self._made = _separated_equations(self) or _plain_equations(self)
 
     @property
@@ -260,9 +257,11 @@ def _extended(
     field = list(values)
     if hamiltonian:
         algebra.allow_derivatives()
-        slopes, half = algebra.gradient(values[0]), dim // 2
-        q, p = equations.symbols[:half], equations.symbols[half:]
-        field = [slopes.get(s, 0) for s in p] + [algebra.scale(-1, slopes.get(s, 0)) for s in q]
+        slopes, rates = algebra.gradient(values[0]), dict[int, Value]()
+        for q, p in zip(*equations.halves, strict=True):
+            rates[q] = slopes.get(equations.symbols[p], 0)
+            rates[p] = algebra.scale(-1, slopes.get(equations.symbols[q], 0))
+        field = [rates[i] for i in range(dim)]
     field = [*field, *(0 for _ in symbols)] if field else []
     same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
     turned: tuple[dict[int, Number], ...] = tuple(

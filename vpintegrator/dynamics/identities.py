@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value
 from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import (
@@ -38,11 +39,6 @@ def check_identities(trial: Trial, source: str) -> tuple[bool, bool]:
         Naming the first property that does not hold, and a point where it fails.
     """
     e = trial.equations
-    if (e.stages or not e.vector_field) and e.symplectic and len(e.symbols) % 2:
-        raise InputError(
-            f"{source}, symplectic: the state lists positions and then as many momenta, but it has "
-            f"{len(e.symbols)} components"
-        )
     if not e.stages and not e.vector_field:  # measured: the declaration is believed
         if e.symplectic and e.divergence_free is False:
             raise InputError(
@@ -174,7 +170,7 @@ def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
         raise InputError(f"{source}, [map]: cannot be checked, the map has no finite derivatives")
     found, proposals = {}, []
     for key, (what, name) in _KEPT.items():
-        defects = [_structure_defect(matrix, key) for matrix, _ in slopes]
+        defects = [_structure_defect(matrix, key, e) for matrix, _ in slopes]
         worst, point = max(zip(defects, (at for _, at in slopes), strict=True), key=lambda d: d[0])
         if worst > OF_ROUNDED and declared[key]:
             raise InputError(
@@ -215,17 +211,16 @@ def _slopes(trial: Trial) -> list[tuple[Any, Point]]:
     return found
 
 
-def _structure_defect(slopes: Any, key: str) -> Any:
+def _structure_defect(slopes: Any, key: str, e: Equations) -> Any:
     """Return det D - 1, or the largest entry of D^T J D - J, relative to the derivatives."""
-    half, odd = divmod(slopes.rows, 2)
     scale = 1 + max(abs(entry) for entry in slopes)
     if key == "divergence_free":
         return abs(HIGH.det(slopes) - 1) / scale**slopes.rows
-    if odd:
+    if slopes.rows % 2:
         return HIGH.inf
-    lower, upper = slopes[half:, :], slopes[:half, :]
-    form = upper.T * lower - lower.T * upper
-    for i in range(half):
-        form[i, half + i] -= 1
-        form[half + i, i] += 1
+    positions, momenta = (HIGH.matrix([list(slopes[i, :]) for i in each]) for each in e.halves)
+    form = positions.T * momenta - momenta.T * positions
+    for q, p in zip(*e.halves, strict=True):
+        form[q, p] -= 1
+        form[p, q] += 1
     return max(abs(entry) for entry in form) / scale**2

@@ -21,11 +21,14 @@ If the equations depend on time t, these are distributions of the other componen
 is a number, ``t = 0``, or uniform in a range, ``t = [0, "2*pi"]``. By default the initial time is
 uniform over a period, or 0 for equations without period.
 
+States at which the vector field or the Hamiltonian has no value are drawn again.
+
 If parameters vary, each state is drawn from the distribution at its own parameters.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -45,6 +48,7 @@ from vpintegrator.dynamics.expressions import (
     parse,
     vectorised,
 )
+from vpintegrator.dynamics.formula_domain import FormulaDomain
 from vpintegrator.dynamics.formula_tables import read_components
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION
@@ -52,6 +56,7 @@ from vpintegrator.dynamics.varying_numbers import VaryingNumbers, halves
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 
+_DRAWS = 100  # of a state, until it is in the domain of the equations
 _MOST_NUMBERS = 2**31  # in the initial states of one call
 _MOST_LISTED = 2e7  # in those of a list of curves
 _REQUIRED: dict[str, set[str]] = {
@@ -187,7 +192,34 @@ class InitialConditions:
             return self._with_time(chosen, generator, parameters)
         if count is None:
             raise InputError(f"{self.where}: say how many states to draw")
-        return self._draw(count, generator, parameters)
+        return self._in_domain(count, generator, parameters)
+
+    def _in_domain(
+        self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
+    ) -> np.ndarray:
+        """Draw states in the domain of the equations; those outside are drawn again."""
+        states, first, total = self._draw(count, generator, parameters), "", 0
+        domain = FormulaDomain.of_motion(self.system.equations)
+        for _ in range(_DRAWS):
+            outside = np.flatnonzero(domain.outside(states, parameters))
+            if not len(outside):
+                break
+            own = None if parameters is None else parameters[outside]
+            first = first or domain.reason(states[outside[0]], None if own is None else own[0])
+            total = total or len(outside)
+            states[outside] = self._draw(len(outside), generator, own)
+        else:
+            raise InputError(
+                f"{self.where}: of {count} initial states {len(outside)} are outside of the domain "
+                f"of the equations, and still are after {_DRAWS} draws: {first}; change the "
+                "distribution"
+            )
+        if first:
+            warnings.warn(
+                f"{self.where}: {total} of {count} initial states were drawn again: {first}",
+                stacklevel=3,
+            )
+        return states
 
     def _count(self, count: Any) -> int:
         whole = isinstance(count, int | np.integer) and not isinstance(count, bool)

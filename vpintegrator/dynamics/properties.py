@@ -67,6 +67,15 @@ class SystemProperties:
         return self.equations.components
 
     @property
+    def canonical_order(self) -> tuple[int, ...]:
+        """Numbers of the components with positions first, then their momenta, then others.
+
+        Empty where states have this order; it follows from the names of the components.
+        """
+        order = self.equations.order
+        return (*order, *range(len(order), self.dim)) if order else ()
+
+    @property
     def explicit_time(self) -> int | None:
         """Number of the component that is the time, the last; None where nothing depends on it."""
         return self.equations.explicit_time

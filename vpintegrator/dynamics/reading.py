@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
     Algebra,
@@ -194,7 +195,8 @@ def read_state_and_formulas(
         for name, text in table_of(table, "invariants", source).items()
     }
     stages, iterations = read_map(table, source, scope, components, arrays)
-    hamiltonian, vector_field = _read_vector_field(table, source, scope, state)
+    order = _read_order(table, source, state)
+    hamiltonian, vector_field = _read_vector_field(table, source, scope, state, order)
     if len(invariants) > _MOST_INVARIANTS:
         raise InputError(
             f"{source}: {len(invariants)} invariants are more than the {_MOST_INVARIANTS} allowed"
@@ -223,6 +225,7 @@ def read_state_and_formulas(
         iterations=iterations,
         symplectic=table.get("symplectic"),
         rounded=table.get("rounded", False),
+        order=order,
     )
 
 
@@ -328,8 +331,37 @@ def _read_state(table: Mapping[str, Any], source: str, scope: Scope) -> StateNam
     return StateNames(tuple(components), symbols, arrays, explicit_time)
 
 
+def _read_order(table: Mapping[str, Any], source: str, state: StateNames) -> tuple[int, ...]:
+    """Return the order of positions and momenta, empty where they stand so.
+
+    Raises
+    ------
+    InputError
+        If the components are no positions and as many momenta, or their names contradict that.
+    """
+    names = state.components[: len(state.components) - (state.explicit_time is not None)]
+    declared = [key for key in ("hamiltonian", "symplectic") if table.get(key, False) is not False]
+    if not declared and ("map" not in table or len(names) % 2):
+        return ()
+    if declared and len(names) % 2:
+        raise InputError(
+            f"{source}, {declared[0]}: the state lists positions and as many momenta, but it has "
+            f"{len(names)} components"
+        )
+    try:
+        return canonical_order(names, f"{source}, state")
+    except InputError:
+        if declared:
+            raise
+        return ()
+
+
 def _read_vector_field(
-    table: Mapping[str, Any], source: str, scope: Scope, state: StateNames
+    table: Mapping[str, Any],
+    source: str,
+    scope: Scope,
+    state: StateNames,
+    order: Sequence[int],
 ) -> tuple[Value | None, tuple[Value, ...]]:
     components, symbols, arrays, explicit_time = state
     if (measured := table.get("measured", False)) is not False:
@@ -348,19 +380,17 @@ def _read_vector_field(
         )
     ticking: tuple[Value, ...] = () if explicit_time is None else (1,)
     if "hamiltonian" in table:
-        half, odd = divmod(len(symbols) - len(ticking), 2)
-        if odd:
-            raise InputError(
-                f"{source}, hamiltonian: the state must list the positions and then as many "
-                f"momenta, but it has {len(symbols) - len(ticking)} components"
-            )
+        half = (len(symbols) - len(ticking)) // 2
         hamiltonian = parse(table["hamiltonian"], scope, f"{source}, hamiltonian")
         algebra = scope.algebra
         algebra.allow_derivatives()
         slopes = algebra.gradient(hamiltonian)
-        field = [slopes.get(symbol, 0) for symbol in symbols[: 2 * half]]
-        forces = (algebra.scale(-1, slope) for slope in field[:half])
-        return hamiltonian, (*field[half:], *forces, *ticking)
+        order = order or range(2 * half)
+        rates: dict[int, Value] = {}
+        for q, p in zip(order[:half], order[half:], strict=True):
+            rates[q] = slopes.get(symbols[p], 0)
+            rates[p] = algebra.scale(-1, slopes.get(symbols[q], 0))
+        return hamiltonian, (*(rates[i] for i in range(2 * half)), *ticking)
     where = f"{source}, [vector_field]"
     entries = table_of(table, "vector_field", source)
     found = read_components(entries, where, scope, components, arrays)

@@ -116,15 +116,16 @@ def _check_fit(
         if directed or energy is not None:
             raise InputError(f"{where}: a stroboscopic map has neither direction nor energy")
         return
-    half = len(flow.symbols) // 2
     if flow.hamiltonian is None:
         if energy is not None:
             raise InputError(f"{where} energy: the flow was not given by a Hamiltonian")
         return
-    if component >= half:
+    positions, momenta = flow.halves
+    if component in momenta:
+        position = flow.components[positions[momenta.index(component)]]
         raise InputError(
             f"{where} section: {name} is a momentum; a section of a Hamiltonian flow fixes a "
-            f"position, such as {flow.components[component - half]}"
+            f"position, such as {position}"
         )
     if energy is None:
         raise InputError(
@@ -154,6 +155,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
         components.append(name)
         symbols.append(e.algebra.symbol(name))
         rhos = [(*rho, {len(kept): -1}) for rho in rhos]
+    order = [kept.index(i) for i in e.order if i in kept]
     state = {*e.arrays, *e.components}
     values = {name: value for name, value in e.scope.values.items() if name not in state}
     values |= dict(zip(components, symbols, strict=True))
@@ -171,6 +173,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
         scope=replace(e.scope, values=values),
         explicit_time=None,
         returns=section,
+        order=() if order == sorted(order) else tuple(order),
     )
 
 

@@ -22,6 +22,7 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.arrays import as_array
+from vpintegrator.dynamics.formula_domain import FormulaDomain
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
@@ -110,12 +111,30 @@ def solve(
             raise InputError(f"crossings of {system.name} are located by DOP853, not by {method}")
         iterate(system.iteration(rtol, atol), system, initial, times, states, progress)
         return states
+    _check_rates(system, initial)
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):
         part = slice(start, start + batch)
         with np.errstate(all="ignore"):  # a blow-up is reported once, below
             _solve_stack(system, initial[part], times, method, rtol, atol, states[part], progress)
     return states
+
+
+def _check_rates(system: System, initial: np.ndarray) -> None:
+    """Raise InputError where a rate is not finite: SciPy would look for a first step for ever."""
+    with np.errstate(all="ignore"):
+        rates = system.vector_field_by_component(np.ascontiguousarray(initial.T))
+    outside = np.flatnonzero(~np.isfinite(rates).all(axis=0))
+    if len(outside):
+        state = initial[outside[0]]
+        words = "the function is not finite"
+        if system.has_formulas:
+            words = FormulaDomain(system.equations, system.equations.vector_field).reason(state)
+        shown = ", ".join(f"{x:.6g}" for x in state[:8])
+        raise InputError(
+            f"{len(outside)} of {len(initial)} initial states are outside of the domain of "
+            f"{system.name}, the first is ({shown}{', ...' if system.dim > 8 else ''}): {words}"
+        )
 
 
 def states_between(

@@ -80,7 +80,8 @@ class System(SystemProperties, RichDisplay, by="system"):
     divergence_free
         Whether the flow, or the map, preserves phase-space volume.
     is_canonical
-        Whether it keeps the form :math:`dq \wedge dp` of states (q, p): Hamiltonian flows, and
+        Whether it keeps the form :math:`dq \wedge dp` of positions and momenta, see
+        :attr:`canonical_order`: Hamiltonian flows, and
         symplectic maps, and measured states of which the file declares it.
     reversing_symmetries
         Matrices :math:`\rho`, (dim, dim), with :math:`f(\rho z) = -\rho f(z)` and
@@ -238,12 +239,14 @@ class System(SystemProperties, RichDisplay, by="system"):
         Parameters
         ----------
         hamiltonian_function
-            ``H(z)`` of a state z = (q, p), ``H(q, p)`` of its halves or, where it depends on time,
-            ``H(t, z)`` or ``H(t, q, p)``; a number.
+            ``H(z)`` of a state, ``H(q, p)`` of its positions and momenta or, where it depends on
+            time, ``H(t, z)`` or ``H(t, q, p)``; a number. Arguments go by their names, in any
+            order; where these tell nothing, positions come before momenta.
         degrees_of_freedom
             Half the number of components of a state.
         components, claims, sample, step, parameters, name
-            Arguments of :meth:`from_function`.
+            Arguments of :meth:`from_function`. Names of components such as ``x, px, y, py`` tell
+            positions from momenta; where they do not, the first half are positions.
 
         Raises
         ------
@@ -277,6 +280,24 @@ class System(SystemProperties, RichDisplay, by="system"):
         if self._parent is not None and self._derive is not None:
             return self._derive(self._parent.with_parameters(values))
         return System(self.text, self.name, {**self.definitions, **plain_values(values, self.name)})
+
+    @cached_property
+    def canonical(self) -> System:
+        """The system with all positions first and then their momenta; itself where it is so.
+
+        Examples
+        --------
+        >>> system = vp.load_system('''
+        ... state = ["x", "px", "y", "py"]
+        ... hamiltonian = "(px**2 + py**2 + x**2 + y**2)/2"
+        ... ''')
+        >>> system.canonical_order, system.canonical.components
+        ((0, 2, 1, 3), ('x', 'y', 'px', 'py'))
+        """
+        if not self.canonical_order:
+            return self
+        definition = self.definition.in_canonical_order()
+        return System(definition, parent=self, derive=attrgetter("canonical"), family=self.family)
 
     def with_open(self, names: Sequence[str]) -> System:
         """Return the system with some parameters left open: variables of its formulas.

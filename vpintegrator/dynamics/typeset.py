@@ -20,7 +20,12 @@ import sympy
 from sympy.printing.latex import LatexPrinter
 
 from vpintegrator.dynamics.expressions import Symbol, Value, below
-from vpintegrator.dynamics.expressions.notation import as_written, in_a_line, is_short
+from vpintegrator.dynamics.expressions.notation import (
+    as_written,
+    in_a_line,
+    is_short,
+    with_indices,
+)
 from vpintegrator.dynamics.expressions.symbolic import can_be_expanded, to_sympy
 from vpintegrator.dynamics.parameter_symbols import exact_equations
 from vpintegrator.dynamics.system import System
@@ -28,6 +33,7 @@ from vpintegrator.dynamics.system import System
 _LARGE = 8  # components; the equations of more are not written out one by one
 _LONG = 40  # operations of a Hamiltonian, whose derivatives would not fit a line
 _SHOWN = 12  # equations shown of a large system without arrays
+_INDEX = re.compile(r"(?<=p|t)_([a-z]{2,})(?=\d*$)")
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
 
 
@@ -40,7 +46,26 @@ class _NamesAsWords(LatexPrinter):
 
 def latex(expression: Any) -> str:
     """Return LaTeX of what SymPy knows."""
-    return str(_NamesAsWords().doprint(expression))
+    return str(_NamesAsWords().doprint(_with_indices(expression)))
+
+
+def _with_indices(expression: Any, greek: bool = False) -> Any:
+    """Return an expression in which px is p with the index x; Greek letters may be letters."""
+    symbols = getattr(expression, "free_symbols", ())
+    names = {s: with_indices(s.name) for s in symbols if isinstance(s, sympy.Symbol)}
+    if greek:
+        names = {s: _INDEX.sub(_greek, name) for s, name in names.items()}
+    renamed = {
+        s: sympy.Symbol(name, **s.assumptions0) for s, name in names.items() if name != s.name
+    }
+    return expression.xreplace(renamed) if renamed else expression
+
+
+def _greek(name: re.Match[str]) -> str:
+    try:
+        return "_" + unicodedata.lookup(f"GREEK SMALL LETTER {name[1].upper()}")
+    except KeyError:
+        return name[0]
 
 
 @dataclass(frozen=True)
@@ -50,7 +75,7 @@ class _Style:
     right: Callable[[str | float, Mapping[str, int]], str]
     dotted: Callable[[str], str]
     primed: str
-    slope: str
+    slope: Callable[[str], str]
 
     def rows(self, system: System, entries: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return names and expressions of a table of a file."""
@@ -117,8 +142,8 @@ def _equations(system: System, style: _Style) -> tuple[list[_Row], list[list[_Ro
     found = style.rows(system, {"H": table["hamiltonian"]})
     for q, p in _pairs(system):
         found += [
-            (style.dotted(f"{q}[i]"), style.slope.format(p)),
-            (style.dotted(f"{p}[i]"), "-" + style.slope.format(q)),
+            (style.dotted(f"{q}[i]"), style.slope(p)),
+            (style.dotted(f"{p}[i]"), "-" + style.slope(q)),
         ]
     return [*auxiliary], [[*found]]
 
@@ -225,7 +250,7 @@ def _number(value: float) -> sympy.Expr:
 
 def _indexed(name: str) -> str:
     """Return ``q[0]`` as SymPy takes it for a symbol with an index."""
-    return name.replace("[", "_").rstrip("]")
+    return with_indices(name).replace("[", "_").rstrip("]")
 
 
 class _Written:
@@ -295,8 +320,10 @@ def _in_latex(row: _Row) -> tuple[str, str]:
 
 def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
     """Return ``name = expression`` in Unicode, over several lines where it has fractions."""
+    # words of the name of an invariant are no indices
+    left = sympy.Symbol(name if "dot_" in name else name.replace("_", " "))
     text = sympy.pretty(
-        sympy.Eq(sympy.Symbol(name.replace("_", " ")), expression, evaluate=False),
+        _with_indices(sympy.Eq(left, expression, evaluate=False), greek=True),
         use_unicode=True,
         num_columns=width,
     )
@@ -359,20 +386,28 @@ def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str 
 
 def _pairs(system: System) -> list[tuple[str, str]]:
     """Return arrays of positions with those of their momenta, where they come in pairs."""
-    arrays = system.equations.arrays
-    names, half = list(arrays), len(arrays) // 2
-    if not system.is_hamiltonian or len(names) % 2:
+    if not system.is_hamiltonian:
         return []
-    pairs = list(zip(names[:half], names[half:], strict=True))
-    return pairs if all(len(arrays[q]) == len(arrays[p]) for q, p in pairs) else []
+    arrays, momentum = system.equations.arrays, dict(zip(*system.equations.halves, strict=True))
+    names = {numbers: name for name, numbers in arrays.items()}
+    partners = {
+        q: names.get(tuple(momentum[i] for i in numbers))
+        for q, numbers in arrays.items()
+        if all(i in momentum for i in numbers)
+    }
+    pairs = [(q, p) for q, p in partners.items() if p is not None]
+    return pairs if 2 * len(pairs) == len(arrays) else []
 
 
 def _dotted_unicode(name: str) -> str:
+    name = with_indices(name)
     return unicodedata.normalize("NFC", f"{name[0]}\u0307{name[1:]}")
 
 
 def _dotted_latex(name: str) -> str:
     array, _, index = name.rstrip("]").partition("[")
+    array, _, coordinate = with_indices(array).partition("_")
+    index = ", ".join(filter(None, (coordinate, index)))
     return rf"\dot{{{array}}}_{{{index}}}" if index else rf"\dot{{{array}}}"
 
 
@@ -382,14 +417,26 @@ def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
     return latex(as_written(text, lengths))
 
 
-_UNICODE = _Style(in_a_line, _dotted_unicode, "", "∂H/∂{}[i]")
-_LATEX = _Style(_latex, _dotted_latex, "'", r"\frac{{\partial H}}{{\partial {}_{{i}}}}")
+def _slope_latex(name: str) -> str:
+    name = with_indices(name)
+    return rf"\frac{{\partial H}}{{\partial {f'{{{name}}}' if '_' in name else name}_{{i}}}}"
+
+
+def _slope_unicode(name: str) -> str:
+    return f"∂H/∂{with_indices(name)}[i]"
+
+
+_UNICODE = _Style(in_a_line, _dotted_unicode, "", _slope_unicode)
+_LATEX = _Style(_latex, _dotted_latex, "'", _slope_latex)
 
 
 def _marked(name: str, mark: str) -> str:
     # SymPy reads "dot" at the end of the letters as a dot above them: zdot_1 is ż with index 1
     match = re.fullmatch(r"([A-Za-z]+)_?\[?(\d+)\]?", name)
-    return f"{match[1]}{mark}{match[2]}" if match else f"{name}{mark}"
+    if match:
+        return f"{match[1]}{mark}{match[2]}"
+    base, _, index = with_indices(name).partition("_")
+    return f"{base}{mark}_{index}" if index else f"{name}{mark}"
 
 
 def _images(system: System, rho: Any) -> str:

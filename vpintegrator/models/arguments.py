@@ -40,6 +40,14 @@ class IntegratorArguments(Arguments):
     shift: Any = argument(None, "Normalisation, see ``Integrator``; by default 0.", kind="(dim,)")
     scale: Any = argument(None, "Normalisation, see ``Integrator``; by default 1.", kind="(dim,)")
     dtype: Any = argument("float64", "Weights are drawn in float64.", kind="torch.dtype or str")
+    component_order: Any = argument(
+        None,
+        "Numbers of the components in the order in which the network takes them: for symplectic "
+        "models all positions and then their momenta. Other arguments number components so; "
+        "by default the order of states.",
+        kind="sequence of int",
+        omitted=True,
+    )
     chart: Any = argument(
         (),
         "Coordinates in which the network works, as expressions of the components of a state such "

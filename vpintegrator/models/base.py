@@ -21,10 +21,12 @@ from vpintegrator.models.normalisation import (
     averaged_over_connected,
     chart_of,
     check_angles,
+    order_of,
     positive,
     vector,
 )
 from vpintegrator.models.posterior import WithPosterior
+from vpintegrator.nn.attention_weights import attention_layers
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.reversible import Reversible
@@ -73,6 +75,9 @@ class Integrator(WithPosterior, Normalised):
 
         ``shift``, ``scale``: normalisation of each component; by default 0 and 1. See
         ``set_normalisation``.
+
+        ``component_order``: numbers of the components in the order in which the network takes them,
+        where states have another one; symplectic models take all positions and then their momenta.
 
         ``chart``, ``inverse_chart``: other coordinates in which the network works, as expressions
         of the components of a state, and these as expressions of the new ones.
@@ -148,7 +153,8 @@ class Integrator(WithPosterior, Normalised):
             raise InputError(
                 "attention reads no conserved components; take a model of one step, such as vpff"
             )
-        self.chart = chart_of(a, self.periods)
+        self.component_order = order_of(a.component_order, a.dim)
+        self.chart = chart_of(a, self.periods, self.component_order)
         self.explicit_time: bool = getattr(a, "explicit_time", False)
         if self.explicit_time:
             self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
@@ -201,6 +207,19 @@ class Integrator(WithPosterior, Normalised):
         return self._canonical and (self.chart is None or self.chart.is_canonical)
 
     @property
+    def acting_attention(self) -> tuple[int, int]:
+        """Number of attention layers that are not the identity by their weights, and of all."""
+        layers = list(attention_layers(self.core))
+        return sum(layer.acts for layer in layers), len(layers)
+
+    @property
+    def attention_at_identity(self) -> str:
+        """Words on attention layers that are the identity; empty if there are none."""
+        acting, count = self.acting_attention
+        part = f" in {count - acting} of {count} layers" if acting else ""
+        return f"attention at the identity{part}" if acting < count else ""
+
+    @property
     def invertible(self) -> bool:
         """Whether ``inverse`` exists."""
         return is_invertible(self.core)
@@ -227,11 +246,17 @@ class Integrator(WithPosterior, Normalised):
         before = self.core.inverse(self.normalised(middle))  # type: ignore[operator]
         return self._at(self._kept(self.denormalised(before), middle), window, -1.0)
 
+    @property
+    def conserved_components(self) -> set[int]:
+        """Numbers of the components of states that stay as they are."""
+        order = self.component_order
+        return {k if order is None else order[k] for k in self.conserved}
+
     def _kept(self, images: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
         """Return images with the conserved components of the window, free of rounding."""
         if not self.conserved or self.chart is not None:
             return images
-        moving = [index for index in range(self.dim) if index not in self.conserved]
+        moving = [k for k in range(self.dim) if k not in self.conserved_components]
         if moving != list(range(len(moving))):
             return images
         return torch.cat([images[..., : len(moving)], window[..., len(moving) :]], -1)
@@ -419,6 +444,7 @@ class Integrator(WithPosterior, Normalised):
             If a value is not finite or a scale is not positive.
         """
         shift_, scale_ = vector("shift", shift, self.dim), positive("scale", scale, self.dim)
+        shift_, scale_ = self.network_order(shift_), self.network_order(scale_)
         if self.sites > 1:
             shift_, scale_ = alike_at_sites(shift_, scale_, self.sites)
         if len(rhos := self.reversing_symmetries):
@@ -433,8 +459,8 @@ class Integrator(WithPosterior, Normalised):
         if self._canonical or getattr(self.core, "damped", False):
             scale_ = canonical_scale(scale_, getattr(self.core, "conserved", 0))
         with torch.no_grad():
-            self.shift.copy_(shift_)
-            self.scale.copy_(scale_)
+            self.shift.copy_(self.state_order(shift_))
+            self.scale.copy_(self.state_order(scale_))
             if self.chart is not None and spread is not None:
                 self.state_scale.copy_(positive("spread", spread, self.dim))
         for layer in self.core.modules():

@@ -185,6 +185,25 @@ def member(model: Model, values: Mapping[str, Any]) -> Model:
     return plain.eval()
 
 
+def member_for(
+    model: Model, step: float | None = None, parameters: Mapping[str, Any] | None = None
+) -> Model:
+    """Return the member of a family at a step and parameters; other models as they are.
+
+    Parameters
+    ----------
+    step
+        Step; taken where the step of the family varies.
+    parameters
+        Parameters of a system; those that vary in the family are taken.
+    """
+    conditions = conditions_of(model)
+    if conditions is None:
+        return model
+    given = {**(parameters or {}), **({} if step is None else {STEP: step})}
+    return member(model, {name: given[name] for name in conditions.ranges if name in given})
+
+
 def folded(model: Model, k: torch.Tensor) -> Model:
     """Return a model of states (z, k) as a map of z, at physical values k (m,)."""
     shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
@@ -235,6 +254,8 @@ def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
     cyclic = [i for i in model.arguments.get("cyclic", ()) if i < dim]
     if cyclic:
         arguments["cyclic"] = cyclic
+    if order := arguments.get("component_order"):
+        arguments["component_order"] = [i for i in order if i < dim]
     if isinstance(split := arguments.get("split"), list):
         arguments["split"] = [block for block in split if max(block) < dim]
     layers = [each for each in fixed.modules() if isinstance(each, _OF_NEURONS)]

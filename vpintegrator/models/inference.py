@@ -231,6 +231,7 @@ def step_and_derivative(model: Normalised, x: torch.Tensor) -> tuple[torch.Tenso
     layer = core.psi if isinstance(core, Reversible) else core
     if isinstance(layer, ImplicitMap) and model.chart is None and not model.explicit_time:
         image, D = linearised(core, model.normalised(x), coefficients=False)
+        D = model.state_order(model.state_order(D).mT).mT
         return model.denormalised(image), D * (model.scale[:, None] / model.scale)
 
     def stepped(one: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,7 +23,10 @@ class Normalised(nn.Module):
     name, dim, window, explicit_time, core, arguments, metadata, choices, reversing_symmetries
         As of ``Integrator``.
     shift, scale : Tensor, (dim,)
-        The network works on (z - shift) / scale.
+        The network works on (z - shift) / scale with its components in another order.
+    component_order
+        Numbers of the components of z in the order in which the network takes them; None for the
+        same order.
     chart
         The coordinates z of states, or None.
     """
@@ -40,6 +43,7 @@ class Normalised(nn.Module):
     shift: torch.Tensor
     scale: torch.Tensor
     chart: ChartMap | None
+    component_order: list[int] | None
 
     @property
     def state_scale(self) -> torch.Tensor:
@@ -53,10 +57,11 @@ class Normalised(nn.Module):
         ``near``.
         """
         z = (states if self.chart is None else self.chart(states)) - self.shift
-        z = z / self.scale
+        z = self.network_order(z / self.scale)
         if near is not None and self.chart is not None and self.chart.angles:
             of_angles = torch.zeros_like(self.scale)
             of_angles[list(self.chart.angles)] = 2 * math.pi
+            of_angles = self.network_order(of_angles)
             z = z - of_angles * torch.round((z - near) / (2 * math.pi))
         return z
 
@@ -64,12 +69,41 @@ class Normalised(nn.Module):
         """Return the rates of change of normalised states from ``rates`` at states (..., dim)."""
         if self.chart is not None:
             rates = torch.func.jvp(self.chart, (states,), (rates,))[1]
-        return rates / self.scale
+        return self.network_order(rates / self.scale)
+
+    def network_order(self, z: torch.Tensor) -> torch.Tensor:
+        """Return components (..., dim) in the order in which the network takes them."""
+        return z if self.component_order is None else z[..., self.component_order]
+
+    def state_order(self, z: torch.Tensor) -> torch.Tensor:
+        """Return components (..., dim) that the network has ordered in the order of states."""
+        return z if self.component_order is None else z[..., _inverse(self.component_order)]
+
+    def reflected(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the images of states (..., dim) under the first reversing symmetry."""
+        z = self.network_order(states if self.chart is None else self.chart(states))
+        z = self.state_order(z @ self.reversing_symmetries[0].mT)
+        return z if self.chart is None else self.chart.inverse(z)
 
     def denormalised(self, z: torch.Tensor) -> torch.Tensor:
         """Return states (..., dim) from what leaves the network."""
-        z = z * self.scale + self.shift
+        z = self.state_order(z) * self.scale + self.shift
         return z if self.chart is None else self.chart.inverse(z)
+
+
+def order_of(given: Any, dim: int) -> list[int] | None:
+    """Return the order of components that an argument gives, None where it changes nothing."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple) or sorted(given) != list(range(dim)):
+        raise InputError(
+            f"component_order must hold the numbers 0 to {dim - 1}, each once, not {given!r}"
+        )
+    return None if list(given) == list(range(dim)) else list(given)
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
 
 
 def vector(argument: str, value: Any, dim: int) -> torch.Tensor:
@@ -130,7 +164,7 @@ def averaged_over_connected(scale: torch.Tensor, symmetries: torch.Tensor) -> to
     return torch.stack([scale[least == first].log().mean().exp() for first in least])
 
 
-def chart_of(a: Any, periods: dict[int, float]) -> ChartMap | None:
+def chart_of(a: Any, periods: dict[int, float], order: list[int] | None = None) -> ChartMap | None:
     """Return the chart that arguments ask for.
 
     Raises
@@ -142,7 +176,8 @@ def chart_of(a: Any, periods: dict[int, float]) -> ChartMap | None:
         return None
     chart = ChartMap(a.chart, a.inverse_chart, a.dim)
     angles = {i for i in chart.angles if getattr(a, "functions", "") == "polynomial"}
-    if not chart.angles <= angles & periods.keys():
+    periodic = {k if order is None else order[k] for k in periods}
+    if not chart.angles <= angles & periodic:
         raise InputError(
             "chart: atan2 jumps from pi to -pi, so the network must be periodic in its components "
             f"{sorted(chart.angles)}: name them in periodic, and take functions = polynomial"

@@ -196,6 +196,9 @@ def build(
     if chosen is not None:
         system = chosen.system
         arguments |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
+    if system.canonical_order:
+        arguments |= {"component_order": list(system.canonical_order)}
+        system = system.canonical
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name)
     known = known_arguments(architecture)

@@ -16,12 +16,12 @@ from vpintegrator.nn.cayley import (
     skew_correlations,
     skew_matrix,
 )
-from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.layer import Attention, InvertibleLayer
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
 
 
-class VolumePreservingAttention(InvertibleLayer):
+class VolumePreservingAttention(InvertibleLayer, Attention):
     r"""Windows rotated in time by the Cayley transform of their own correlations.
 
     For a window X (..., window, dim), a row per time step, with the Cayley transform
@@ -128,7 +128,7 @@ class VolumePreservingAttention(InvertibleLayer):
         return z + cayley_increment(sign * self.correlations(z), z, rank)
 
 
-class CoupledAttention(InvertibleLayer):
+class CoupledAttention(InvertibleLayer, Attention):
     r"""Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
 
     For each block of components in turn, the values of that block over the window, :math:`X_a`

@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.couplings import Coupling
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Attention, Layer
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.split import Blocks, as_blocks
 from vpintegrator.nn.tensor_arguments import last_size
@@ -74,7 +74,7 @@ class WindowAttention(Layer):
         return torch.tanh(h @ self.inner_weight + self.inner_bias) @ self.outer_weight
 
 
-class AttentionCoupling(Coupling):
+class AttentionCoupling(Coupling, Attention):
     r"""A sweep of couplings whose functions are multihead softmax attention over the window.
 
     For each block a of components in turn, with ``WindowAttention`` :math:`g_a` of the other
@@ -140,3 +140,8 @@ class AttentionCoupling(Coupling):
             for block in as_blocks(split, dim)
         ]
         super().__init__(dim, functions, split=split, symmetries=symmetries)
+
+    @property
+    def acts(self) -> bool:
+        functions = (part for part in self.modules() if isinstance(part, WindowAttention))
+        return any(bool(function.outer_weight.any()) for function in functions)

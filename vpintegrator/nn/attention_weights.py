@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import nn
+
+from vpintegrator.nn.layer import Attention
 
 
 def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -60,3 +63,12 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
                 hooks.callback(layer.register_forward_pre_hook(reader(place)).remove)
         model.eval()(window)
     return found
+
+
+def attention_layers(model: nn.Module) -> Iterator[Attention]:
+    """Yield the attention layers of a model, without the attention inside of others."""
+    if isinstance(model, Attention):
+        yield model
+        return
+    for part in model.children():
+        yield from attention_layers(part)

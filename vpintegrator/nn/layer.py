@@ -79,6 +79,15 @@ class InvertibleLayer(Layer):
         return self.moved(self._checked(z), -1)
 
 
+class Attention(nn.Module):
+    """Base of layers that mix the time steps of a window by weights."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether the layer is anything but the identity, by its weights."""
+        return any(bool(parameter.any()) for parameter in self.parameters())
+
+
 def parts(layer: nn.Module) -> Iterator[nn.Module]:
     """Yield the layers that a layer is made of, also those in lists."""
     for part in layer.children():

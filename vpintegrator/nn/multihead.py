@@ -6,12 +6,12 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import divisible, whole
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Attention, Layer
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
 from vpintegrator.nn.tensor_arguments import last_size
 
 
-class MultiHeadAttention(Layer):
+class MultiHeadAttention(Layer, Attention):
     r"""Self-attention in several subspaces at once, without output projection.
 
     Head i projects :math:`Z = X^T` by matrices P (dim / heads, dim), and gives
@@ -76,6 +76,10 @@ class MultiHeadAttention(Layer):
             if stiefel:
                 on_stiefel(self, name)
 
+    @property
+    def acts(self) -> bool:
+        return not self.residual or bool(self.value.any())
+
     def _project(self, X: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """Map (..., window, dim) to (..., head, window, dim/heads), all heads in one product."""
         stacked = X @ weight.flatten(0, 1).mT
@@ -98,7 +102,7 @@ class MultiHeadAttention(Layer):
         return X + output if self.residual else output
 
 
-class GeneralMultiHeadAttention(Layer):
+class GeneralMultiHeadAttention(Layer, Attention):
     r"""Multihead attention between two sequences, of any widths, with output projection.
 
     Queries come from M vectors of :math:`c_q` components, keys and values from N vectors of
@@ -182,6 +186,10 @@ class GeneralMultiHeadAttention(Layer):
         self.key = nn.Linear(self.key_dim, stacked_keys, bias=bias, dtype=torch.float64)
         self.value = nn.Linear(self.value_dim, stacked_values, bias=bias, dtype=torch.float64)
         self.output = nn.Linear(stacked_values, output_dim, bias=bias, dtype=torch.float64)
+
+    @property
+    def acts(self) -> bool:
+        return not self.residual or any(bool(weight.any()) for weight in self.output.parameters())
 
     def heads_of(
         self,

@@ -7,11 +7,11 @@ from torch import nn
 
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Attention, Layer
 from vpintegrator.nn.tensor_arguments import last_size
 
 
-class _SelfAttention(Layer):
+class _SelfAttention(Layer, Attention):
     """Self-attention with weights from scores S (..., window, window).
 
     Keys are rows, queries are columns. Weights are the softmax down each column, or the Cayley
@@ -25,6 +25,10 @@ class _SelfAttention(Layer):
         self.dim = whole("dim", dim)
         self.weights = one_of("weights", weights, ["softmax", "cayley"])
         self.residual = residual
+
+    @property
+    def acts(self) -> bool:
+        return self.weights == "softmax" or self.residual or super().acts
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError

@@ -12,11 +12,11 @@ from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_blocks, check_even
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.layer import Attention, InvertibleLayer
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
 
 
-class SymplecticAttention(InvertibleLayer):
+class SymplecticAttention(InvertibleLayer, Attention):
     r"""Windows of each degree of freedom, rotated in time by the Cayley transform of their areas.
 
     With :math:`X_i = (q_i, p_i)` (window, 2) the degree of freedom i of a window of states (q, p),

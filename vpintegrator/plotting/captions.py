@@ -81,8 +81,11 @@ def methods(scene: Scene) -> str:
     parts = []
     for run in scene.runs.values():
         if run.kind == "learned":
-            window = f", windows of {run.window} states" if run.window > 1 else ""
-            parts.append(f"{run.title} (learned{window})")
+            facts = ["learned"]
+            if run.window > 1:
+                facts.append(f"windows of {run.window} states")
+            facts += [trait for trait in run.structure if trait.startswith("attention")]
+            parts.append(f"{run.title} ({', '.join(facts)})")
         else:
             order = "" if run.order is None else f" (order {run.order})"
             parts.append(f"{run.title}{order}")

@@ -111,16 +111,17 @@ def first_window(model: Integrator) -> np.ndarray:
 
 
 def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
-    """Return weights (head, time, time) of every attention layer by its place in the model.
+    """Return weights (head, time, time) of the attention layers that act, by place in the model.
 
     Raises
     ------
     InputError
-        If the window is none of states (window, dim) of the model, or it has no attention.
+        If the window is none of states (window, dim) of the model, or no attention acts.
     """
     import torch
 
     from vpintegrator.nn import attention_weights
+    from vpintegrator.nn.attention_weights import attention_layers
 
     try:
         states = torch.as_tensor(np.asarray(window, dtype=np.float64)).to(model.shift)
@@ -131,11 +132,15 @@ def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
             f"window has shape {tuple(states.shape)}, but the model {model.name} reads windows of "
             f"shape ({model.window}, {model.dim})"
         )
+    acting = {id(m) for each in attention_layers(model) if each.acts for m in each.modules()}
     found = {
         # an average over symmetries: take the term of the identity
         place: weights[(0,) * (weights.ndim - 3)].reshape(-1, *weights.shape[-2:]).cpu().numpy()
         for place, weights in attention_weights(model, states).items()
+        if id(model.get_submodule(place)) in acting
     }
+    if not found and model.attention_at_identity:
+        raise InputError(f"{model.attention_at_identity}: {model.name} has no weights to draw")
     if not found:
         raise InputError(f"the model {type(model).__name__} has no attention")
     return found

@@ -324,6 +324,7 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
             "Derivatives of the vector field are finite differences: volumes and Lyapunov "
             "exponents of classical methods are known to about 1e-9."
         )
+    sentences += attention_at_identity(report.runs.values())
     sentences += departures(report.runs.values())
     unknown = [
         f"{run.title}: {', '.join(run.unknown)}" for run in report.runs.values() if run.unknown
@@ -359,6 +360,17 @@ def _on_invariants(report: Report) -> list[str]:
                 f"{label} by {'all' if len(kept) == len(report.runs) else ', '.join(kept)}"
             )
     return [f"Kept to rounding: {'; '.join(parts)}."] if parts else []
+
+
+def attention_at_identity(runs: Iterable[Run]) -> list[str]:
+    """Return a sentence on the models whose attention is at the identity, if there are any."""
+    parts = [
+        f"{run.title}: {trait}"
+        for run in runs
+        for trait in run.structure
+        if trait.startswith("attention at the identity")
+    ]
+    return [f"{'; '.join(parts)}."] if parts else []
 
 
 def departures(runs: Iterable[Run]) -> list[str]:

@@ -94,11 +94,11 @@ _MARGIN, _EQUAL_MARGIN = 0.25, 0.15
 PROJECTED = 150  # points of a line that is the projection of an orbit in more than two dimensions
 
 
-def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, int]]:
+def planes(system: System) -> list[tuple[int, int]]:
     """Return pairs of components worth drawing: (q_i, p_i), or neighbours."""
-    dim = len(components)
-    if hamiltonian:
-        return [(i, i + dim // 2) for i in range(dim // 2)]
+    dim = system.phase_dim
+    if system.is_canonical:
+        return list(zip(*system.equations.halves, strict=True))
     return [(0, 0)] if dim == 1 else [(i, i + 1) for i in range(0, dim - 1, 2 if dim > 3 else 1)]
 
 
@@ -109,7 +109,7 @@ def planes_of(system: System) -> list[tuple[int, int]]:
     """
     names = [*system.components, *system.coordinates]
     named = [(names.index(x), names.index(y)) for x, y in system.plot.planes]
-    return named or planes(system.components[: system.phase_dim], system.is_canonical)
+    return named or planes(system)
 
 
 def located(system: System, states: np.ndarray) -> np.ndarray:
@@ -137,9 +137,7 @@ def pair_of_section(system: System, component: str) -> tuple[int, int]:
     a conjugate one, or the first two.
     """
     cut = system.components.index(component)
-    moving = system.components[: system.phase_dim]
-    pairs = [*planes_of(system), *planes(moving, system.is_canonical)]
-    for pair in pairs:
+    for pair in [*planes_of(system), *planes(system)]:
         if cut not in pair and max(pair) < system.dim:
             return pair
     first, second = [k for k in range(system.dim) if k != cut][:2]

@@ -266,7 +266,8 @@ class LearnedFlow(NumericalFlow):
             and not model.volume_preserving,
             "reversible": len(model.reversing_symmetries) > 0,
         }
-        return tuple(trait for trait, holds in found.items() if holds)
+        traits = [trait for trait, holds in found.items() if holds]
+        return (*traits, *filter(None, [model.attention_at_identity]))
 
     @property
     def iterated(self) -> Integrator:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import of_kind
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
@@ -95,7 +95,8 @@ def as_models(
 ) -> tuple[dict[str, Integrator], System, float]:
     """Return models, modules and functions by name as models, with the system and step of all.
 
-    A dataset to start from tells system and step where no model does.
+    A dataset to start from tells system and step where no model does. A family is taken at the step
+    and the parameters of the system given, or else at the parameters of its own system.
 
     Raises
     ------
@@ -106,9 +107,17 @@ def as_models(
         found = find_system(models, system)
         return {}, found, find_step(models, found, step)
     from vpintegrator.data import Dataset, open_dataset
+    from vpintegrator.models.family import member_for
     from vpintegrator.models.wrapped import is_own, wrap
 
-    known = {name: model for name, model in models.items() if not is_own(model)}
+    if isinstance(system, str):
+        system = load_system(system)
+    parameters = None if system is None else system.parameters
+    known = {
+        name: member_for(model, step, parameters)
+        for name, model in models.items()
+        if not is_own(model)
+    }
     if len(known) < len(models) and not known and system is None:
         if start.dataset is None:
             raise InputError(
@@ -120,7 +129,7 @@ def as_models(
     system = find_system(known, system)
     step = find_step(known, system, step)
     wrapped = {
-        name: wrap(model, system.dim, step) if is_own(model) else model
+        name: wrap(model, system.dim, step) if is_own(model) else known[name]
         for name, model in models.items()
     }
     return wrapped, system, step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from vpintegrator.arguments import check_integrator, of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Start
 from vpintegrator.rollout.classical.integrate import check_initial
@@ -67,7 +68,7 @@ def find_origin(
         dataset = recorded_dataset(models) if start.dataset is None else start.dataset
         whole_states = recorded or system.is_measured
         count = whole_number("trajectories", start.trajectories, 1)
-        found = states_of_dataset(dataset, models, count, whole_states)
+        found = states_of_dataset(dataset, models, count, whole_states, system)
         initial, reference = (None, found) if whole_states else (found, None)
     if reference is not None:
         if initial is not None:
@@ -188,11 +189,13 @@ def states_of_dataset(
     models: Mapping[str, Integrator],
     trajectories: int,
     whole: bool,
+    system: System,
 ) -> np.ndarray:
     """Return the first test trajectories of a dataset, (trajectory, time, dim).
 
     If ``whole`` is false, return their initial states, (trajectory, dim), where these were
-    observed.
+    observed. Of trajectories with steps or parameters of their own, whole ones are those with the
+    step of the models and the parameters of the system.
 
     Raises
     ------
@@ -210,26 +213,41 @@ def states_of_dataset(
             )
     if 0 in data.shapes.get("test", (0,)):
         raise InputError(f"{data.path} has no test trajectories to start from")
-    if whole and data.is_family:
-        raise InputError(
-            f"trajectories of {data.path} have steps or parameters of their own, so a model of one "
-            "set of parameters is not compared with them; give initial states (--initial), or data "
-            "of one step and one set of parameters"
-        )
     if whole:
+        step = None if STEP in data.varied else data.step
         for name, model in models.items():
-            step = trained_step(model, name) or data.step
-            if not math.isclose(step, data.step, rel_tol=1e-12):
+            trained = trained_step(model, name)
+            step = trained if step is None else step
+            if trained is not None and not math.isclose(trained, step or 0.0, rel_tol=1e-12):
                 raise InputError(
-                    f"{name} was trained for the step {step:g}, but that of {data.path} is "
-                    f"{data.step:g}; a learned map has one step"
+                    f"{name} was trained for the step {trained:g}, but that of {data.path} is "
+                    f"{step:g}; a learned map has one step"
                 )
-        return data.states("test", slice(trajectories))
+        return data.states("test", _members(data, system, step)[:trajectories])
     initial = data.states("test", slice(None), 0)
     known = initial[np.isfinite(initial).all(axis=1)]
     if not len(known):
         raise InputError(f"{data.path}: no test trajectory has an observed initial state")
     return known[:trajectories]
+
+
+def _members(data: Dataset, system: System, step: float | None) -> np.ndarray:
+    """Return the numbers of the test trajectories with this step and the system's parameters."""
+    own = data.conditions("test")
+    wanted: dict[str, Any] = {STEP: step, **system.parameters}
+    values = [wanted.get(name, math.nan) for name in data.varied]
+    found = np.flatnonzero(np.isclose(own, np.array(values, dtype=float), 1e-9, 0.0).all(axis=1))
+    if not len(found):
+
+        def told(row: Sequence[Any]) -> str:
+            return ", ".join(f"{name} = {v}" for name, v in zip(data.varied, row, strict=True))
+
+        there = "; ".join(told(row) for row in own[:_TOLD].tolist())
+        raise InputError(
+            f"no test trajectory of {data.path} has {told(values)}; name the values of one (the "
+            f"first have {there}), or give initial states (--initial; initial=... in Python)"
+        )
+    return found
 
 
 def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
@@ -276,6 +294,7 @@ def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
     return Path(recorded)
 
 
+_TOLD = 3  # trajectories whose conditions are listed
 _STEPS = 500  # default, if neither the call nor the system has a length
 _REFERENCE_STEPS = 10_000  # default length of the reference
 _MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly

@@ -55,6 +55,8 @@ class History:
         ``solved`` for a linear solve.
     compiled
         Whether residuals and their derivatives were computed as machine code.
+    not_compiled
+        Reason why they were not, if machine code was not refused by the user.
     share
         Fraction of the budget that is used up, 0 to 1.
     device
@@ -80,6 +82,7 @@ class History:
     rollbacks: int = 0
     stopped_by: str = ""
     compiled: bool = False
+    not_compiled: str = ""
     share: float = 0.0
     device: str = "cpu"
     warning: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -219,7 +220,9 @@ def linear_part(
     others = np.array([k not in fixed for k in range(n)], dtype=float)
     z, image = (states - states.mean(0) for states in (before, after))
     A = torch.linalg.lstsq(z, image).solution.mT.numpy()
-    X = linalg.logm(A)
+    with warnings.catch_warnings():  # of an inaccurate logarithm, which the fit corrects
+        warnings.simplefilter("ignore")
+        X = linalg.logm(A)
     if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > _REAL:
         X = np.zeros((n, n))
     X = np.real(X)
@@ -375,17 +378,11 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
     if way is None:
         return WholePairs.of_tensors(before[:, None], after[:, None])
     if isinstance(model.core, Reversible):
-        back, on = _reversed(model, way[: repeats + 1]), way[repeats:]
+        back, on = model.reflected(way[: repeats + 1]), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
     else:
         before, after = way[:-1], way[1:]
     return HeldPairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
-
-
-def _reversed(model: Integrator, states: torch.Tensor) -> torch.Tensor:
-    """Apply R to states (..., dim), in the coordinates of a chart if there is one."""
-    chart, rho = model.chart, model.reversing_symmetries[0]
-    return states @ rho.mT if chart is None else chart.inverse(chart(states) @ rho.mT)
 
 
 def _way(

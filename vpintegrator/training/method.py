@@ -25,7 +25,9 @@ from vpintegrator.training.residuals import Objective
 
 LARGEST_SEED = 2**63 - 1
 _BY_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
-_SHARE = 0.2  # fraction of the training time that the compiler may take
+# fraction of the training time that the compiler may take: the rest as machine code does several
+# times what all of it does in PyTorch (ten times for vpt of 414 parameters)
+_SHARE = 0.5
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
 
 
@@ -143,7 +145,7 @@ def compile_for_training(
     seconds: float | None,
     epochs: int | None,
     steps: float,
-) -> CompiledResidual | None:
+) -> tuple[CompiledResidual | None, str]:
     """Compile the residuals of a model if wanted, or by default if it saves time.
 
     Training waits for the compiler, and the choice depends on nothing but the arguments, so that
@@ -158,19 +160,29 @@ def compile_for_training(
     steps
         Number of steps in an epoch.
 
+    Returns
+    -------
+    CompiledResidual or None
+        Machine code, or None for a training in PyTorch.
+    str
+        Reason for PyTorch, if it was not asked for.
+
     Raises
     ------
     InputError
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
     compiled = wanted_on(model.scale.device.type, execution.compiled)
-    available = optimizer.compiles and model.scale.device.type == "cpu"
+    if compiled is False:
+        return None, ""
+    refusal = _refusal(model, optimizer)
+    if compiled and refusal:
+        raise InputError(f"{refusal}; leave out compiled")
     expected = min(seconds or math.inf, steps * optimizer.step_seconds * (epochs or math.inf))
-    if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):
-        return None
-    if not available:
-        what = f"training on {model.scale.device}" if optimizer.compiles else optimizer.name
-        raise InputError(f"{what} runs in PyTorch only; leave out compiled")
+    if not refusal and not compiled and expected < _SHORTEST:
+        refusal = f"the training takes about {expected:.1f} seconds, too few to compile it"
+    if refusal:
+        return None, refusal
 
     def worth(needed: float, cached: bool) -> bool:
         return bool(compiled or needed < _SHARE * expected)
@@ -178,11 +190,25 @@ def compile_for_training(
     scale = model.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
     try:
-        return CompiledResidual(model, weights.numpy(), chained=objective.horizon > 1, worth=worth)
-    except NotWorthIt:
-        return None
+        machine = CompiledResidual(
+            model, weights.numpy(), chained=objective.horizon > 1, worth=worth
+        )
+        return machine, ""
+    except NotWorthIt as reason:
+        return None, f"{reason}: the training takes about {expected:.0f} seconds"
     except NotCompilable as reason:
         if compiled:
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None
         warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=3)
-        return None
+        return None, str(reason)
+
+
+def _refusal(model: Integrator, optimizer: type[Optimizer]) -> str:
+    """Return why a model cannot be trained as machine code by an optimizer; empty if it can."""
+    if model.scale.device.type != "cpu":
+        return f"training on {model.scale.device} runs in PyTorch only"
+    if not optimizer.compiles:
+        return f"{optimizer.name} runs in PyTorch only"
+    if uses_batch_statistics(model):
+        return "models with batch norm train in PyTorch only"
+    return ""

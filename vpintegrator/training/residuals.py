@@ -339,7 +339,7 @@ def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History
 
 
 def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:
-    moving = tuple(i for i in range(model.dim) if i not in model.conserved)
+    moving = tuple(i for i in range(model.dim) if i not in model.conserved_components)
     seen = states[..., list(moving)].reshape(-1, len(moving))
     spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
     return ErrorScale(moving, spread)
@@ -347,4 +347,4 @@ def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:
 
 def _keeps_others(model: Integrator, scale: ErrorScale) -> bool:
     """Whether the components that do not count are exact."""
-    return {*range(model.dim)} - {*scale.components} <= {*model.conserved}
+    return {*range(model.dim)} - {*scale.components} <= model.conserved_components

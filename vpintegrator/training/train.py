@@ -7,7 +7,6 @@ import math
 import os
 import time
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, wrap
 from vpintegrator.models.one_step import simplified
 from vpintegrator.models.wrapped import check_model, is_own
-from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, at_latest, until
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
@@ -93,7 +91,7 @@ def train(
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
-        takes less than a fifth of the budget.
+        takes less than half of the budget; ``not_compiled`` of the history says why not.
     output, overwrite
         File for the trained model, and whether it may exist. Where it cannot be written in the
         end, the model is kept in another place, which the error names.
@@ -160,8 +158,6 @@ class _Training:
         self.start = time.perf_counter()
         self.model, self.data, self.method, self.objective = model, data, method, objective
         self.kind = method.chosen(model, execution.compiled)
-        if uses_batch_statistics(model):
-            execution = replace(execution, compiled=False)
         self.execution, self.budget = execution, budget.or_default()
         count = sum(p.numel() for p in model.parameters())
         self.history = History(self.kind.name, method.seed, count, device=str(execution.device))
@@ -185,7 +181,7 @@ class _Training:
         """Train until the budget is used up; return what ended it early, if anything did."""
         history = self.history
         try:
-            machine = self._compiled()
+            machine, self.history.not_compiled = self._compiled()
             with torch_threads(), shown(progress) as show, at_latest(self._end):
                 self._begin(machine)
                 while not history.stopped_by:
@@ -232,8 +228,8 @@ class _Training:
         seconds = self.budget.seconds
         return math.inf if seconds is None else self.start + BEYOND * seconds
 
-    def _compiled(self) -> CompiledResidual | None:
-        """Return the machine code of the training, or None."""
+    def _compiled(self) -> tuple[CompiledResidual | None, str]:
+        """Return the machine code of the training, or None and the reason."""
         batch = self.method.batch or self.kind.default_batch(self.trained, self.objective)
         return compile_for_training(
             self.trained,

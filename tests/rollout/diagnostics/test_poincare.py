@@ -6,6 +6,7 @@ import scipy.integrate
 from hypothesis import given
 from hypothesis import strategies as st
 
+import vpintegrator as vp
 from tests.rollout.systems import system
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
@@ -150,3 +151,54 @@ def test_short_trajectories():
         _ = observer.section
     with pytest.raises(InputError, match="direction = 2"):
         SectionObserver(0, 0.0, 2, 0.2)
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_rotating_angle_crosses_once_a_turn(way):
+    """As the first pendulum turns over, the second turns the other way, and the third swings."""
+    initial = np.array([[-0.1, 2.5], [0.1, -2.5], [-0.1, 1.0]]) * [way, way]
+    section = "q=0" if way == 1 else "-q=0"
+    report = vp.compare(
+        None, "gauss-legendre-6", system="pendulum", initial=initial, section=section, time=50
+    )
+    trajectory = report.runs["gauss-legendre-6"].section.trajectory
+    turns = np.abs(report.reference[0, -1, 0]) / (2 * np.pi)
+    assert abs((trajectory == 0).sum() - turns) <= 1
+    assert (trajectory == 1).sum() == 0
+    assert 5 < (trajectory == 2).sum() < 10
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_sections_of_angles_are_those_of_the_return_map(way):
+    pendula, sign = system("double-pendulum"), 1 if way == "up" else -1
+    state = sign * np.array([[0.0, 0.3, 9.0, 3.0]])
+    energy = float(pendula.invariants["energy"](state[0]))
+    returns = vp.return_map(pendula, "q[0] = 0", direction=way, energy=energy)
+    images = vp.solve(returns, state[:, [1, 3]], np.arange(6))[0]
+    report = vp.compare(
+        None,
+        "gauss-legendre-6",
+        system=pendula,
+        initial=state,
+        section=("q[0]", 0.0, sign),
+        time=14,
+        step=0.02,
+    )
+    found = report.runs["gauss-legendre-6"].section
+    assert len(found.time) > 5
+    assert np.abs(report.reference[0, -1, 0]) > 10  # it has turned over
+    difference = found.points[:5][:, [1, 3]] - images[1:]
+    difference[:, 0] -= 2 * np.pi * np.round(difference[:, 0] / (2 * np.pi))
+    assert np.abs(difference).max() < 1e-5
+
+
+def test_an_angle_put_back_into_its_period_does_not_cross_there():
+    times = 0.1 * np.arange(300)
+    angle = 1.1 * times
+    wrapped = angle - 2 * np.pi * np.round(angle / (2 * np.pi))
+    counts = [
+        len(poincare_section(np.stack([each, angle], -1)[None], 0.1, 0, 1.0, way, 2 * np.pi).time)
+        for each in (angle, wrapped)
+        for way in (1, -1)
+    ]
+    assert counts == [6, 0, 6, 0]

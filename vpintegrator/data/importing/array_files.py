@@ -39,7 +39,7 @@ def read_arrays(
     ----------
     path
         A file .npz, .npy, .csv (also .txt, .tsv, .dat, each also packed: .csv.gz), .h5 (.hdf5,
-        .he5, .mat of version 7.3) or .nc.
+        .he5), .mat or .nc.
     variable
         Name of the array, where there are several; or names, with commas between, of arrays (or
         columns of a table) that are the components.
@@ -64,7 +64,7 @@ def read_arrays(
         ".h5": read_hdf5,
         ".hdf5": read_hdf5,
         ".he5": read_hdf5,
-        ".mat": read_hdf5,
+        ".mat": _read_matlab,
         ".nc": _read_netcdf,
         ".nc4": _read_netcdf,
         ".cdf": _read_netcdf,
@@ -135,6 +135,22 @@ def _check_array(file: IO[bytes], size: int, where: str) -> None:
 
 def _reading(path: Path, what: str) -> AbstractContextManager[None]:
     return reading(str(path), said=f"cannot be read as {what}, it may be damaged")
+
+
+def _read_matlab(path: Path, variable: str | None, parameters: Sequence[str]) -> Arrays:
+    """Files of version 7.3 are HDF5; those of versions 4 to 7 are read by SciPy."""
+    if h5py.is_hdf5(path):
+        return read_hdf5(path, variable, parameters)
+    from scipy.io import loadmat
+
+    with _reading(path, "MATLAB's variables"):
+        held = loadmat(path)
+    arrays = {
+        name: value
+        for name, value in held.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+    }
+    return choose(arrays, str(path), variable, parameters=parameters)
 
 
 def _read_netcdf(path: Path, variable: str | None, parameters: Sequence[str]) -> Arrays:

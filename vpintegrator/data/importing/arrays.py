@@ -100,23 +100,16 @@ def choose(
             if name not in arrays:
                 hint = nearest(name, arrays) or f" (it has: {', '.join(arrays) or 'none'})"
                 raise InputError(f"{where} has no variable '{name}'{hint}")
-        if len(chosen) > 1:
-            if len({shapes[name] for name in chosen}) > 1:
-                sizes = ", ".join(f"{name} {shapes[name]}" for name in chosen)
-                raise InputError(f"{where}: the components differ in shape: {sizes}")
-            names = tuple(name.rpartition("/")[2] for name in chosen)
     else:
         chosen = [_only_state(shapes, where)]
     columns = [numbers(arrays[name], f"{where}, {name}") for name in chosen]
     dimensions = axes(chosen[0]) or ()
     if len(chosen) > 1 and not any(dimensions):
         columns = [_without_unit_axis(column) for column in columns]
-    if names is None:
+    if len(chosen) == 1:
         states = _time_before_state(columns[0], dimensions, where)
     else:
-        states = np.stack(columns, axis=-1)
-        # a dimension that was there is time or (trajectory, time); the new one is the component
-        states = _time_before_state(states, (*dimensions, "component") if dimensions else (), where)
+        states, names = _joined(columns, chosen, dimensions, where)
     folder = chosen[0].rpartition("/")[0]
     times = _sibling(arrays, folder, TIMES, chosen)
     step = _sibling(arrays, folder, STEPS, chosen)
@@ -133,6 +126,38 @@ def choose(
         variable=",".join(chosen),
         parameters=held or None,
     )
+
+
+def _joined(
+    columns: Sequence[np.ndarray], chosen: Sequence[str], axes: tuple[str, ...], where: str
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return several arrays as states, and names of the components.
+
+    Arrays (trajectory, time, d) are joined along their last axis. Arrays (trajectory, time), or
+    (time,) of one trajectory, are components.
+    """
+    named = [name.rpartition("/")[2] for name in chosen]
+    if all(column.ndim == 3 for column in columns):
+        parts = [_time_before_state(column, axes, where) for column in columns]
+        counts = [part.shape[-1] for part in parts]
+        names = [
+            name if count == 1 else f"{name}{k + 1}"
+            for name, count in zip(named, counts, strict=True)
+            for k in range(count)
+        ]
+    else:
+        # a dimension that was there is time or (trajectory, time); the new one is the component
+        dimensions = (*axes, "component") if axes else ()
+        names = named
+        parts = [_time_before_state(column[..., None], dimensions, where) for column in columns]
+    if len({part.shape[:-1] for part in parts}) > 1 or len({c.ndim for c in columns}) > 1:
+        pairs = zip(chosen, columns, strict=True)
+        sizes = ", ".join(f"{name} {column.shape}" for name, column in pairs)
+        raise InputError(
+            f"{where}: arrays that are joined need the same trajectories and times, but their "
+            f"shapes are {sizes}"
+        )
+    return np.concatenate(parts, axis=-1), tuple(names)
 
 
 def _named(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:

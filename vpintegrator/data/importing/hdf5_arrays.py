@@ -27,10 +27,6 @@ def read_hdf5(path: Path, variable: str | None, parameters: Sequence[str] = ()) 
     InputError
         If the file cannot be read, or it is not clear which array is meant.
     """
-    if path.suffix.lower() == ".mat" and not h5py.is_hdf5(path):
-        raise InputError(
-            f"{path} is not a MATLAB file of version 7.3; save it in MATLAB with -v7.3"
-        )
     with open_any(path) as file:
         arrays = _find_arrays(file, path)
         found = choose(arrays, str(path), variable, _names_of(arrays), parameters)

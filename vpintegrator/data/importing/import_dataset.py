@@ -110,7 +110,7 @@ def import_dataset(
     if continued:
         angles = ", ".join(known.components[k] for k in continued)
         told.append(f"angles that jumped by their period are continued over it: {angles}")
-    known = _with_constants(known, samples, told)
+    known = _with_parameters(known, samples, identification.system is None, told, where)
     parts = {name: states[which][:, span] for name, (which, span) in samples.groups.items()}
     known, found = judge(known, identification, samples, parts["train"])
     found = made.table if made else found
@@ -172,14 +172,37 @@ def _record(source: Any, arrays: Arrays, parameter_columns: list[str]) -> dict[s
     }
 
 
-def _with_constants(system: System, samples: Samples, told: list[str]) -> System:
-    """Return the system with parameters that were read, and are the same everywhere."""
+def _with_parameters(
+    system: System, samples: Samples, generated: bool, told: list[str], where: str
+) -> System:
+    """Return the system with values of the parameters that were read.
+
+    A parameter that varies has the value of the first test trajectory. The text of a generated
+    system is given the parameters; another system has to declare those that vary.
+
+    Raises
+    ------
+    InputError
+        If a system that was given has no parameter of this name.
+    """
     for name, value in samples.constant.items():
         told.append(f"{name} is {value:g} everywhere, so it is nothing that varies")
     own = {name: v for name, v in samples.constant.items() if name in system.parameters}
-    if not own:
+    rows = np.concatenate([samples.groups[name][0] for name in ("test", "train")])
+    first = samples.conditions[rows[0]].tolist() if samples.varied else []
+    varied = dict(zip(samples.varied, first, strict=True))
+    varied.pop(STEP, None)
+    if generated and varied:
+        text = system.text + toml_text({}, {"parameters": varied})
+        return System(text, system.name)
+    if missing := [name for name in varied if name not in system.parameters]:
+        raise InputError(
+            f"{where}: {', '.join(missing)} varies, but {system.name} has no such parameter; "
+            "declare it in its table [parameters], or leave out the column"
+        )
+    if not own | varied:
         return system
-    return System(system.text, system.name, {**system.definitions, **own})
+    return System(system.text, system.name, {**system.definitions, **own, **varied})
 
 
 def _arrays(source: Any, given: Reading) -> Arrays:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from vpintegrator.arguments import one_of
 from vpintegrator.data.importing.columns import plain_name
+from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.errors import InputError
 from vpintegrator.names import ROWS, STRUCTURES
 
@@ -57,7 +58,8 @@ def find_structure(
     order = list(range(dim))
     if asked is not None:
         one_of("structure", asked, STRUCTURES)
-    paired = None if names is None else canonical_order(names)
+    pairs = None if names is None else _pairs(names, asked)
+    paired = None if pairs is None else [k for side in zip(*pairs, strict=True) for k in side]
     told = []
     if asked is None and paired is not None and names is not None:
         told.append(
@@ -87,40 +89,9 @@ def find_structure(
     return Structure(_CLAIMS["symplectic"], order, told)
 
 
-def canonical_order(names: Sequence[str]) -> list[int] | None:
-    """Return the numbers of positions, then of their momenta; None where names do not tell.
-
-    Examples
-    --------
-    >>> canonical_order(["x", "px", "y", "py"])
-    [0, 2, 1, 3]
-    >>> canonical_order(["q1", "q2", "p1", "p2"])
-    [0, 1, 2, 3]
-    >>> canonical_order(["theta", "omega"]) is None
-    True
-    """
-    plain = [plain_name(name) for name in names]
-    places = {name: k for k, name in enumerate(plain)}
-    if len(places) < len(plain) or len(plain) % 2 or not plain:
-        return None
-    partner: dict[int, int] = {}
-    for k, name in enumerate(plain):
-        rest = re.fullmatch(r"p_?(.*)", name, re.IGNORECASE)
-        if rest is None:
-            continue
-        own = name[0] == "P"
-        position = ("Q" if own else "q") + name[1:]
-        for other in (position, rest[1], rest[1].lower()):
-            if other in places and places[other] != k:
-                partner[places[other]] = k
-                break
-    if len(plain) == 2 and "p" in places and not partner:  # theta, p
-        partner = {1 - places["p"]: places["p"]}
-    positions = sorted(partner)
-    momenta = [partner[k] for k in positions]
-    if sorted([*positions, *momenta]) != list(range(len(plain))):
-        return None
-    return [*positions, *momenta]
+def _pairs(names: Sequence[str], asked: str | None) -> list[tuple[int, int]] | None:
+    """Return the positions and momenta that names of columns tell; velocities do if asked for."""
+    return conjugate_pairs([plain_name(name) for name in names], velocities=asked == "symplectic")
 
 
 def in_a_row(

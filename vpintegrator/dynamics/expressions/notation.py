@@ -39,8 +39,24 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
 _SHORT = 600  # parts of an expression in Python's syntax
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _SIGNS = {" ** ": "^", " * ": "·", " / ": "/", " // ": "÷", " % ": " mod "}
+# px is the momentum of x, and no product
+_MOMENTUM = re.compile(
+    r"\bp_?(x|y|z|r|theta|vartheta|phi|varphi|psi|chi|rho|xi|eta|zeta|alpha|beta|gamma)(\d*)\b",
+    re.IGNORECASE,
+)
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def with_indices(text: str) -> str:
+    """Return a text in which the coordinate in the name of a momentum is an index.
+
+    Examples
+    --------
+    >>> with_indices("px**2 + ptheta**2 + pi")
+    'p_x**2 + p_theta**2 + pi'
+    """
+    return _MOMENTUM.sub(lambda name: f"{name[0][0]}_{name[1]}{name[2]}", text)
 
 
 def in_a_line(text: str | float, lengths: Mapping[str, int]) -> str:
@@ -58,6 +74,7 @@ def in_a_line(text: str | float, lengths: Mapping[str, int]) -> str:
         line = ast.unparse(sums.visit(_parsed(text)))
     except RecursionError:
         return " ".join(str(text).split())
+    line = with_indices(line)
     line = re.sub(r" \*\* (\d+)\b(?!\.)", lambda power: power[1].translate(_SUPERSCRIPTS), line)
     for written, shown in _SIGNS.items():
         line = line.replace(written, shown)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.functions import (  # noqa: F401  record functions of libraries
     traced_functions,
     traced_tensor,
@@ -41,20 +42,25 @@ class FunctionCall:
         numbers of components.
     name
         Name for messages.
+    halves
+        Numbers of the components that are positions, and momenta.
     """
 
     function: Callable[..., Any]
     arguments: tuple[str, ...]
     name: str
+    halves: tuple[list[int], list[int]] | None = None
 
     def __call__(self, t: Any, y: Any, parameters: Mapping[str, Any], axis: int = 0) -> Any:
         """Return the function of a time, and of states with their components along an axis."""
         given = {"t": t, "y": y}
         if "q" in self.arguments:
-            half = y.shape[axis] // 2
-            first, second = [slice(None)] * y.ndim, [slice(None)] * y.ndim
-            first[axis], second[axis] = slice(half), slice(half, None)
-            given |= {"q": y[tuple(first)], "p": y[tuple(second)]}
+            assert self.halves is not None
+            for key, rows in zip("qp", self.halves, strict=True):
+                index: list[Any] = [slice(None)] * y.ndim
+                consecutive = rows == list(range(rows[0], rows[-1] + 1))
+                index[axis] = slice(rows[0], rows[-1] + 1) if consecutive else rows
+                given[key] = y[tuple(index)]
         if self.arguments[-1].isdigit():
             rows = np.moveaxis(y, axis, 0) if isinstance(y, np.ndarray) else y.movedim(axis, 0)
             given = {name: rows[int(name)] for name in self.arguments}
@@ -70,7 +76,7 @@ def read_call(
     function: Any,
     what: str,
     parameters: Mapping[str, Any],
-    halves: bool = False,
+    halves: tuple[list[int], list[int]] | None = None,
     components: int = 0,
 ) -> FunctionCall:
     """Return the call of a function, by the names of its parameters.
@@ -78,13 +84,14 @@ def read_call(
     Parameters
     ----------
     function
-        ``f(t, y)``, ``f(y, t)`` or ``f(y)``; with ``halves`` also ``H(q, p)`` and ``H(t, q, p)``.
+        ``f(t, y)``, ``f(y, t)`` or ``f(y)``; with ``halves`` also ``H(q, p)`` and ``H(t, q, p)``,
+        in any order that the names tell.
     what
         Argument by which the function was given, for messages.
     parameters
         Names of parameters that the function takes as keywords.
     halves
-        Whether it is a function of the state, which may take positions and momenta.
+        Numbers of positions and momenta, of a function of the state that may take both.
     components
         Number of components of a map ``M(z)``, each of which may be an argument.
 
@@ -133,7 +140,11 @@ def _positional(signature: Iterable[inspect.Parameter], parameters: Mapping[str,
 
 
 def _of_positional(
-    function: Callable[..., Any], what: str, name: str, positional: list[str], halves: bool
+    function: Callable[..., Any],
+    what: str,
+    name: str,
+    positional: list[str],
+    halves: tuple[list[int], list[int]] | None,
 ) -> FunctionCall:
     timed = [k for k, p in enumerate(positional) if p in _TIME]
     match len(positional), timed:
@@ -143,10 +154,15 @@ def _of_positional(
             return FunctionCall(function, ("t", "y"), name)
         case (2, [1]):
             return FunctionCall(function, ("y", "t"), name)
-        case (2, []):
-            return FunctionCall(function, ("q", "p") if halves else ("t", "y"), name)
-        case (3, [0]) if halves:
-            return FunctionCall(function, ("t", "q", "p"), name)
+        case (2, []) if not halves:
+            return FunctionCall(function, ("t", "y"), name)
+        case (2, []) | (3, [_]) if halves:
+            own = [p for k, p in enumerate(positional) if k not in timed]
+            swapped = conjugate_pairs(own, velocities=True) == [(1, 0)]
+            named = dict(zip(own, "pq" if swapped else "qp", strict=True))
+            return FunctionCall(
+                function, tuple(named.get(p, "t") for p in positional), name, halves
+            )
     forms = "H(z), H(q, p) or H(t, q, p)" if halves else "f(t, y) or f(y)"
     raise InputError(
         f"{what} = {name} must take {forms} and parameters by keyword, but it takes "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.functions.derivatives import BatchFunction, derivatives
 from vpintegrator.errors import InputError
 
@@ -76,13 +77,13 @@ class FunctionChecks(_Checks):
     def _slopes(self, function: BatchFunction) -> tuple[np.ndarray, float]:
         return sound_derivatives(function, self.states, self.times)
 
-    def hamiltonian(self, energy: BatchFunction) -> None:
+    def hamiltonian(self, energy: BatchFunction, halves: tuple[list[int], list[int]]) -> None:
         """Check that the vector field is that of H: (dH/dp, -dH/dq)."""
-        dim = self.states.shape[1]
         slopes, tolerance = self._slopes(energy)
         slopes = slopes.reshape(len(self.states), -1)
-        half = dim // 2
-        expected = np.concatenate([slopes[:, half:dim], -slopes[:, :half]], axis=1)
+        positions, momenta = halves
+        expected = np.empty_like(self.rates)
+        expected[:, positions], expected[:, momenta] = slopes[:, momenta], -slopes[:, positions]
         self.holds(
             self.rates - expected,
             np.abs(self.rates).max(axis=1),
@@ -182,16 +183,24 @@ class MapChecks(_Checks):
                     f"momenta, not {dim} components"
                 )
             return False
-        order = np.arange(dim).reshape(-1, 2).T.ravel()  # order of states (x, px, y, py)
+        neighbours = np.arange(dim).reshape(-1, 2).T.ravel()  # order of states (x, px, y, py)
         words = "structure: that the form dq dp is kept fails by"
         known = self._scale(2), self.tolerance, words
-        if declared and dim > 2 and self.holds(self._form(order), *known, False):
-            names = [self.components[i] for i in order]
+        try:
+            order = np.array(canonical_order(self.components, self.source) or range(dim))
+        except InputError:
+            if declared:
+                raise
+            return False
+        kept = self.holds(self._form(order), *known, False)
+        if declared and not kept and dim > 2 and self.holds(self._form(neighbours), *known, False):
+            names = [self.components[i] for i in neighbours]
             raise InputError(
-                f"{self.source}, structure: the map is symplectic for pairs of neighbours; states "
-                f"have all positions first: reorder them as {', '.join(names)}"
+                f"{self.source}, structure: the map is symplectic for pairs of neighbours; where "
+                "the names do not say so, states have all positions first: name the components "
+                f"x, px, y, py, or reorder them as {', '.join(names)}"
             )
-        return self.holds(self._form(np.arange(dim)), *known, declared)
+        return kept or self.holds(self._form(order), *known, declared)
 
     def invariant(self, name: str, before: np.ndarray, after: np.ndarray) -> None:
         """Check that a function, of these values, is constant."""

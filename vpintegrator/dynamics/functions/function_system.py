@@ -8,7 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from vpintegrator.dynamics.functions.calls import FunctionCall, Values
 from vpintegrator.dynamics.functions.derivatives import (
     AUTOGRAD,
     DIFFERENCES,
+    BatchFunction,
     ScalarOfStates,
     derivatives,
 )
@@ -108,7 +109,8 @@ class FunctionSystem(CalledFunction, System):
         reason: str,
     ) -> None:
         super().__init__(text, name, source=source)
-        self._values, self.remade, self.reason = field, remade, reason
+        self._values: BatchFunction = field
+        self.remade, self.reason = remade, reason
         timed = self.explicit_time is not None
         for key, values in scalars.items():
             self.invariants[key] = ScalarOfStates(values, self.phase_dim, timed, key)
@@ -141,6 +143,17 @@ class FunctionSystem(CalledFunction, System):
             return self.invariants["energy"](state)
         return super().hamiltonian(state)
 
+    @cached_property
+    def canonical(self) -> System:
+        if not self.canonical_order:
+            return self
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        SystemProperties.__init__(found, self.definition.in_canonical_order(), self.family)
+        found._values = _Reordered(self._values, [*self.canonical_order[: self.phase_dim]])
+        found.remade = partial(_canonical, self.remade)
+        return found
+
     def divergence(self, state: Any) -> Any:
         slopes = self.jacobian(state)
         return slopes.diagonal(0, -2, -1).sum(-1)
@@ -161,6 +174,24 @@ class FunctionSystem(CalledFunction, System):
             found = derivatives(self._values, *self._timed(rows))
             result[:, : self.phase_dim] = found[..., : self.dim]
         return result
+
+
+def _canonical(remade: Callable[[Mapping[str, Any]], System], changes: Mapping[str, Any]) -> System:
+    return remade(changes).canonical
+
+
+class _Reordered:
+    """A vector field of states with their components in another order."""
+
+    def __init__(self, field: BatchFunction, order: list[int]) -> None:
+        self.field, self.library, self.order = field, field.library, order
+        self.back = sorted(range(len(order)), key=order.__getitem__)
+
+    def __call__(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
+        return self.field(states[:, self.back], times)[:, self.order]
+
+    def tensors(self, states: Any, times: Any) -> Any:
+        return self.field.tensors(states[:, self.back], times)[:, self.order]
 
 
 def system_from_function(
@@ -295,7 +326,7 @@ def _called_system(given: GivenFunction, reason: str) -> FunctionSystem:
     timed = _depends_on_time(field, states)
     checks = FunctionChecks(field, states, times, given.components, given.source)
     if energy is not None:
-        checks.hamiltonian(energy)
+        checks.hamiltonian(energy, given.halves)
     scalars = {
         name: Values(call, 0, given.parameters, states, times)
         for name, call in given.invariants.items()
@@ -378,7 +409,8 @@ def _field_of(given: GivenFunction, energy: Values, reason: str) -> FunctionCall
             f"{given.source} was not recorded as formulas ({reason}), and needs derivatives: write "
             "it with torch's functions, or give the vector field too, with System.from_function"
         )
-    return HamiltonianField(energy.call.function, energy.call.arguments, given.name)
+    call = energy.call
+    return HamiltonianField(call.function, call.arguments, given.name, given.halves)
 
 
 class HamiltonianField(FunctionCall):
@@ -393,8 +425,12 @@ class HamiltonianField(FunctionCall):
             y = y if y.requires_grad else y.detach().requires_grad_()
             energy = super().__call__(t, y, parameters, axis)
             slopes = torch.autograd.grad(energy.sum(), y, create_graph=True)[0]
-        q, p = slopes.chunk(2, dim=axis)
-        found = torch.cat([p, -q], dim=axis)
+        assert self.halves is not None
+        positions, momenta = self.halves
+        slopes = slopes.movedim(axis, 0)
+        found = torch.empty_like(slopes)
+        found[positions], found[momenta] = slopes[momenta], -slopes[positions]
+        found = found.movedim(0, axis)
         return found if torch.is_grad_enabled() else found.detach()
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from vpintegrator.dynamics.claims import Claims
+from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.functions.calls import FunctionCall, read_call, recorded
 from vpintegrator.dynamics.functions.traced_text import number_text, texts
@@ -34,6 +35,8 @@ class GivenFunction:
         The vector field or map; None where only a Hamiltonian is given.
     sample, step
         Distribution of initial states, and step, as the user gave them.
+    halves
+        Numbers of the positions and of the momenta.
     call
         The vector field; None where only a Hamiltonian is given.
     hamiltonian, invariants
@@ -58,13 +61,17 @@ class GivenFunction:
 
     def __post_init__(self) -> None:
         claims, components = self.claims, self.components
+        half, order = len(components) // 2, list(range(len(components)))
+        if claims.hamiltonian is not None:
+            order = [*canonical_order(components, "components")] or order
+        self.halves = order[:half], order[half : 2 * half]
         self.parameters = parameter_values(self.parameters, components)
         self.call = None if self.function is None else self.read(self.function)
         self.hamiltonian: FunctionCall | None = None
         if claims.hamiltonian is not None:
-            self.hamiltonian = _state_function(claims.hamiltonian, "hamiltonian", self.parameters)
+            self.hamiltonian = self._scalar(claims.hamiltonian, "hamiltonian")
         self.invariants = {
-            str(key): _state_function(value, f"invariants, {key}", self.parameters)
+            str(key): self._scalar(value, f"invariants, {key}")
             for key, value in _dictionary(claims.invariants, "invariants").items()
         }
         self.name, words = heading(self.function or claims.hamiltonian, self.name)  # type: ignore[arg-type]
@@ -78,6 +85,9 @@ class GivenFunction:
             "initial_conditions": initial_table(self.sample, components),
             "defaults": {} if self.step is None else {"step": _positive(self.step)},
         }
+
+    def _scalar(self, function: Any, what: str) -> FunctionCall:
+        return read_call(function, what, self.parameters, self.halves)
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
         """Return the function with other values of some parameters.
@@ -179,10 +189,6 @@ class GivenFunction:
         if self.invariants:
             formulas["invariants"] = dict(zip(self.invariants, written, strict=True))
         return self.text(formulas, timed, fixed)
-
-
-def _state_function(function: Any, what: str, parameters: Mapping[str, Any]) -> FunctionCall:
-    return read_call(function, what, parameters, halves=True)
 
 
 def _symbolic(tape: Tape, name: str, value: Any) -> Any:

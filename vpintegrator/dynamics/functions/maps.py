@@ -80,8 +80,9 @@ class Map(System):
             ``turn(x, px)``, with NumPy's functions or PyTorch's, and with ``parameters`` by
             keyword. A function for batches takes (..., dim) or (dim, ...).
         dim, components, sample, parameters, name
-            Arguments of :meth:`vpintegrator.System.from_function`. The state of a symplectic map
-            has all positions first, then all momenta. Default names are x1, x2, ...
+            Arguments of :meth:`vpintegrator.System.from_function`. Names such as ``x, px, y, py``
+            tell positions from momenta; where they do not, the state of a symplectic map has all
+            positions first. Default names are x1, x2, ...
         structure
             ``symplectic``, ``volume-preserving`` or ``none``; by default what is found.
         reversing_symmetries

@@ -49,8 +49,7 @@ def reference_section(scene: Scene) -> Section | None:
     component, value, direction = report.section_plane
     cut = scene.components.index(component)
     known = np.isfinite(report.reference).all(axis=(1, 2))
-    period = scene.system.period if cut == scene.system.explicit_time else None
-    states = report.reference[known]
+    period, states = scene.system.periods.get(cut), report.reference[known]
     found = poincare_section(states, report.step, cut, value, direction, period)
     return replace(found, trajectory=np.flatnonzero(known)[found.trajectory])
 

@@ -64,27 +64,29 @@ class Boris(OneStepMethod):
         half, names = dim // 2, system.components
         e = system.equations
         symbols = e.symbols
-        for i in range(half):
-            if not vanishes(e.algebra.subtract(e.vector_field[i], symbols[half + i]), symbols):
+        positions, velocities = e.halves
+        for i, k in zip(positions, velocities, strict=True):
+            if not vanishes(e.algebra.subtract(e.vector_field[i], symbols[k]), symbols):
                 raise InputError(
                     f"{self.name} needs a particle, x' = v and v' = E(x) + v x B(x), but in "
-                    f"{system.name} the rate of {names[i]} is not {names[half + i]}; take another "
+                    f"{system.name} the rate of {names[i]} is not {names[k]}; take another "
                     "method, such as implicit-midpoint"
                 )
+        names = [names[k] for k in velocities]
         matrix = _velocity_matrix(system)
         for i, j in np.ndindex(half, half):
             slopes = e.algebra.gradient(matrix[i, j])
-            if not all(vanishes(slopes.get(v, 0), symbols) for v in symbols[half:dim]):
+            if not all(vanishes(slopes.get(symbols[k], 0), symbols) for k in velocities):
                 raise InputError(
                     f"{self.name} needs a force that is linear in the velocity, v' = E(x) + "
-                    f"v x B(x), but in {system.name} the rate of {names[half + i]} is not linear "
-                    f"in {names[half + j]}; take another method, such as implicit-midpoint"
+                    f"v x B(x), but in {system.name} the rate of {names[i]} is not linear "
+                    f"in {names[j]}; take another method, such as implicit-midpoint"
                 )
             if j <= i and not vanishes(e.algebra.add(matrix[i, j], matrix[j, i]), symbols):
                 problem = (
-                    f"the rate of {names[half + i]} depends on {names[half + i]} itself"
+                    f"the rate of {names[i]} depends on {names[i]} itself"
                     if i == j
-                    else f"{names[half + i]} and {names[half + j]} act on each other's rates with "
+                    else f"{names[i]} and {names[j]} act on each other's rates with "
                     "coefficients that are not opposite"
                 )
                 raise InputError(
@@ -100,33 +102,33 @@ class Boris(OneStepMethod):
         return 1.0
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        half = system.phase_dim // 2
-        position, velocity = state[:half], state[half : 2 * half]
-        middle = [*(position + (step / 2) * velocity), *(state[2 * half :] + step / 2)]
+        positions, velocities = system.equations.halves
+        velocity, time = state[velocities], slice(2 * len(positions), None)
+        middle = [*(state[positions] + (step / 2) * velocity), *(state[time] + step / 2)]
         electric, magnetic = _fields(system, middle)
         turn = (step / 2) * magnetic
         kick = step * electric
         before = velocity + kick / 2
         result = np.empty_like(state)
         double = (2 / (1 + _square(turn))) * turn
-        change = result[half : 2 * half]
-        np.add(kick, _cross(before + _cross(before, turn), double), out=change)
-        np.add(step * velocity, (step / 2) * change, out=result[:half])
-        result[2 * half :] = step
+        change = kick + _cross(before + _cross(before, turn), double)
+        result[velocities] = change
+        result[positions] = step * velocity + (step / 2) * change
+        result[time] = step
         return result
 
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         # the formulas of increment, differentiated; d... are (component, derivative, trajectory)
         half, count = system.phase_dim // 2, len(state)
-        velocities = slice(half, 2 * half)
+        positions, velocities = system.equations.halves
         state = np.array(state.T, order="C")
         identity = np.zeros((system.dim, system.dim, count))
         identity.reshape(-1, count)[:: system.dim + 1] = 1.0
         middle = np.concatenate(
-            [state[:half] + (step / 2) * state[velocities], state[2 * half :] + step / 2]
+            [state[positions] + (step / 2) * state[velocities], state[2 * half :] + step / 2]
         )
         d_middle = np.concatenate(
-            [identity[:half] + (step / 2) * identity[velocities], identity[2 * half :]]
+            [identity[positions] + (step / 2) * identity[velocities], identity[2 * half :]]
         )
         electric, magnetic = _fields(system, list(middle))
         gradient = as_rows(_particle(system).derivatives(*middle), (count,))
@@ -144,7 +146,7 @@ class Boris(OneStepMethod):
         d_velocity = d_kick + _cross(d_inner, double[:, None]) + _cross(inner[:, None], d_double)
         result = identity.copy()
         result[velocities] += d_velocity
-        result[:half] += step * identity[velocities] + (step / 2) * d_velocity
+        result[positions] += step * identity[velocities] + (step / 2) * d_velocity
         return np.ascontiguousarray(result.transpose(2, 0, 1))
 
 
@@ -177,22 +179,26 @@ def _square(field: np.ndarray) -> np.ndarray:
 
 def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
     """Return the derivatives of the accelerations by the velocities."""
-    half, jacobian = system.phase_dim // 2, system.equations.jacobian
-    return {(i, j): jacobian.get((half + i, half + j), 0) for i, j in np.ndindex(half, half)}
+    (_, velocities), jacobian = system.equations.halves, system.equations.jacobian
+    return {
+        (i, j): jacobian.get((v, w), 0)
+        for i, v in enumerate(velocities)
+        for j, w in enumerate(velocities)
+    }
 
 
 @once_per_system
 def _particle(system: System) -> Particle:
     e = system.equations
     half = system.phase_dim // 2
-    velocities = e.symbols[half : 2 * half]
-    place = [*e.symbols[:half], *e.symbols[2 * half :]]
+    positions, velocities = e.halves
+    place = [*(e.symbols[i] for i in positions), *e.symbols[2 * half :]]
     matrix = _velocity_matrix(system)
     magnetic = [(0, 1)] if half == 2 else [(1, 2), (2, 0), (0, 1)]
     # linear in the velocity, so each may be taken at rest
     fields = e.algebra.substitute(
-        [*e.vector_field[half : 2 * half], *(matrix[entry] for entry in magnetic)],
-        dict.fromkeys(velocities, 0),
+        [*(e.vector_field[i] for i in velocities), *(matrix[entry] for entry in magnetic)],
+        dict.fromkeys((e.symbols[i] for i in velocities), 0),
     )
     slopes = [e.algebra.gradient(f) for f in fields]
     derivatives = [slope.get(x, 0) for slope in slopes for x in place]

@@ -31,16 +31,21 @@ from vpintegrator.rollout.classical.base import OneStepMethod, as_rows, once_per
 
 
 class Part:
-    """Consecutive components that do not depend on one another, moved at once.
+    """Components that do not depend on one another, moved at once.
 
     Attributes
     ----------
     rows
-        Rows of the components in the state.
+        Numbers of the components.
+    place
+        The same as an index of states: a slice where they are consecutive.
     """
 
-    def __init__(self, equations: Equations, start: int, stop: int) -> None:
-        self.rows = slice(start, stop)
+    def __init__(self, equations: Equations, rows: Sequence[int]) -> None:
+        self.rows = list(rows)
+        first, last = self.rows[0], self.rows[-1]
+        consecutive = self.rows == list(range(first, last + 1))
+        self.place: slice | list[int] = slice(first, last + 1) if consecutive else self.rows
         self._equations = equations
 
     @cached_property
@@ -50,7 +55,7 @@ class Part:
         Only what is needed is computed and handed over, as this is called for every part of every
         step.
         """
-        return self._compile(self._equations.vector_field[self.rows])
+        return self._compile([self._equations.vector_field[i] for i in self.rows])
 
     @cached_property
     def jacobian(self) -> tuple[list[tuple[int, int]], list[int], ComponentFunction]:
@@ -58,7 +63,7 @@ class Part:
         entries = {
             place: entry
             for place, entry in self._equations.jacobian.items()
-            if self.rows.start <= place[0] < self.rows.stop
+            if place[0] in self.rows
         }
         return list(entries), *self._compile(list(entries.values()))
 
@@ -96,9 +101,7 @@ class Splitting(OneStepMethod):
 
     def evaluations(self, system: System) -> float:
         parts = [part.rows for part in self.parts(system)]
-        sizes = [
-            0 if rows.start == system.explicit_time else rows.stop - rows.start for rows in parts
-        ]
+        sizes = [0 if rows == [system.explicit_time] else len(rows) for rows in parts]
         return sum(sizes[i] for i, _ in moves_of(self.factors, len(parts))) / system.phase_dim
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
@@ -107,14 +110,14 @@ class Splitting(OneStepMethod):
         components = list(moved)  # views, so they move with it
         for index, factor in moves_of(self.factors, len(parts)):
             part = parts[index]
-            rows = part.rows
+            place = part.place
             needed, field = part.field
             rates = field(*[components[j] for j in needed])
             if len(rates) == 1:
-                total[rows] += (factor * step) * rates[0]
+                total[place] += (factor * step) * rates[0]
             else:
-                total[rows] += (factor * step) * as_rows(rates, state.shape[1:])
-            np.add(state[rows], total[rows], out=moved[rows])
+                total[place] += (factor * step) * as_rows(rates, state.shape[1:])
+            moved[place] = state[place] + total[place]
         return total
 
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
@@ -132,7 +135,7 @@ class Splitting(OneStepMethod):
                 result[i] += (factor * step * value) * result[j]
             needed, field = part.field
             rates = field(*[components[j] for j in needed])
-            moved[part.rows] += (factor * step) * as_rows(rates, moved.shape[1:])
+            moved[part.place] += (factor * step) * as_rows(rates, moved.shape[1:])
         return np.ascontiguousarray(result.transpose(2, 0, 1))
 
 
@@ -163,6 +166,8 @@ class CoordinateSplitting(Splitting):
     first. A composition is
     :math:`\cdots \circ \chi_{\alpha_3 h} \circ \chi^*_{\alpha_2 h} \circ \chi_{\alpha_1 h}`.
 
+    Components of a Hamiltonian system move positions first, whatever the order of its state.
+
     Applies where no :math:`f_i` depends on :math:`z_i`: then each part is a shear. On a separable
     Hamiltonian system, the positions first, it is symplectic Euler, and its symmetric composition
     the Stoermer-Verlet method. Time is a part of its own, before all others, so that both sweeps of
@@ -190,22 +195,20 @@ class CoordinateSplitting(Splitting):
 @once_per_system
 def _coordinate_parts(system: System) -> tuple[Part, ...]:
     edges = dependence(system)
-    parts, start = time_part(system), 0
-    for i in range(1, system.phase_dim + 1):
-        if i == system.phase_dim or any(
-            (i, j) in edges or (j, i) in edges for j in range(start, i)
-        ):
-            parts.append(Part(system.equations, start, i))
-            start = i
-    return tuple(parts)
+    order = list(system.canonical_order or range(system.dim))[: system.phase_dim]
+    parts, rows = time_part(system), order[:1]
+    for i in order[1:]:
+        if any((i, j) in edges or (j, i) in edges for j in rows):
+            parts.append(Part(system.equations, rows))
+            rows = []
+        rows.append(i)
+    return (*parts, Part(system.equations, rows))
 
 
 def time_part(system: System) -> list[Part]:
     """Return the part of the time component, if there is one."""
     explicit_time = system.explicit_time
-    return (
-        [] if explicit_time is None else [Part(system.equations, explicit_time, explicit_time + 1)]
-    )
+    return [] if explicit_time is None else [Part(system.equations, [explicit_time])]
 
 
 @once_per_system
@@ -222,9 +225,9 @@ def dependence(system: System) -> frozenset[tuple[int, int]]:
 
 def is_separable(system: System) -> bool:
     """Whether the system is Hamiltonian with H(q, p) = T(p) + V(q), or T(p, t) + V(q, t)."""
-    half, explicit_time = system.phase_dim // 2, system.explicit_time
-    edges = ((i, j) for i, j in dependence(system) if j != explicit_time)
-    return system.is_hamiltonian and all((i < half) != (j < half) for i, j in edges)
+    edges = ((i, j) for i, j in dependence(system) if j != system.explicit_time)
+    positions = {*system.equations.halves[0]}
+    return system.is_hamiltonian and all((i in positions) != (j in positions) for i, j in edges)
 
 
 @final
@@ -266,8 +269,9 @@ class StoermerVerlet(Splitting):
 
 @once_per_system
 def _momenta_and_positions(system: System) -> tuple[Part, ...]:
-    e, half = system.equations, system.phase_dim // 2
-    return Part(e, half, 2 * half), *time_part(system), Part(e, 0, half)
+    e = system.equations
+    positions, momenta = (Part(e, half) for half in e.halves)
+    return momenta, *time_part(system), positions
 
 
 STOERMER_VERLET = StoermerVerlet(

@@ -90,7 +90,7 @@ def _runge_kutta(
     lines.append(f"    EACH FOR_COMPONENTS w[g].d[i] = {combined(method.weights)};")
     for name, estimate in zip(("e", "f"), estimates, strict=False):
         lines.append(f"    EACH FOR_COMPONENTS w[g].{name}[i] = {combined(estimate)};")
-    everything = slice(0, system.dim)
+    everything = range(system.dim)
     ending = "adaptation.h" if estimates else "iteration.h"
     return _assembled(system, [everything], lines, weights, [0] * count, count, ending)
 
@@ -107,7 +107,7 @@ def _splitting(method: Splitting, system: System) -> StepSource:
 
 def _assembled(
     system: System,
-    parts: Sequence[slice],
+    parts: Sequence[Sequence[int]],
     lines: Sequence[str],
     weights: list[float],
     calls: Sequence[int],
@@ -133,7 +133,7 @@ def _assembled(
     """
     formulas = FormulaGraph(system.equations.symbols)
     graph, field = formulas.graph, system.equations.vector_field
-    results = [formulas.add(field[rows]) for rows in parts]
+    results = [formulas.add([field[i] for i in rows]) for rows in parts]
     given = {graph.input(i): i for i in range(system.dim)}
     work = [
         len(graph.needed(nodes, lambda n: not graph.varies[n])) + len(nodes) for nodes in results
@@ -172,11 +172,11 @@ def _assembled(
     return StepSource(units, formulas.parameters, len(constants), weights, operations)
 
 
-def _rates(k: int, program: Program, rows: slice, nodes: Sequence[int], kept: bool) -> str:
+def _rates(k: int, program: Program, rows: Sequence[int], nodes: Sequence[int], kept: bool) -> str:
     """Return a C++ function that computes the rates of a part, and stores or applies them."""
     argument = "int stage" if kept else "real s"
     found = []
-    for i, n in zip(range(rows.start, rows.stop), nodes, strict=True):
+    for i, n in zip(rows, nodes, strict=True):
         rate = program.reference(n)
         if kept:
             found.append(f"        w[g].k[stage][{i}] = {rate};")

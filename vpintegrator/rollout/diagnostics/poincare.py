@@ -62,8 +62,9 @@ class SectionObserver(Observer):
     step
         Time step of the trajectories.
     period
-        Period of the component, more than two steps long. The planes c + period, c + 2 period, ...
-        are then the same plane, as with the time of periodic equations.
+        Period of the component: of an angle, or of the time in periodic equations. The planes c +
+        period, c + 2 period, ... are then the same plane. A change by half a period or more in one
+        step is no crossing: there an angle is put back into one period.
 
     Examples
     --------
@@ -140,6 +141,8 @@ class SectionObserver(Observer):
             if self._period is not None:
                 last = self._period * to_whole(after / self._period)
             passed = (way * before < way * last) & (way * after >= way * last)
+            if self._period is not None:
+                passed &= np.abs(after - before) < self._period / 2
             plane, crossed = np.where(passed, last, plane), crossed | passed
         trajectory, index = np.nonzero(crossed)
         if not len(index):
@@ -277,7 +280,7 @@ class SectionDiagnostic(Diagnostic):
         component, value, direction = comparison.section_plane
         system = comparison.system
         index = system.components.index(component)
-        period = system.period if index == system.explicit_time else None
+        period = system.periods.get(index)
         return {"section": SectionObserver(index, value, direction, comparison.step, period)}
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:

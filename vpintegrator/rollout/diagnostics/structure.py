@@ -116,21 +116,21 @@ def _largest_defect(
     windows = _finite(flow, windows)
     whole = size <= _LARGEST
     assert flow.system is not None
-    canonical = flow.system.phase_dim  # components of (q, p): no time
-    at_one_time = np.arange(size) % flow.dim < canonical
+    halves = flow.system.equations.halves
+    at_one_time = np.arange(size) % flow.dim < flow.system.phase_dim  # not the time
     if whole:
         vectors = np.eye(size)[:, at_one_time]
     else:
         vectors = np.random.default_rng(0).standard_normal((size, _VECTORS))
         vectors[~at_one_time] = 0.0
         windows = fewer(windows, max(_FEWEST, affordable(len(windows), size)))
-    start = _form(vectors, flow.dim, canonical)
+    start = _form(vectors, flow.dim, halves)
     part = max(1, _ENTRIES // vectors.size)
     defects = []
     with np.errstate(all="ignore"):
         for first in range(0, len(windows), part):
             images = image(flow, windows[first : first + part], vectors)
-            for change in _form(images, flow.dim, canonical) - start:
+            for change in _form(images, flow.dim, halves) - start:
                 pairs = change[np.triu_indices(len(change), 1)]
                 defects.append(np.abs(pairs).max() if whole else np.sqrt((pairs**2).mean()))
     return _largest(np.array(defects))
@@ -155,13 +155,12 @@ def _image_of_windows(flow: NumericalFlow, windows: np.ndarray, vectors: np.ndar
     return flow.tangent(windows, vectors)
 
 
-def _form(vectors: np.ndarray, dim: int, canonical: int) -> np.ndarray:
+def _form(vectors: np.ndarray, dim: int, halves: tuple[list[int], list[int]]) -> np.ndarray:
     """Return w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k)."""
     *several, size, k = vectors.shape
     window = size // dim
-    states = vectors.reshape(*several, window, dim, k)[..., :canonical, :]
-    halves = np.split(states, 2, axis=-2)
-    q, p = (half.reshape(*several, window * canonical // 2, k) for half in halves)
+    states = vectors.reshape(*several, window, dim, k)
+    q, p = (states[..., half, :].reshape(*several, window * len(half), k) for half in halves)
     products = q.swapaxes(-1, -2) @ p
     return products - products.swapaxes(-1, -2)
 

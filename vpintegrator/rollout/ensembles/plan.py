@@ -173,8 +173,8 @@ def find_plane(system: System, names: Any) -> tuple[int, int]:
     if names is None:
         if len(moving) < 2:
             raise InputError(f"{system.name} has one component: there is no plane to look at")
-        half = len(moving) // 2
-        return (0, half) if system.is_canonical else (0, 1)
+        positions, momenta = system.equations.halves
+        return (positions[0], momenta[0]) if system.is_canonical else (0, 1)
     given = [part.strip() for part in names.split(",")] if isinstance(names, str) else [*names]
     if len(given) != 2 or given[0] == given[1] or not {*given} <= {*system.components}:
         raise InputError(
@@ -193,7 +193,8 @@ def is_canonical_plane(system: System, pair: tuple[int, int]) -> bool:
     moving = system.phase_dim
     if moving == 2:
         return {*pair} == {0, 1}
-    return system.is_canonical and max(pair) < moving and abs(pair[0] - pair[1]) == moving // 2
+    conjugate = [{*each} for each in zip(*system.equations.halves, strict=True)]
+    return system.is_canonical and {*pair} in conjugate
 
 
 def read_view(system: System, pair: tuple[int, int], text: Any) -> tuple[Interval, Interval] | None:

@@ -65,7 +65,6 @@ _BETTER = 0.9  # times the smallest error so far: what a model must reach to be 
 _GAIN = 1.5  # gain of a larger model for which a still larger one is tried
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which a comparison of sizes costs more than it is worth
-_FROZEN = "attention is frozen at the identity: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 
@@ -212,8 +211,6 @@ class _CouplingSearch(SizeSearch):
         found.model.metadata["training"] = json.dumps(found.history.summary())
         if without_attention(found.model, fixed=True) is None:
             found.model.requires_grad_(True)
-        else:
-            found.model.choices.append(_FROZEN)
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, self.options.used
         return found

@@ -153,12 +153,13 @@ class _FewPairsSearch(SizeSearch):
             fits = not model.symplectic or bool((rho[:half] == -rho[half:]).all())
             if len(set(signs)) == 1 or not fits:
                 continue
-            turned = after * rho
+            own = model.state_order(rho)
+            turned = after * own
             inside = ((turned >= low) & (turned <= high)).all(1)
             if int(inside.sum()) < dim + 2:
                 continue
             with torch.no_grad():
-                back = model(turned[inside][:, None])[:, 0] * rho
+                back = model(turned[inside][:, None])[:, 0] * own
             defect = ((back - known.before[inside]) / spread).square().mean(1)
             if float(defect.median().sqrt()) <= _ALIKE * fit.typical:
                 found.append(torch.diag(rho).tolist())

@@ -79,8 +79,8 @@ def shooting_start(
     if states is None:
         return None
     if reversible:  # psi of psi R psi^-1 R is the later half; so is the first one, turned round
-        rho = model.reversing_symmetries[0].numpy(force=True)
-        turned = states[number::-1] @ rho.T
+        with torch.no_grad():
+            turned = model.reflected(torch.from_numpy(states[number::-1].copy())).numpy()
         states = np.concatenate([states[number:], turned], axis=1)
     if model.explicit_time:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
@@ -131,7 +131,7 @@ def _segments_of(model: Integrator, data: TrainingData, most: int) -> int:
     The eigenvalues of the map's derivative decide, since a shear near the identity may be large.
     """
     start = _some_states(model, data, _FEW)
-    still = {*model.conserved} | ({model.dim - 1} if model.explicit_time else set())
+    still = model.conserved_components | ({model.dim - 1} if model.explicit_time else set())
     moving = [i for i in range(model.dim) if i not in still]
     beside = start + np.zeros((len(moving), 1, 1))
     for k, i in enumerate(moving):

@@ -184,6 +184,7 @@ def _structures(make: Make, sizes: Arguments, data: TrainingData) -> Iterator[Ar
     if plain.chart is not None:
         assert system.chart is not None
         system, states = system.chart.system, plain.chart(states)
+    system, states = system.canonical, plain.network_order(states)
     blocks = separable_blocks(system, states.numpy(), group, plain.explicit_time)
     if blocks is not None:
         yield {"split": blocks, "sweep": "symmetric"}

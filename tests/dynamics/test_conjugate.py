@@ -1,0 +1,302 @@
+"""Order of positions and momenta: by the names of the components, in files, functions, models."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.cli import gen, rollout, train
+from vpintegrator.dynamics.conjugate import canonical_order
+from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
+
+STYLES = {
+    "q1, p1": (["q1", "q2"], ["p1", "p2"]),
+    "x, px": (["x", "y"], ["px", "py"]),
+    "x, p_x": (["x", "y"], ["p_x", "p_y"]),
+    "theta, p_theta": (["theta", "phi"], ["p_theta", "p_phi"]),
+    "Q, P": (["Q1", "Q2"], ["P1", "P2"]),
+    "x, vx": (["x", "y"], ["vx", "vy"]),
+    "x1, p1": (["x1", "x2"], ["p1", "p2"]),
+}
+HAMILTONIAN = "({2}**2 + {3}**2)/2 + ({0}**2 + {1}**2)/2 + {0}**2*{1} - {1}**3/3 + {0}*{3}**2/9"
+SEPARABLE = "({2}**2 + {3}**2)/2 + ({0}**2 + {1}**2)/2 + {0}**2*{1} - {1}**3/3"
+ORDERS = list(itertools.permutations(range(4)))
+METHODS = ["stoermer-verlet", "yoshida-4", "coordinate-splitting", "strang-splitting"]
+
+
+def system_of(style: str, order, hamiltonian: str = HAMILTONIAN) -> vp.System:
+    names = [*STYLES[style][0], *STYLES[style][1]]
+    state = json.dumps([names[k] for k in order])
+    return vp.load_system(f'state = {state}\nhamiltonian = "{hamiltonian.format(*names)}"')
+
+
+@given(st.sampled_from([*STYLES]), st.sampled_from(ORDERS), st.integers(0, 99))
+def test_any_order_of_names_is_the_same_system(style, order, seed):
+    usual, other = (system_of(style, each) for each in (range(4), order))
+    z = np.random.default_rng(seed).normal(size=(5, 4))
+    expected = usual.vector_field(z)[:, order]
+    np.testing.assert_allclose(other.vector_field(z[:, order]), expected, rtol=1e-13, atol=1e-13)
+    assert other.components == tuple(usual.components[k] for k in order)
+    ordered = [other.components[k] for k in other.canonical_order or range(4)]
+    assert other.canonical.components == tuple(ordered)
+    positions, momenta = STYLES[style]
+    pairs = dict(zip(positions, momenta, strict=True))
+    assert [pairs[name] for name in ordered[:2]] == ordered[2:]
+    inner = z[:, other.canonical_order or range(4)]
+    found = other.canonical.vector_field(inner)
+    expected = other.vector_field(z)[:, other.canonical_order or range(4)]
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@given(st.sampled_from(ORDERS), st.sampled_from([*METHODS, "implicit-midpoint"]))
+def test_any_order_of_names_has_the_same_orbits(order, method):
+    usual, other = (system_of("x, px", each, SEPARABLE) for each in (range(4), order))
+    z = 0.2 * np.random.default_rng(0).normal(size=(3, 4))
+    expected = vp.integrate(usual, method, z, 0.1, 30)[..., order]
+    found = vp.integrate(other, method, z[:, order], 0.1, 30)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("{ p = 2, q = 2 }", (2, 3, 0, 1)),
+        ("{ momenta = 2, positions = 2 }", (2, 3, 0, 1)),
+        ("{ q = 2, p = 2 }", ()),
+        ('["p", "q"]', (1, 0)),
+        ('["p", "theta"]', (1, 0)),
+        ('["u", "v"]', ()),
+        ('["q2", "q1", "p1", "p2"]', (0, 1, 3, 2)),
+        ('["u", "phi", "s", "L"]', ()),
+    ],
+)
+def test_names_and_arrays_tell_the_order(state, expected):
+    system = vp.load_system(f'state = {state}\nhamiltonian = "1"')
+    assert system.canonical_order == expected
+
+
+@pytest.mark.parametrize("text", ["q1 p1 q2 r", "p1 p2 x y", "a q p b"])
+def test_names_that_contradict_the_order_are_refused(text):
+    names = text.split()
+    with pytest.raises(vp.InputError, match="do not say which momentum belongs to which position"):
+        canonical_order(names, "state")
+    with pytest.raises(vp.InputError, match="which position"):
+        vp.load_system(f'state = {json.dumps(names)}\nhamiltonian = "{names[0]}**2"')
+
+
+def energy(q, p):
+    return (p @ p + q @ q) / 2 + q[0] ** 2 * p[1]
+
+
+def swapped(p, q):
+    return energy(q, p)
+
+
+def timed(momenta, positions, t):
+    return energy(positions, momenta) * (1 + t)
+
+
+@given(st.sampled_from(ORDERS), st.integers(0, 99))
+def test_arguments_and_components_of_functions_go_by_their_names(order, seed):
+    names = [["x", "y", "px", "py"][k] for k in order]
+    usual = vp.System.from_hamiltonian(energy, 2, components=["x", "y", "px", "py"])
+    z = np.random.default_rng(seed).normal(size=(4, 4))
+    expected = usual.vector_field(z)[:, order]
+    if names.index("x") > names.index("y"):  # q holds the positions in the order of the state
+        return
+    other = vp.System.from_hamiltonian(swapped, 2, components=names)
+    np.testing.assert_allclose(other.vector_field(z[:, order]), expected, atol=1e-12)
+    late = vp.System.from_hamiltonian(timed, 2, components=names)
+    at_one = np.column_stack([z[:, order], np.ones(4)])
+    np.testing.assert_allclose(late.vector_field(at_one)[:, :4], 2 * expected, atol=1e-12)
+
+
+def test_a_called_hamiltonian_has_the_order_of_its_components():
+    import torch
+
+    def called(p, q):
+        return energy(q, p) if bool(torch.isfinite(q).all()) else torch.zeros(())
+
+    usual = vp.System.from_hamiltonian(energy, 2)
+    system = vp.System.from_hamiltonian(called, 2, components=["x", "px", "y", "py"])
+    assert not system.has_formulas and system.canonical_order == (0, 2, 1, 3)
+    z = np.random.default_rng(0).normal(size=(4, 4))
+    expected = usual.vector_field(z[:, [0, 2, 1, 3]])[:, [0, 2, 1, 3]]
+    np.testing.assert_allclose(system.vector_field(z), expected, rtol=1e-12)
+    inner = system.canonical.vector_field(z[:, [0, 2, 1, 3]])
+    np.testing.assert_allclose(inner, expected[:, [0, 2, 1, 3]], rtol=1e-12)
+    claimed = vp.System.from_function(
+        lambda t, y: usual.vector_field(y[[0, 2, 1, 3]])[[0, 2, 1, 3]],
+        components=["x", "px", "y", "py"],
+        hamiltonian=swapped,
+    )
+    assert claimed.is_canonical
+
+
+def test_a_symplectic_map_has_the_order_of_its_names():
+    text = """
+        state = ["x", "px", "y", "py"]
+        symplectic = true
+        [[map]]
+        px = "px - 0.3*x - 0.1*x*y"
+        py = "py - 0.2*y - 0.05*x**2"
+        [[map]]
+        x = "x + px"
+        y = "y + py"
+        """
+    system = vp.load_system(text)
+    assert system.is_canonical and system.canonical_order == (0, 2, 1, 3)
+    with pytest.raises(vp.InputError, match="the form dq dp is kept"):
+        vp.load_system(
+            text.replace('["x", "px", "y", "py"]', '["x", "a", "y", "b"]')
+            .replace("px", "a")
+            .replace("py", "b")
+        )
+
+    def turn(z):
+        x, px, y, py = z
+        px, py = px - 0.3 * x - 0.1 * x * y, py - 0.2 * y - 0.05 * x**2
+        return x + px, px, y + py, py
+
+    names = ["x", "px", "y", "py"]
+    found = vp.Map.from_function(turn, components=names, structure="symplectic")
+    z = np.ones((1, 4))
+    np.testing.assert_allclose(found.map(z), system.map(z), rtol=1e-14)
+
+
+def test_a_section_of_interleaved_states_has_its_conjugate_momentum():
+    names = ["x", "y", "z", "px", "py", "pz"]
+    text = 'state = [{}]\nhamiltonian = "(px**2+py**2+pz**2)/2 + (x**2+2*y**2+3*z**2)/2 + x*y*z"'
+    usual, other = (
+        vp.return_map(text.format(", ".join(f'"{n}"' for n in order)), "x = 0", energy=0.3)
+        for order in (names, ["x", "px", "y", "py", "z", "pz"])
+    )
+    assert other.components == ("y", "py", "z", "pz") and other.canonical_order == (0, 2, 1, 3)
+    z = np.array([[0.1, 0.05, 0.02, 0.03]])
+    found = other.map(z[:, [0, 2, 1, 3]])
+    np.testing.assert_allclose(found, usual.map(z)[:, [0, 2, 1, 3]], rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("order")
+
+
+def run(command, *arguments):
+    result = CliRunner().invoke(command, [str(a) for a in arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module", params=[(0, 2, 1, 3), (3, 1, 0, 2)])
+def dataset(request, folder):
+    """Dataset of an order, from the states of the usual order."""
+    names = np.array(["x", "y", "px", "py"])
+    own = [str(name) for name in names[list(request.param)]]
+    text = SEPARABLE.format(*names)
+    draws = 0.2 * np.random.default_rng(0).normal(size=(20, 4))
+    points = draws[:, list(request.param)].tolist()
+    path = folder / f"{'-'.join(own)}.toml"
+    path.write_text(
+        f'state = {json.dumps(own)}\nhamiltonian = "{text}"\n[defaults]\nstep = 0.4\nsteps = 10\n'
+        f'[initial_conditions]\ndistribution = "points"\npoints = {points}\n'
+    )
+    run(gen.main, path, "--count", 20, "-o", path.with_suffix(".h5"), "--quiet")
+    return vp.open_dataset(path.with_suffix(".h5")), list(request.param)
+
+
+def test_datasets_keep_the_order_of_the_file(dataset):
+    data, order = dataset
+    usual = system_of("x, px", range(4), SEPARABLE)
+    states = data.states("train")
+    back = np.argsort(order)
+    expected = vp.solve(usual, states[:, 0][:, back], data.times("train"))[..., order]
+    np.testing.assert_allclose(states, expected, rtol=1e-10, atol=1e-11)
+
+
+def test_commands_train_and_compare_in_any_order(dataset, folder):
+    data, order = dataset
+    model = folder / f"{data.path.stem}.safetensors"
+    options = ["--model", "spff", "--functions", "polynomial", "--degree", 3, "--depth", 4]
+    options += ["--epochs", 8, "--compiled", "no"]
+    run(train.main, data.path, "-o", model, *options, "--quiet", "--overwrite")
+    loaded = vp.load(model)
+    assert loaded.symplectic
+    start, images = first_steps(data)
+    assert np.abs(loaded(start).detach().numpy() - images).max() < 1e-3
+    output = model.with_suffix(".h5.rollout")
+    options = ["--against", "yoshida-4", "--steps", 20, "--trajectories", 2, "--compiled", "no"]
+    run(rollout.main, model, *options, "-o", output, "--quiet", "--overwrite")
+    report = vp.open_rollout(output)
+    assert report.system.components == data.system.components
+    assert report.summary("yoshida-4").symplecticity < 1e-12
+    states = report.run("yoshida-4").states
+    usual = system_of("x, px", range(4), SEPARABLE)
+    back = np.argsort(order)
+    expected = vp.integrate(usual, "yoshida-4", states[:, 0][:, back], data.step, 20)[..., order]
+    np.testing.assert_allclose(states, expected, rtol=1e-10, atol=1e-12)
+
+
+def first_steps(data):
+    import torch
+
+    states = data.states("train")
+    return torch.from_numpy(states[:, :1].copy()), states[:, 1:2]
+
+
+@pytest.mark.parametrize("name", ["spff", "sgf", "vpff", "split"])
+def test_models_of_any_order_step_the_same(name, dataset):
+    data, _ = dataset
+    arguments = {} if name == "split" else {"functions": "polynomial", "degree": 3}
+    model = vp.models.build(data.system, name, **arguments)
+    usual = vp.models.build(data.system.canonical, name, **arguments)
+    z = 0.1 * first_steps(data)[0]
+    model.set_normalisation(range(4), [1, 2, 2, 1])
+    inner = list(data.system.canonical_order)
+    usual.set_normalisation(np.arange(4)[inner], np.array([1, 2, 2, 1])[inner])
+    found, expected = model(z)[..., inner], usual(z[..., inner])
+    np.testing.assert_allclose(found.detach(), expected.detach(), rtol=1e-13)
+    if model.invertible:
+        np.testing.assert_allclose(model.inverse(model(z)).detach(), z, atol=1e-12)
+
+
+def test_models_made_for_another_order_are_refused(dataset):
+    data, _ = dataset
+    model = vp.models.SymplecticFeedForward(dim=4, depth=2, functions="polynomial", degree=3)
+    with pytest.raises(vp.InputError, match="takes all positions first"):
+        vp.train(model, data, epochs=1)
+    order = list(data.system.canonical_order)
+    model = vp.models.SymplecticFeedForward(
+        dim=4, depth=6, functions="polynomial", degree=3, component_order=order
+    )
+    assert vp.train(model, data, epochs=20).best_validation_error < 1e-2
+
+
+def test_show_says_which_momentum_belongs_to_which_position(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text('state = ["x", "px", "y", "py"]\nhamiltonian = "px**2 + py**2 + x*y"')
+    assert "x, px; y, py" in run(gen.main, "--show", path)
+    path.write_text('state = ["u", "phi", "s", "L"]\nhamiltonian = "u**2 + s**2 + phi*L"')
+    output = run(gen.main, "--show", path)
+    assert "u, s; phi, L" in output and "positions come first" in output
+
+
+@pytest.mark.parametrize(
+    ("names", "latex", "text"),
+    [
+        (("x", "px"), (r"\dot{p}_{x} &= - x", r"\frac{p_{x}^{2}}{2}"), ("ṗₓ = -x", "pₓ")),
+        (("y", "p_y"), (r"\dot{p}_{y} &= - y",), ("ṗ_y = -y",)),
+        (("theta", "ptheta"), (r"\dot{p}_{\theta} &= - \theta",), ("ṗ_θ = -θ",)),
+        (("phi", "p_phi"), (r"\dot{p}_{\phi} &= - \phi",), ("= -φ",)),
+    ],
+)
+def test_the_coordinate_of_a_momentum_is_typeset_as_an_index(names, latex, text):
+    q, p = names
+    system = vp.load_system(f'state = ["{q}", "{p}"]\nhamiltonian = "({p}**2 + {q}**2)/2"')
+    assert all(part in equations_latex(system) for part in latex)
+    assert all(part in equations_unicode(system) for part in text)
