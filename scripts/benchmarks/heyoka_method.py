@@ -87,7 +87,7 @@ class TaylorMethod(ClassicalMethod):
         for node in below(system.equations.vector_field):
             if isinstance(node, Call) and node.function.name != "**":
                 name = node.function.name
-                if node.function.local or not hasattr(heyoka, name):
+                if not hasattr(heyoka, name):
                     raise InputError(f"heyoka knows no function {name}; take another method")
 
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:

@@ -158,23 +158,6 @@ def test_help_needs_nothing_slow(command):
     assert "Usage:" in result.stdout
 
 
-def test_datasets_hold_the_numbers_of_a_table(tmp_path, run):
-    (tmp_path / "force.csv").write_text("q;f\n-2;2\n-1;1\n0;0\n1;-1\n2;-2\n")
-    (tmp_path / "own.toml").write_text(
-        'state = ["q", "p"]\n[vector_field]\nq = "p"\np = "force(q)"\n'
-        '[tables.force]\nfile = "force.csv"\n'
-        '[initial_conditions]\ndistribution = "uniform"\nlow = -0.5\nhigh = 0.5\n'
-    )
-    shown = run(main, "--show", "own.toml").output
-    assert "force(x): spline of 5 points from -2 to 2, not-a-knot" in shown
-    result = run(main, "own.toml", "--count", "4", "--steps", "3", "--step", "0.1")
-    assert result.exit_code == 0, result.output
-    (tmp_path / "force.csv").unlink()
-    (tmp_path / "own.toml").unlink()
-    system = open_dataset("own.h5").system
-    assert system.vector_field([1.25, 0.5]) == pytest.approx([0.5, -1.25])
-
-
 @pytest.mark.parametrize("low", [-2, -1])
 def test_initial_states_outside_of_the_domain(run, tmp_path, low):
     text = SYSTEM.replace("- q**2/2 + b*q**4/4", "- log(q) + b*q").replace(

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from vpintegrator.compiled.differentiation import adjoints
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.dynamics.expressions.bessel_tensors import bessel
 
-UNARY = ("neg", "tanh", "exp", "log1p", "sqrt", "sin", "cos", "erf", "j0", "j1")
+UNARY = ("neg", "tanh", "exp", "log1p", "sqrt", "sin", "cos", "erf")
 BINARY = ("add", "sub", "mul", "div", "max")
 METHODS = {"neg": "negative", "max": "maximum"}
 INPUTS, WEIGHTS = 2, 3
@@ -60,9 +59,6 @@ def evaluate(graph, leaves):
             {
                 "neg": lambda x=x: -x[0],
                 "max": lambda x=x: torch.maximum(*x),
-                "j0": lambda x=x: bessel(0, x[0]),
-                "j1": lambda x=x: bessel(1, x[0]),
-                "j2": lambda x=x: bessel(2, x[0]),
                 "greater": lambda x=x: (x[0] > x[1]).double(),
             }.get(operation, lambda x=x, name=operation: getattr(torch, name)(*x))()
         )

@@ -106,8 +106,6 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         section("Positions and their momenta", *_conjugate(system))
     if system.parameters:
         section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
-    if tables := list(_tables(system)):
-        section("Tables", *tables)
     section("Invariants", invariants_unicode(system, width) or "none declared")
     reversal = "(ρ M ρ M = 1)" if system.is_discrete else "(f(ρz) = -ρ f(z))"
     section(
@@ -145,13 +143,6 @@ def _conjugate(system: System) -> Iterator[str]:
     yield "; ".join(f"{q}, {p}" for q, p in pairs[:_PAIRS]) + more
     if conjugate_pairs(names[: system.phase_dim], velocities=True) is None:
         yield "the names of the components do not say so: positions come first, then momenta"
-
-
-def _tables(system: System) -> Iterator[str]:
-    """Yield the tables of numbers that are functions in the equations, a line each."""
-    for name, table in system.equations.table.get("tables", {}).items():
-        x, boundary = table["x"], table.get("boundary", "not-a-knot")
-        yield f"{name}(x): spline of {len(x)} points from {x[0]:g} to {x[-1]:g}, {boundary}"
 
 
 def _chart(system: System) -> Iterator[str]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from vpintegrator.dynamics.expressions.bessel import HIGHEST, ORDERS, of_order
 
 
 class Elementary(NamedTuple):
@@ -56,15 +53,6 @@ def _of_erf(g: Any, a: int) -> Any:
     return g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
 
 
-def _of_bessel(order: int, g: Any, n: int, a: int) -> Any:
-    if order == 0:
-        return g.negative(g.apply("j1", a))
-    lower = g.apply(f"j{order - 1}", a)
-    if order == HIGHEST:
-        return g.sub(lower, g.mul(g.constant(order), g.div(n, a)))
-    return g.mul(g.constant(0.5), g.sub(lower, g.apply(f"j{order + 1}", a)))
-
-
 FUNCTIONS: dict[str, Elementary] = {
     "tanh": Elementary(
         "hyperbolic_tangent", np.tanh, lambda g, n, a: less_than_one(g, g.mul(n, n)), True
@@ -88,10 +76,4 @@ FUNCTIONS: dict[str, Elementary] = {
     "sinh": Elementary("hyperbolic_sine", np.sinh, lambda g, n, a: g.apply("cosh", a), True),
     "cosh": Elementary("hyperbolic_cosine", np.cosh, lambda g, n, a: g.apply("sinh", a)),
     "erf": Elementary("error_function", math.erf, lambda g, n, a: _of_erf(g, a), True),
-    **{
-        name: Elementary(
-            f"bessel_{order}", partial(of_order, order), partial(_of_bessel, order), order % 2 == 1
-        )
-        for name, order in ORDERS.items()
-    },
 }

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.program import Program, scalar_function
-from vpintegrator.dynamics.expressions.bessel import ORDERS
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace
@@ -85,12 +84,7 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, unroll: i
 def prelude(real: str, narrow: bool, unroll: int = 0) -> str:
     """Return the beginning of every source."""
     defines = ["#define NARROW"] * narrow + [f"#define UNROLL {unroll}"] * bool(unroll)
-    return "\n".join([f"typedef {real} real;", bessel_orders(), *defines, header("vectors.h")])
-
-
-def bessel_orders() -> str:
-    """Return a macro that applies another one to the order of each Bessel function."""
-    return f"#define BESSEL_ORDERS(F) {' '.join(f'F({order})' for order in ORDERS.values())}"
+    return "\n".join([f"typedef {real} real;", *defines, header("vectors.h")])
 
 
 def header(name: str) -> str:

@@ -96,14 +96,6 @@ static inline vector hyperbolic_tangent(vector x) {
         for (int i = 0; i < LANES; i++) x[i] = name(x[i]);                        \
         return x;                                                                 \
     }
-// in doubles, as some libraries have no others
-#define BESSEL(order)                                                                          \
-    static inline double bessel_##order(double x) { return __builtin_jn(order, x); }           \
-    static inline float bessel_##order(float x) { return (float)__builtin_jn(order, x); }      \
-    static inline vector bessel_##order(vector x) {                                            \
-        for (int i = 0; i < LANES; i++) x[i] = bessel_##order(x[i]);                           \
-        return x;                                                                              \
-    }
 #define OF_TWO(name, function)                                                                 \
     static inline double name(double x, double y) { return __builtin_##function(x, y); }       \
     static inline float name(float x, float y) { return __builtin_##function##f(x, y); }       \
@@ -122,7 +114,6 @@ BY_LANES(arc_tangent, atan)
 BY_LANES(hyperbolic_sine, sinh)
 BY_LANES(hyperbolic_cosine, cosh)
 BY_LANES(error_function, erf)
-BESSEL_ORDERS(BESSEL)
 OF_TWO(power, pow)
 OF_TWO(angle, atan2)
 

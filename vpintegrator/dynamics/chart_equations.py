@@ -107,7 +107,7 @@ def read_chart(trial: Trial, source: str) -> ChartEquations | None:
     if not base.vector_field and not derived:
         raise InputError(f"{where}: the system is measured, so it has no equations here either")
     given |= {"measured": True} if derived else {"divergence_free": True}
-    given |= {key: base.table[key] for key in ("time", "period", "tables") if key in base.table}
+    given |= {key: base.table[key] for key in ("time", "period") if key in base.table}
     values = {name: base.scope.values[name] for name in base.definitions}
     scope = Scope(values, base.scope.integers, base.algebra)
     equations = read_state_and_formulas(given, where, scope, base.definitions)

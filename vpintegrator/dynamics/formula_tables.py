@@ -130,7 +130,7 @@ def read_auxiliary(table: Mapping[str, Any], source: str, scope: Scope) -> Scope
     for name, text in entries.items():
         where = f"{source}, [auxiliary] {name}"
         check_name(name, where)
-        if name in values or name in scope.integers or name in scope.functions:
+        if name in values or name in scope.integers:
             raise InputError(f"{where}: the name '{name}' is used twice")
         values[name] = parse(text, found, where)
     return found

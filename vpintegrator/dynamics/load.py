@@ -11,7 +11,6 @@ from vpintegrator.arguments import of_kind
 from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.dynamics.section import ENERGY
 from vpintegrator.dynamics.system import System
-from vpintegrator.dynamics.tables import with_table_files
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.reading import check_kind
 from vpintegrator.storage.toml import MAXIMUM_SIZE, read_toml, toml_text
@@ -99,7 +98,7 @@ def find_description(
 def _described(path: Path, what: str) -> Description:
     if _is_file(str(path)):
         check_kind(path, "system", *(("recipe",) if "dataset" in what else ()))
-    return Description(with_table_files(read_text(path), path), path.stem, path)
+    return Description(read_text(path), path.stem, path)
 
 
 def _is_file(name: str) -> bool:

@@ -35,7 +35,6 @@ from vpintegrator.dynamics.formula_tables import (
     require_time,
     table_of,
 )
-from vpintegrator.dynamics.tables import read_tables
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 
@@ -53,7 +52,6 @@ _KEYS = {
     "period",
     "parameters",
     "auxiliary",
-    "tables",
     "rounded",
     "hamiltonian",
     "vector_field",
@@ -185,8 +183,7 @@ def read_state_and_formulas(
         values |= dict(zip(components, symbols, strict=True))
     elif explicit_time is not None:
         values[explicit_time.name] = symbols[-1]
-    functions = read_tables(table, source, {*values})
-    scope = Scope(values, parameters.integers, parameters.algebra, functions)
+    scope = Scope(values, parameters.integers, parameters.algebra)
     scope = read_auxiliary(table, source, scope)
     invariants = {
         readable(name, f"{source}, [invariants]"): parse(

@@ -118,8 +118,7 @@ class Trial:
         self._candidates = random_points(len(equations.symbols))
         if candidates is not None:
             self._candidates = iter(candidates)
-        rounded = equations.rounded or "tables" in equations.table
-        self.tolerance = OF_ROUNDED if rounded else TOLERANCE
+        self.tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
         parts = equations.stages or (dict(enumerate(equations.vector_field)),)
         self.stages = [
             (list(part), Formula(list(part.values()), equations.symbols)) for part in parts

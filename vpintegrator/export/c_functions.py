@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.compiled.functions import FUNCTIONS
-from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.export.c_program import literal
 from vpintegrator.export.templates import sections
 
@@ -49,9 +48,6 @@ def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = 
 
     def library(name: str) -> str:
         """Return a loop over the function of the C library."""
-        if name in ORDERS:  # POSIX, which <math.h> declares only where it is asked for
-            loop = filled("library", name=name, called=f"({real})jn({ORDERS[name]}, ")
-            return f"extern double jn(int n, double x);\n\n{loop}"
         return filled("library", name=name, called=f"{name}{'f' * (real == 'float')}(")
 
     def written() -> Iterator[str]:

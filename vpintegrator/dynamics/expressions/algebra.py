@@ -292,10 +292,8 @@ class Algebra:
             return function.build(self, *arguments)
         self.spend(1)
         numbers = [a for a in arguments if not isinstance(a, Expression)]
-        simple = not any(numbers) and not function.local
-        if len(numbers) == len(arguments) and (simple or not self.exact):
+        if len(numbers) == len(arguments) and not (any(numbers) and self.exact):
             self.spend(_IRRATIONAL)
-            _check_domain(function, numbers[0])
             return constants.function_value(function, *numbers)
         first = arguments[0]
         if function.parity and isinstance(first, Expression) and _leads_with_minus(first):
@@ -356,15 +354,6 @@ class Algebra:
     def sum(self, constant: Number, terms: Iterable[tuple[Value, Number]]) -> Value:
         """Return a constant and values times numbers."""
         return self.combine([(constant, 1), *terms])
-
-
-def _check_domain(function: Function, argument: Number) -> None:
-    if function.domain is not None:
-        first, last = function.domain
-        if not first <= argument <= last:
-            raise NotFinite(
-                f"'{function.name}' is known from {first:g} to {last:g}, not at {float(argument):g}"
-            )
 
 
 def _key(value: Value) -> Any:

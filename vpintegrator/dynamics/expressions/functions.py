@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.special when it is used
 
-from vpintegrator.dynamics.expressions import bessel
 from vpintegrator.dynamics.expressions.constants import HIGH
 from vpintegrator.dynamics.expressions.nodes import Function, Value
 
@@ -25,6 +24,11 @@ _HALF = Fraction(1, 2)
 def _sigmoid(x: Any) -> Any:
     # expit is exact in the tails but knows no complex numbers (complex-step derivatives need them)
     return 0.5 * (1 + np.tanh(0.5 * x)) if np.iscomplexobj(x) else scipy.special.expit(x)
+
+
+def _erf(x: Any) -> Any:
+    extended = getattr(x, "dtype", None) == np.longdouble  # which SciPy refuses
+    return scipy.special.erf(x.astype(np.float64) if extended else x)
 
 
 def _absolute(x: Any) -> Any:
@@ -87,21 +91,6 @@ def _sign(graph: Any, x: int) -> int:
 def _logistic(graph: Any, x: int) -> int:
     half = graph.constant(0.5)  # with tanh there is nothing to overflow
     return int(graph.add(half, graph.mul(half, graph.apply("tanh", graph.mul(half, x)))))
-
-
-def _bessel_slope(order: int, algebra: Any, x: Value, value: Value) -> Value:
-    if order == 0:
-        return algebra.scale(-1, algebra.call("j1", x))
-    lower = algebra.call(f"j{order - 1}", x)
-    if order == bessel.HIGHEST:
-        return algebra.subtract(lower, algebra.scale(order, algebra.divide(value, x)))
-    return algebra.scale(_HALF, algebra.subtract(lower, algebra.call(f"j{order + 1}", x)))
-
-
-def _bessel_of_tensors(order: int) -> Callable[..., Any]:
-    from vpintegrator.dynamics.expressions.bessel_tensors import bessel as of_order
-
-    return partial(of_order, order)
 
 
 def _of_one(name: str, slope: Callable[..., Value], **further: Any) -> Function:
@@ -172,20 +161,7 @@ _TABLE = (
         exact=lambda x: HIGH.sign(HIGH.re(x)),
         machine=_sign,
     ),
-    _of_one("erf", _erf_slope, parity=-1, numpy=lambda x: scipy.special.erf(bessel.in_doubles(x))),
-    *(
-        _of_one(
-            name,
-            partial(_bessel_slope, order),
-            parity=-1 if order % 2 else 1,
-            numpy=partial(bessel.of_order, order),
-            torch=lambda torch, order=order: _bessel_of_tensors(order),
-            exact=partial(HIGH.besselj, order),
-            sympy=lambda sympy, order=order: partial(sympy.besselj, order),
-            reserved=False,  # actions are often called j1, j2
-        )
-        for name, order in bessel.ORDERS.items()
-    ),
+    _of_one("erf", _erf_slope, parity=-1, numpy=_erf),
     Function(
         name="atan2",
         arguments=("y", "x"),

@@ -9,8 +9,7 @@ from vpintegrator.dynamics.expressions.functions import FUNCTIONS
 from vpintegrator.errors import InputError
 
 SYNTAX = ("where", "sum", "range", "len")  # written as calls, but no functions of numbers
-RESERVED = {name for name, function in FUNCTIONS.items() if function.reserved}
-RESERVED |= {*SYNTAX, "pi", "t"}
+RESERVED = {*FUNCTIONS, *SYNTAX, "pi", "t"}
 _LONGEST_NAME = 100
 # control characters, marks that turn the direction of writing, line separators
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")

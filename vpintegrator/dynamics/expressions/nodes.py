@@ -74,12 +74,6 @@ class Function:
         Whether values at multiples of pi are rounded to simple fractions.
     further
         Whether there may be more arguments.
-    reserved
-        Whether a component or a parameter cannot have the name.
-    local
-        Whether a system file defines the function, so that no other text can name it.
-    domain
-        Least and largest argument, None where there is no limit.
     """
 
     name: str
@@ -94,9 +88,6 @@ class Function:
     parity: int = 0
     circular: bool = False
     further: bool = False
-    reserved: bool = True
-    local: bool = False
-    domain: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         return self.name

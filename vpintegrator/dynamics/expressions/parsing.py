@@ -73,14 +73,11 @@ class Scope:
         Names that may also stand in an index or a range: loop indices and integer parameters.
     algebra
         Algebra that builds the formulas and counts their operations.
-    functions
-        Functions by name.
     """
 
     values: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
     integers: Mapping[str, int] = field(default_factory=dict)
     algebra: Algebra = field(default_factory=Algebra)
-    functions: Mapping[str, Function] = field(default_factory=lambda: FUNCTIONS)
 
 
 def parse(text: str | int | float, scope: Scope, where: str) -> Value:
@@ -128,7 +125,7 @@ class _Parser:
         self.offset = len(flat) - len(flat.lstrip())
         self.values = scope.values
         self.integers = dict(scope.integers)
-        self.algebra, self.functions = scope.algebra, scope.functions
+        self.algebra = scope.algebra
         self.where = where
 
     def parse(self) -> Value:
@@ -213,9 +210,9 @@ class _Parser:
                 return self.integers[name]
             if name == "pi":
                 return self.algebra.pi
-            if name in self.functions or name in SYNTAX:
+            if name in FUNCTIONS or name in SYNTAX:
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
-            known = [*self.values, *self.integers, *self.functions, "pi"]
+            known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
             hint = '; for the time write time = "t" in the file' if name == "t" else None
             self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
         if isinstance(value, tuple):
@@ -302,9 +299,9 @@ class _Parser:
             return self.selection(node)
         if name in self.values:
             self.fail(node, f"'{name}' is not a function; write * to multiply")
-        if name not in self.functions:
-            self.fail(node, f"unknown function '{name}'{nearest(name, [*self.functions, 'where'])}")
-        return self.application(node, self.functions[name])
+        if name not in FUNCTIONS:
+            self.fail(node, f"unknown function '{name}'{nearest(name, [*FUNCTIONS, 'where'])}")
+        return self.application(node, FUNCTIONS[name])
 
     def application(self, node: ast.Call, function: Function) -> Value:
         """Return a function of the arguments of a call."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from vpintegrator.dynamics.expressions.constants import Number, size
 from vpintegrator.dynamics.expressions.functions import POWER
 from vpintegrator.dynamics.expressions.nodes import (
-    Call,
     Expression,
     Function,
     Symbol,
@@ -24,12 +23,10 @@ _LARGEST = 200  # formulas that one is made of, counted as often as they occur
 def can_be_written(value: Expression, most: int = _LARGEST) -> bool:
     """Whether a text can stand for a formula.
 
-    The text is not too long, with what occurs twice written twice, and needs no table of a file.
+    The text is not too long, with what occurs twice written twice.
     """
     sizes: dict[int, int] = {}
     for node in below([value]):  # parts come before what is made of them
-        if isinstance(node, Call) and node.function.local:
-            return False
         sizes[node.number] = 1 + sum(sizes[part.number] for part in node.parts)
     return sizes[value.number] <= most
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,6 @@ from vpintegrator.errors import InputError
 
 CHECKED = 16  # states at which a function and its formulas are compared
 _AGREEMENT = 1e-11  # relative: other orders of the same operations
-_AGREEMENT_OF_BESSEL = 1e-5  # with PyTorch's j0 and j1, whose errors are 5e-7
 DECLARED = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
 _STATES = 64  # of the checks
 _TIME_SPAN = 10.0  # range of times for checks of systems without a period
@@ -295,11 +293,9 @@ def _compare_with_function(given: GivenFunction, system: System) -> None:
     if undefined.any():  # as in a branch of where that is not taken
         where = place(given.components, states[int(np.argmax(undefined))])
         raise NotTraceable(f"its formulas have no finite value at {where}")
-    rough = called.library == "torch" and re.search(r"\bj[01]\(", system.text)
-    agreement = _AGREEMENT_OF_BESSEL if rough else _AGREEMENT
     scale = 1 + np.abs(np.nan_to_num(found)).max(axis=1)
     defect = np.abs(found - expected).max(axis=1) / scale
-    if (worst := int(np.nanargmax(np.r_[0, defect])) - 1) >= 0 and defect[worst] > agreement:
+    if (worst := int(np.nanargmax(np.r_[0, defect])) - 1) >= 0 and defect[worst] > _AGREEMENT:
         where = place(given.components, states[worst])
         if given.hamiltonian is not None:
             raise InputError(

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.expressions import FUNCTIONS
-from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.dynamics.functions.tracing import (
     ELEMENTWISE,
-    NotTraceable,
     Recorded,
     combined,
     comparison,
@@ -38,16 +36,7 @@ _OWN = {
     "fmax": "max",
     "arctan2": "atan2",
     "expit": "sigmoid",
-    "bessel_j0": "j0",
-    "bessel_j1": "j1",
 }
-
-
-def _bessel(order: Any, x: Any) -> Any:
-    known = not isinstance(order, Recorded) and order == int(order)
-    if not known or (name := f"j{int(order)}") not in ORDERS:
-        raise NotTraceable(f"a Bessel function of order {order}")
-    return operation(name, x)
 
 
 def _bounded(x: Any, least: Any = None, largest: Any = None) -> Any:
@@ -109,7 +98,6 @@ def _piecewise() -> dict[str, Callable[..., Any]]:
         "relu": lambda x: op("max", x, 0),
         "clip": _bounded,
         "where": selection,
-        "jv": _bessel,
         "heaviside": lambda x, c: selection(
             comparison(">", x, 0), 1, selection(comparison("<", x, 0), 0, c)
         ),
