@@ -26,13 +26,6 @@ def test_the_help_of_a_model_shows_its_options(run, name):
             assert f"[default: {parameter.default}]" in " ".join(options.split())
 
 
-def test_without_a_model_the_help_lists_all(run):
-    for arguments in ((), ("--model",), ("--model", "none-such")):
-        text = run(main, *arguments, "--help").output
-        if "Usage" in text:
-            assert all(name in text for name in ARCHITECTURES)
-
-
 def test_the_list_of_models(run):
     text = run(main, "--list-models").output
     assert "--option time_mixing=true|false" in text

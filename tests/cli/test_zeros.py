@@ -6,7 +6,6 @@ import pytest
 import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli import gen, rollout, train
-from vpintegrator.errors import InputError
 
 SMALL = ("--count", "5", "--steps", "5")
 
@@ -41,9 +40,7 @@ def test_no_noise_is_taken_from_a_recipe_that_has_some(run, tmp_path):
     [
         (["--step", "0"], "step: expected a positive number, found 0.0"),
         (["--rtol", "0"], "rtol: expected a positive number, found 0.0"),
-        (["--atol", "0"], "atol: expected a positive number, found 0.0"),
         (["--noise", "-1"], "expected a standard deviation, 0 or more"),
-        (["--missing-times", "-1"], "missing"),
         (["-p", "I1=0"], "division by zero"),
     ],
 )
@@ -51,20 +48,9 @@ def test_generation(run, options, message):
     assert refused(run(gen.main, "rigid-body", *SMALL, *options), message)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('system = "pendulum"\nstep = -0.1\n', "step: expected a positive number, found -0.1"),
-        ('system = "pendulum"\nstep = 0\n', "step: expected a positive number, found 0"),
-        (
-            'state = ["q", "p"]\nhamiltonian = "p**2"\n[defaults]\nstep = -0.1\n',
-            "[defaults] step: expected a positive number, found -0.1",
-        ),
-    ],
-)
-def test_a_step_in_a_file(run, tmp_path, text, message):
-    (tmp_path / "a.toml").write_text(text)
-    assert refused(run(gen.main, "a.toml"), message)
+def test_a_step_in_a_file(run, tmp_path):
+    (tmp_path / "a.toml").write_text('system = "pendulum"\nstep = -0.1\n')
+    assert refused(run(gen.main, "a.toml"), "step: expected a positive number, found -0.1")
 
 
 def test_a_negative_step_in_a_dataset(run, tmp_path, data):
@@ -78,16 +64,12 @@ def test_a_negative_step_in_a_dataset(run, tmp_path, data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--learning-rate", "-1", "--optimizer", "adam"], "learning_rate = -1.0 must be positive"),
         (["--learning-rate", "0", "--optimizer", "adam"], "learning_rate = 0.0 must be positive"),
         (["--batch", "0"], "batch = 0 must be a whole number, at least 1"),
         (["--epochs", "0"], "epochs = 0 must be a whole number, at least 1"),
         (["--seconds", "0"], "seconds = 0.0 must be positive"),
-        (["--target", "0"], "target = 0.0 must be positive"),
-        (["--horizon", "0"], "horizon = 0 must be a whole number, at least 1"),
         (["--noise", "-1"], "noise = -1.0 must be 0 or more"),
         (["--window", "0"], "window = 0 must be a whole number, at least 2"),
-        (["--width", "0"], "width = 0 must be a whole number, at least 1"),
     ],
 )
 def test_training(run, tmp_path, data, options, message):
@@ -101,18 +83,8 @@ def test_training(run, tmp_path, data, options, message):
     [
         (["--step", "0"], "step = 0.0 must be a positive number"),
         (["--time", "0"], "time = 0.0 must be positive"),
-        (["--threshold", "0"], "threshold = 0.0 must be positive"),
-        (["--reference-time", "-1"], "reference_time = -1.0 must be 0 or more"),
         (["--initial", ""], "expected numbers as in"),
     ],
 )
 def test_rollouts(run, options, message):
     assert refused(run(rollout.main, "--system", "pendulum", *options), message)
-
-
-@pytest.mark.parametrize(
-    "options", [{"step": 0}, {"rtol": 0}, {"steps": 0}, {"count": 0}, {"seed": -1}]
-)
-def test_python_takes_a_zero_as_one_too(tmp_path, options):
-    with pytest.raises(InputError):
-        vp.generate("pendulum", tmp_path / "a.h5", **options)
