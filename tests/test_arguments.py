@@ -1,11 +1,12 @@
-"""Arguments in groups, and flat."""
+"""Arguments in groups, and flat; numbers of things."""
 
 import inspect
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
-from vpintegrator.arguments import grouped
+from vpintegrator.arguments import grouped, whole_number
 from vpintegrator.errors import InputError
 
 
@@ -71,3 +72,15 @@ def test_a_name_means_one_thing():
         @grouped(seeds=Seeds)
         def clash(*, seeds, seed=0):
             pass
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int32(3), np.float64(3)])
+def test_numbers_of_things(value):
+    found = whole_number("steps", value, 1)
+    assert (found, type(found)) == (3, int)
+
+
+@pytest.mark.parametrize("value", [0, 2.5, True, "3", None, np.nan])
+def test_what_is_no_number_of_things(value):
+    with pytest.raises(InputError, match=r"^steps = .* must be a whole number, 1 or more$"):
+        whole_number("steps", value, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .prose import paragraphs, sentences, words
+from .prose import sentences, words
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -112,24 +112,3 @@ def test_links_lead_to_pages_and_headings(path):
             goal = path.parent / target if target else path
             assert goal.exists(), target
             assert not anchor or anchor in anchors(goal), f"{target}#{anchor}"
-
-
-def test_sentences_are_found():
-    text = """# A title
-
-One. `Two` is
-long. $x$
-
-    vp-gen a
-
-- Three, e.g. here.
-
-| Four | 5 |
-|---|---|
-```
-code.
-```
-"""
-    assert list(paragraphs(text))[:3] == ["A title", "One. `Two` is long. $x$", "Three, e.g. here."]
-    assert list(sentences(text))[1:5] == ["One.", "`X` is long.", "$X$", "Three, e.g. here."]
-    assert "code." not in " ".join(sentences(text))

@@ -66,16 +66,6 @@ def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path, m
     assert (tmp_path / "a-3.h5").read_text() == "mine"
 
 
-def test_a_folder_that_appears_meanwhile_does_not_lose_the_work(tmp_path):
-    with (
-        pytest.raises(InputError, match=r"now .*a-2\.h5"),
-        replacing(tmp_path / "a.h5", overwrite=True) as temporary,
-    ):
-        temporary.write_text("mine")
-        (tmp_path / "a.h5").mkdir()
-    assert (tmp_path / "a-2.h5").read_text() == "mine"
-
-
 def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path):
     script = (
         "import os, signal, sys\nfrom vpintegrator.storage.files import replacing\n"
@@ -102,42 +92,20 @@ def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path):
     assert _names(tmp_path) == sorted([*alive, "a.h5"])
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_no_room_is_one_sentence_and_leaves_nothing(tmp_path, number):
+def test_no_room_is_one_sentence_and_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="make room") as caught, replacing(tmp_path / "a.h5"):
-        raise OSError(number, "as HDF5 says it, with many words")
-    assert caught.value.errno == number
+        raise OSError(errno.ENOSPC, "as HDF5 says it, with many words")
+    assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == str(tmp_path / "a.h5")
     assert not _names(tmp_path)
-
-
-@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
-def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch, number):
-    def mkstemp(dir, **_):
-        raise OSError(number, "no", str(dir))
-
-    monkeypatch.setattr(files.tempfile, "mkstemp", mkstemp)
-    with pytest.raises(InputError, match=r"cannot write .*a\.h5: .*choose another"):
-        replacing(tmp_path / "a.h5").__enter__()
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="may not be written to"):
-        check_output(tmp_path / "a.h5", overwrite=False)
-
-
-def test_errors_about_other_files_are_let_through(tmp_path):
-    with pytest.raises(FileNotFoundError), replacing(tmp_path / "a.h5"):
-        (tmp_path / "not-there").read_text()
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("no/a.h5", "does not exist"),
-        ("file/a.h5", "does not exist"),
         ("", "folder"),
         ("x" * 300, "too long"),
-        ("y" * 5000, "too long"),
-        ("a\0b", "zero character"),
         ("pipe", "device or a pipe"),
     ],
 )
@@ -154,25 +122,14 @@ def test_a_link_to_nothing_is_not_replaced_unasked(tmp_path):
         check_output(tmp_path / "a.h5", overwrite=False)
 
 
-def test_the_longest_names_can_be_written(tmp_path):
-    path = tmp_path / ("é" * 125 + ".h5")
-    with replacing(path) as temporary:
-        temporary.write_text("whole")
-    assert _names(tmp_path) == [path.name]
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         ("rigid-body", "rigid-body"),
-        ("lorenz_84.v2+", "lorenz_84.v2+"),
         ("../escaped/name", "escaped-name"),
-        ("/etc/passwd", "etc-passwd"),
         ("C:\\x", "C-x"),
-        ("..", "unnamed"),
         ("", "unnamed"),
         ("\x1b[31mred\0", "31mred"),
-        ("é" * 100, "é" * 32),
     ],
 )
 def test_a_name_from_a_file_becomes_a_plain_name(text, name):
@@ -198,17 +155,3 @@ def test_a_folder_is_filled_with_whole_files_or_left_as_it_was(tmp_path):
     for wrong, said in ((tmp_path / "file", "name a folder"), (tmp_path / "x" / "y", "not exist")):
         with pytest.raises(InputError, match=said), filling(wrong):
             raise AssertionError
-
-
-def test_what_a_killed_process_left_in_a_folder_is_cleared(tmp_path):
-    script = (
-        "import os, signal, sys\nfrom vpintegrator.storage.files import filling\n"
-        "with filling(sys.argv[1]) as place:\n"
-        "    (place / 'a').write_text('half')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
-    assert len(list(tmp_path.iterdir())) == 1
-    with filling(tmp_path) as place:
-        (place / "b").write_text("whole")
-    assert [path.name for path in tmp_path.iterdir()] == ["b"]

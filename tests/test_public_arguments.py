@@ -16,21 +16,12 @@ MODULES = ("", ".data", ".dynamics", ".models", ".rollout", ".training", ".plott
 OF_ANYTHING = {"argument", "register"}
 JUNK = {
     "None": None,
-    "a number": 3,
     "a negative number": -1.5,
     "a text": "x",
-    "an empty text": "",
-    "bytes": b"x",
     "an object": object(),
-    "a class": dict,
     "a list": [1, "a"],
-    "an empty list": [],
-    "a dictionary": {"a": 1},
     "an array of no such shape": np.zeros((2, 3, 4, 5)),
-    "an empty array": np.zeros(0),
     "an array of objects": np.array([None, "a"], dtype=object),
-    "an array of texts": np.array(["a", "b"]),
-    "no number": float("nan"),
     "a path that does not exist": Path("nowhere") / "none.h5",
     "a function": lambda *arguments: None,
     "a network": torch.nn.Linear(3, 5),
@@ -38,7 +29,7 @@ JUNK = {
 
 
 # what a function of the caller's raises is the caller's to see
-CALLED = {("make", "a network"), ("count", "a number")}  # these are meant, and take minutes
+CALLED = {("make", "a network")}  # it is meant, and takes minutes
 
 
 def public_functions():

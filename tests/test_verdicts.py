@@ -11,7 +11,6 @@ import vpintegrator as vp
 from vpintegrator.cli import gen as generate_command
 from vpintegrator.cli import train as train_command
 from vpintegrator.errors import InputError
-from vpintegrator.training import performance
 from vpintegrator.training.training_data import TrainingData
 from vpintegrator.verdicts import KEY, NAMES, Performance, Verdict
 
@@ -59,22 +58,12 @@ def test_costs_are_measured(pendulum):
     assert "cost" in found.sentence
 
 
-def test_costs_of_long_maps_are_left_out(pendulum, monkeypatch):
-    monkeypatch.setattr(performance, "LARGEST", 10)
-    found = vp.verdict(trained(pendulum, 4), pendulum, seconds=60)
-    assert math.isnan(found.model.cost) and found.methods[0].cost > 0
-
-
 @pytest.mark.parametrize(
     ("own", "other", "sentence"),
     [
         ((1e-9, 2e-7), (1e-7, 2e-6), "errs 100 times less than rk4 at 1/10 of its cost."),
-        ((1e-9, 2e-6), (1e-3, 2e-7), "errs 1e+06 times less than rk4 at 10 times its cost."),
-        ((1e-9, 1e-7), (5e-9, 1e-7), "errs 5 times less than rk4 at about the same cost."),
         ((1e-9, math.nan), (1.5e-9, 1e-7), "errs as little as rk4."),
-        ((8e-15, 1e-7), (2e-15, 1e-7), "errs as little as rk4 at about the same cost."),
         ((1e-4, 1e-6), (1e-6, 1e-8), "rk4 is better here: it errs 100 times less at 1/100 of its"),
-        ((1e-4, 1e-7), (1e-6, 1e-6), "it errs 100 times less at 10 times its cost."),
     ],
 )
 def test_sentences(own, other, sentence):
@@ -101,15 +90,8 @@ def test_no_verdict_for_maps(tmp_path):
     assert vp.verdict(model, standard) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "vary"),
-    [
-        ("pendulum", {"step": (0.1, 0.3)}),
-        ("rigid-body", {"step": (0.1, 0.3), "I1": (0.9, 1.1)}),
-        ("pendulum", {"g": (0.8, 1.2)}),
-    ],
-)
-def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path, name, vary):
+def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path):
+    name, vary = "rigid-body", {"step": (0.1, 0.3), "I1": (0.9, 1.1)}
     family = vp.generate(name, tmp_path / "family.h5", count=20, steps=5, vary=vary)
     data = vp.data.ExtendedDataset(family)
     model = vp.models.build(data.system, functions="polynomial", degree=2, depth=1)
@@ -126,18 +108,6 @@ def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path, name
             wrong.append(image - states[1:])
         error = np.sqrt((np.concatenate(wrong) ** 2).sum(1).mean()) / spread
         assert each.error == pytest.approx(error, rel=1e-6, abs=1e-15)
-
-
-@pytest.mark.thorough
-def test_costs_of_a_family_are_those_in_the_middle(tmp_path):
-    vary = {"step": (0.1, 0.3)}
-    path = tmp_path / "family.h5"
-    data = vp.data.ExtendedDataset(vp.generate("pendulum", path, count=40, steps=5, vary=vary))
-    model = vp.models.build(data.system, "sgf", degree=4)
-    untrained = vp.verdict(model, data, seconds=60)
-    vp.train(model, data, optimizer="linear")
-    found = vp.verdict(model, data, seconds=60)
-    assert all(each.cost > 0 for each in (found.model, *found.methods, *untrained.methods))
 
 
 def test_the_command_says_and_keeps_it(pendulum, tmp_path):
