@@ -111,6 +111,18 @@ def test_claims_of_a_file_are_judged_component_by_component(force):
         vp.load_system(text)
 
 
+@pytest.mark.parametrize(("damping", "kept"), [(0.0, True), (1e-6, False)])
+def test_structure_of_maps_in_any_units(damping, kept):
+    system = vp.load_system(f"""
+    state = ["q", "p"]
+    [[map]]
+    p = "(1 - {damping!r})*p - 1e-27*sin(q)"
+    [[map]]
+    q = "q + p/1e-27"
+    """)
+    assert system.is_canonical == system.divergence_free == kept
+
+
 def test_a_proton_in_a_magnetic_field():
     """SI units, first in space and then in a plane, with components that stay 0."""
     charge, mass, radius = 1.602176634e-19, 1.67262192e-27, 1e-3
