@@ -206,6 +206,8 @@ def test_defects_by_differences(report):
     """Not larger than recorded at states met, and as large at one of those sampled."""
     half = report.system.dim // 2
     form = np.kron([[0, 1], [-1, 0]], np.eye(half))
+    scales = report.reference.std(axis=(0, 1))
+    ratios = np.sqrt(scales[:half] / scales[half : 2 * half])
     for run, row in rows(report):
         function = the_map(report, run)
         ends = [round(t / report.step) for t in run.volume["step"].times[::15]]
@@ -215,7 +217,7 @@ def test_defects_by_differences(report):
             for k in range(5)
         ]
         back = [
-            np.abs(flipped(function(flipped(function(w), rho)), rho) - w).max()
+            np.abs((flipped(function(flipped(function(w), rho)), rho) - w) / scales).max()
             for w in windows
             for rho in report.system.reversing_symmetries
         ]
@@ -225,7 +227,11 @@ def test_defects_by_differences(report):
             continue
         of_windows = np.kron(np.eye(run.window), form)
         matrices = [differences(function, w) for w in windows]
-        expected = max(np.abs(m.T @ of_windows @ m - of_windows).max() for m in matrices)
+        units = np.tile([*ratios, *1 / ratios], run.window)
+        expected = max(
+            np.abs((m.T @ of_windows @ m - of_windows) * units * units[:, None]).max()
+            for m in matrices
+        )
         name = "symplecticity defect" if run.window == 1 else "window symplecticity defect"
         assert row[name] == pytest.approx(expected, rel=1e-5, abs=1e-8)
         assert (row["window symplecticity defect"] is None) == (run.window == 1)
@@ -239,10 +245,11 @@ def test_lyapunov_exponent_by_a_neighbour(report):
     """The growth of a small difference, along the first tangent vector, over the same times."""
     run = report.runs["heun"]
     dim, size = report.system.dim, 1e-7
-    start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0][:, 0]
+    scales = report.reference.std(axis=(0, 1))
+    start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0][:, 0] * scales
     z = report.reference[:, 0]
     both = [vp.integrate(report.system, "heun", z + s * start, 0.2, 90) for s in (size, -size)]
-    stretch = np.log(np.linalg.norm(both[0] - both[1], axis=-1) / (2 * size))
+    stretch = np.log(np.linalg.norm((both[0] - both[1]) / scales, axis=-1) / (2 * size))
     first = math.ceil(0.2 * 90)
     rate = (stretch[:, -1] - stretch[:, first]) / (0.2 * (90 - first))
     np.testing.assert_allclose(run.lyapunov.exponent, rate, atol=1e-6)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value
@@ -212,10 +215,17 @@ def _slopes(trial: Trial) -> list[tuple[Any, Point]]:
 
 
 def _structure_defect(slopes: Any, key: str, e: Equations) -> Any:
-    """Return det D - 1, or the largest entry of D^T J D - J, relative to the derivatives."""
-    scale = 1 + max(abs(entry) for entry in slopes)
+    """Return det D - 1, or the largest entry of D^T J D - J, relative to the derivatives.
+
+    Components are measured in units in which the derivatives are about 1.
+    """
+    units = _balancing_units(slopes)
+    dim, ratios = range(slopes.rows), HIGH.matrix(slopes.rows)
+    for i, j in product(dim, repeat=2):
+        ratios[i, j] = slopes[i, j] * units[j] / units[i]
+    scale = 1 + max(abs(entry) for entry in ratios)
     if key == "divergence_free":
-        return abs(HIGH.det(slopes) - 1) / scale**slopes.rows
+        return abs(HIGH.det(ratios) - 1) / scale**slopes.rows
     if slopes.rows % 2:
         return HIGH.inf
     positions, momenta = (HIGH.matrix([list(slopes[i, :]) for i in each]) for each in e.halves)
@@ -223,4 +233,19 @@ def _structure_defect(slopes: Any, key: str, e: Equations) -> Any:
     for q, p in zip(*e.halves, strict=True):
         form[q, p] -= 1
         form[p, q] += 1
-    return max(abs(entry) for entry in form) / scale**2
+        ratio = HIGH.sqrt(units[q] / units[p])  # units that keep the form
+        units[q], units[p] = ratio, 1 / ratio
+    return max(abs(form[i, j]) * units[i] * units[j] for i, j in product(dim, repeat=2)) / scale**2
+
+
+def _balancing_units(slopes: Any) -> list[Any]:
+    """Return units of the components in which logarithms of derivatives are least in squares."""
+    normal, right = np.zeros((slopes.rows, slopes.rows)), np.zeros(slopes.rows)
+    for i, j in product(range(slopes.rows), repeat=2):
+        if i != j and slopes[i, j] != 0:
+            size = float(HIGH.log10(abs(slopes[i, j])))
+            normal[[i, j], [i, j]] += 1
+            normal[[i, j], [j, i]] -= 1
+            right[[i, j]] += size, -size
+    exponents = np.linalg.lstsq(normal, right, rcond=None)[0]
+    return [HIGH.mpf(10) ** float(exponent) for exponent in exponents]

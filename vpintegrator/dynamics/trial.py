@@ -34,6 +34,7 @@ _FUNCTION = 10  # additions that a function or a power takes as long as
 LARGEST_COST = 500_000  # operations at one point
 OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
 TOLERANCE = HIGH.mpf(10) ** -30
+_NOTHING = HIGH.mpf(10) ** -40  # of the largest component: far above rounding
 OF_ROUNDED = HIGH.mpf(10) ** -12  # tolerance if constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
@@ -217,8 +218,17 @@ class Trial:
             found = self.at(moved)
             if found is None:
                 return None
-            size = 1 + max(map(abs, [*value, *found, *(moved if self.equations.stages else ())]))
-            return difference(found, expected(point, value), periods or {}), size
+            wanted, worst = expected(point, value), (HIGH.mpf(0), HIGH.mpf(1))
+            turns = periods or {}
+            largest = 1 + max(map(abs, [*value, *found]))
+            sizes = moved if self.equations.stages else value
+            for i, (a, b, size) in enumerate(zip(found, wanted, sizes, strict=True)):
+                if b is not None:
+                    change = difference([a], [b], {0: turns[i]} if i in turns else {})
+                    # components have different units; one that vanishes has rounding errors alone
+                    relative = change, abs(a) + abs(b) + abs(size) + _NOTHING * largest
+                    worst = max(worst, relative, key=lambda each: each[0] / each[1])
+            return worst
 
         return defect
 

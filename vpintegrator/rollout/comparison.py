@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.spread import component_scales
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import WindowSampler
 
 TANGENT_TRAJECTORIES = 8
 _SAMPLES = 60  # times at which windows are sampled, for derivatives
 _SAMPLED_TRAJECTORIES = 40
+_SCALED = 1000  # times of the reference that show the scales of the components
 
 Result = TypeVar("Result")
 
@@ -64,6 +66,12 @@ class Comparison:
     def times(self) -> np.ndarray:
         """Stored times, (time,)."""
         return self.step * self.stored
+
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """Scale of each component along the reference, (dim,)."""
+        every = -(-len(self.reference) // _SCALED)
+        return component_scales(self.reference[::every], self.system)
 
     @property
     def stored_reference(self) -> np.ndarray:

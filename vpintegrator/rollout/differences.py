@@ -6,18 +6,22 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vpintegrator.dynamics.spread import component_scales
+
 # offsets, and weights of the values there
 _DIFFERENCES = ((1, 2 / 3), (-1, -2 / 3), (2, -1 / 12), (-2, 1 / 12))
 
 
 def differences(
-    function: Callable[[np.ndarray], np.ndarray], points: np.ndarray, distances: np.ndarray
+    function: Callable[[np.ndarray], np.ndarray], points: np.ndarray, size: float
 ) -> np.ndarray:
     """Return derivatives (n, dim, dim) of a map of points (n, dim), by fourth-order differences.
 
-    ``distances`` (n, dim) are those of the neighbours in each direction.
+    ``size`` is the distance of the neighbours, relative to each component at points and images.
     """
     dim = points.shape[1]
+    scales = component_scales(np.concatenate([points, function(points)]))
+    distances = size * np.maximum(scales, np.abs(points))
     result = np.empty((len(points), dim, dim))
     for k in range(dim):
         total = np.zeros(points.shape)

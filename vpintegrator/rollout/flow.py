@@ -317,14 +317,12 @@ class DifferencesFlow(LearnedFlow):
 
     def derivative(self, windows: np.ndarray) -> np.ndarray:
         """Return fourth-order differences, with an error of some 100 roundings."""
-        size = float(np.abs(windows).max(initial=0.0))
         rows = windows.reshape(len(windows), self.window * self.dim)
-        distance = np.full(rows.shape, self.model.precision**0.2 * max(1.0, size))
 
         def image(points: np.ndarray) -> np.ndarray:
             return self.map(points.reshape(windows.shape)).reshape(rows.shape)
 
-        return differences(image, rows, distance)
+        return differences(image, rows, self.model.precision**0.2)
 
     def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         return self.derivative(windows) @ vectors

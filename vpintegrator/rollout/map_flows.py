@@ -70,8 +70,7 @@ class ExactMap(NumericalFlow):
         """
         if self.system.flow is None:
             return self.system.map_jacobian(windows[:, 0])
-        states = windows[:, 0]
-        return differences(self.system.map, states, _DIFFERENCE * np.maximum(1.0, np.abs(states)))
+        return differences(self.system.map, windows[:, 0], _DIFFERENCE)
 
     def start(self, first: np.ndarray) -> Cursor:
         return _MapCursor(self.system, first[:, 0])

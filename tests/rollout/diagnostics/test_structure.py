@@ -41,9 +41,10 @@ def test_defects_of_linear_maps():
     assert defect == pytest.approx(1 - rk4, rel=1e-12)
     # R (I + hA) R (I + hA) = (I - hA)(I + hA) = (1 + h^2) I
     largest = np.abs(windows).max()
-    assert reversibility_defect(euler, windows) == pytest.approx(h**2 * largest, rel=1e-14)
-    rho = np.diag([1.0, -1.0])
-    assert reversibility_defect(euler, windows, [rho]) == pytest.approx(h**2 * largest, rel=1e-14)
+    for rho in ([np.diag([1.0, -1.0])], None):
+        for scale in (1.0, 2.0):
+            found = reversibility_defect(euler, windows, rho, np.full(2, scale))
+            assert found == pytest.approx(h**2 * largest / scale, rel=1e-14)
 
 
 @pytest.mark.parametrize("new", [1, 2, 3])
@@ -112,7 +113,8 @@ def test_where_a_solution_ends_before_the_window_nothing_is_said():
     s = load_system('state = ["q", "p"]\nhamiltonian = "p*q**2"\n')
     flow = LearnedFlow(linear_model(np.eye(4), 2, 0.1), s)
     met = np.array([[[0.1, 1.0]] * 2, [[100.0, 0.0]] * 2])  # q' = q^2 from 100: to t = 0.01
-    assert symplecticity_defect(flow, met) == symplecticity_defect(flow, met[:1]) < 1.0
+    known = symplecticity_defect(flow, met[:1], np.ones(2))
+    assert symplecticity_defect(flow, met, np.ones(2)) == known < 1.0
     assert symplecticity_defect(flow, met[1:]) is None
 
 

@@ -212,17 +212,18 @@ def test_tangent_map_of_parts_is_that_of_the_whole(parts, new, window):
     else:
         flow = ClassicalFlow("rk4", system("pendulum"), 0.3)
     z, count = initial("pendulum", 2), 40
-    history = tangent_propagation(flow, z, count - 1)
+    scales = np.array([0.5, 2.0])
+    history = tangent_propagation(flow, z, count - 1, scales)
     first = first_windows(flow, z)
     states = np.concatenate([first, flow.start(first).advance(count)], axis=1)
-    tangent, done, turn = TangentMap(flow, z), 0, 0
+    tangent, done, turn = TangentMap(flow, z, scales), 0, 0
     while done < count:
         part = slice(done, min(done + parts[turn % len(parts)], count))
         volume, stretch = tangent.update(states[:, part])
         assert np.array_equal(volume, history.log_determinant[:, part])
         assert np.array_equal(stretch, history.log_stretch[:, part])
         snapshot = tangent.snapshot()
-        tangent = TangentMap(flow, z)
+        tangent = TangentMap(flow, z, scales)
         tangent.restore(snapshot)
         done, turn = part.stop, turn + 1
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.classical.base import OneStepMethod
-from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
+from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages, step_scales
 
 
 @final
@@ -50,11 +50,16 @@ class GaussLegendre(OneStepMethod):
         matrix, weights = _coefficients(self.matrix, self.weights, step)
         points = state[:, None, :] + np.matmul(matrix, slopes)
         jacobian = system.jacobian(points)
+        scales = step_scales(
+            state.T, slopes[:, 0].T, jacobian[:, 0].transpose(1, 2, 0), float(np.abs(matrix).max())
+        ).T
+        ratios = scales[:, None, :] / scales[:, :, None]  # so that rounding depends on no units
+        jacobian = jacobian * ratios[:, None]
         blocks = -matrix[:, None, :, None] * jacobian.transpose(0, 2, 1, 3)[:, None]
         newton = np.eye(stages * dim) + blocks.reshape(count, stages * dim, stages * dim)
         inner = np.matmul(inverse_matrices(newton), np.tile(np.eye(dim), (stages, 1)))
         slopes_derivative = jacobian @ inner.reshape(count, stages, dim, dim)
-        return np.eye(dim) + np.einsum("s,nsij->nij", weights, slopes_derivative)
+        return np.eye(dim) + np.einsum("s,nsij->nij", weights, slopes_derivative) / ratios
 
     def _slopes(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         """Return f at the stages, (dim, stage, trajectory)."""

@@ -4,7 +4,8 @@ The stages y_i = h sum_j a_ij f(z + y_j) are solved to rounding: a residual erro
 quadratic invariants drift (Hairer, Lubich, Wanner, Geometric Numerical Integration, section
 VIII.6.3; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243).
 
-Each trajectory has its own matrices and its own end, so it does not depend on the rest. All arrays
+Components are measured in their scales, so nothing depends on units. Each trajectory has its own
+matrices, scales and end, so it does not depend on the rest. All arrays
 have the trajectories last; the time goes into calls of NumPy, so there are few of them.
 """
 
@@ -52,44 +53,51 @@ def solve_stages(
         total -= stage
         return total
 
+    slopes, slopes_derivative = field(base), jacobian(base)
+    scales = step_scales(
+        state, slopes[:, 0], slopes_derivative[:, :, 0], float(np.abs(matrix).max())
+    )
+    units = scales[:, None]
+    ratios = (scales / units)[:, :, None]  # Jacobian matrices times these depend on no units
+
     # the first update from y = 0 is a linearly implicit step: exact for linear systems, and for
     # stiff ones on the branch of solutions that an explicit step may overshoot
-    inverse = _inverse_newton_matrix(jacobian(base), matrix)
-    stage = _solve(inverse, sum(columns[1:], start=columns[0]) * field(base))
+    inverse = _inverse_newton_matrix(slopes_derivative * ratios, matrix)
+    stage = units * _solve(inverse, sum(columns[1:], start=columns[0]) * slopes / units)
     # the matrix is renewed once for all: it makes every later update smaller by another power of h
     points = base + stage
-    inverse = _inverse_newton_matrix(jacobian(points), matrix)
-    update = _solve(inverse, residual(field(points), stage))
-    stage += update
+    inverse = _inverse_newton_matrix(jacobian(points) * ratios, matrix)
+    update = _solve(inverse, residual(field(points), stage) / units)
+    stage += units * update
     previous = _size(update)
-    scale = np.maximum(np.maximum.reduce(np.abs(state), axis=0), _size(stage))
     running = np.ones(count, dtype=bool)
     failed = np.zeros(count, dtype=bool)
     for _ in range(_MAXIMUM_ITERATIONS):
         points = base + stage
         slopes = field(points)
-        update = _solve(inverse, residual(slopes, stage))
+        update = _solve(inverse, residual(slopes, stage) / units)
         size = _size(update)
         if not math.isfinite(np.add.reduce(size)):
             failed |= ~np.isfinite(size) & running
             running &= ~failed
-        small = size <= _ROUNDING * scale
-        running &= ~(small & (size >= previous)) & (size > _NOTHING * scale)
+        small = size <= _ROUNDING
+        running &= ~(small & (size >= previous)) & (size > _NOTHING)
         left = np.count_nonzero(running)
         if left == 0:
             break
+        update *= units
         if left == count:
             stage += update
         else:
             np.add(stage, update, out=stage, where=running)
         # updates shrink by the same factor each time: the next one would be size^2 / previous
-        running &= size * size > (_FORESEEN * scale) * previous
+        running &= size * size > _FORESEEN * previous
         if np.count_nonzero(running) == 0:
             slopes = field(base + stage)
             break
         slow = running & ~small & (size > _SLOW * previous)
         if np.count_nonzero(slow):
-            renewed = jacobian(base + stage)[:, :, :, slow]
+            renewed = jacobian(base + stage)[:, :, :, slow] * ratios[:, :, :, slow]
             inverse[slow] = _inverse_newton_matrix(renewed, matrix)
         previous = size
     failed |= running
@@ -134,6 +142,20 @@ def _solve(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:
     vectors = np.ascontiguousarray(right.reshape(dim * stages, count).T)
     product = np.matmul(inverse, vectors[:, :, None])
     return np.ascontiguousarray(product[:, :, 0].T).reshape(dim, stages, count)
+
+
+def step_scales(
+    state: np.ndarray, slopes: np.ndarray, jacobian: np.ndarray, step: float
+) -> np.ndarray:
+    """Return the scale of each component of states (dim, trajectory), in any units.
+
+    It is the largest of the component itself, of its change h f in a step, and of the terms h J_ij
+    z_j of this change: a component that passes through zero has their rounding errors.
+    """
+    size = np.abs(state)
+    terms = np.maximum.reduce(np.abs(jacobian) * size, axis=1)
+    scales = np.maximum(size, step * np.maximum(np.abs(slopes), terms))
+    return np.where((scales > 0) & (scales < np.inf), scales, 1.0)
 
 
 def _size(update: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
+from vpintegrator.dynamics.spread import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.flow import NumericalFlow
 
@@ -46,7 +47,10 @@ def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
 
 
 def first_window_derivative(
-    flow: NumericalFlow, initial: np.ndarray, directions: np.ndarray | None = None
+    flow: NumericalFlow,
+    initial: np.ndarray,
+    directions: np.ndarray | None = None,
+    scales: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Return derivatives of first windows by their first state, (n, window, dim, dim).
 
@@ -67,6 +71,9 @@ def first_window_derivative(
         Initial states, (n, dim).
     directions
         Tangent vectors of the first state, (dim, k); all of them if None.
+    scales
+        Scale of each component, (dim,), that the tolerance is relative to; by default that of the
+        initial states.
 
     Raises
     ------
@@ -82,6 +89,7 @@ def first_window_derivative(
     """
     initial = np.asarray(initial, dtype=np.float64)
     first = np.eye(initial.shape[-1]) if directions is None else directions
+    scales = component_scales(initial, flow.system) if scales is None else scales
     result = np.full((len(initial), flow.window, *first.shape), np.nan)
     usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
     result[usable, 0] = first
@@ -90,10 +98,10 @@ def first_window_derivative(
         batch = int(np.clip(_ENTRIES // first.size, 1, _BATCH))
         for start in range(0, len(usable), batch):
             part = usable[start : start + batch]
-            solution = _solve_variational(system, initial[part], first, step, window)
+            solution = _solve_variational(system, initial[part], first, step, window, scales)
             if not np.isfinite(solution).all():  # a trajectory that fails stops all of them
                 each = [
-                    _solve_variational(system, initial[i : i + 1], first, step, window)
+                    _solve_variational(system, initial[i : i + 1], first, step, window, scales)
                     for i in part
                 ]
                 solution = np.concatenate(each)
@@ -109,7 +117,12 @@ def system_of(flow: NumericalFlow) -> System:
 
 
 def _solve_variational(
-    system: System, initial: np.ndarray, first: np.ndarray, step: float, window: int
+    system: System,
+    initial: np.ndarray,
+    first: np.ndarray,
+    step: float,
+    window: int,
+    scales: np.ndarray,
 ) -> np.ndarray:
     """Return Y at the times of a window, (n, window, dim, k); NaN if a solution fails."""
     count, dim = initial.shape
@@ -125,11 +138,14 @@ def _solve_variational(
         return np.concatenate([system.vector_field(z).ravel(), slope.ravel()])
 
     y = np.concatenate([initial.ravel(), result[:, 0].ravel()])
+    largest = np.abs(first / scales[:, None]).max(axis=0)  # of each tangent vector
+    sizes = [np.tile(scales, count), np.tile(np.outer(scales, largest).ravel(), count)]
+    absolute = tolerance * np.concatenate(sizes)
     with np.errstate(all="ignore"):
         for k in range(1, window):
             # it ends a step at each time: more accurate than its interpolation
             solution = scipy.integrate.solve_ivp(
-                field, (0.0, step), y, method="DOP853", rtol=tolerance, atol=tolerance
+                field, (0.0, step), y, method="DOP853", rtol=tolerance, atol=absolute
             )
             y = solution.y[:, -1]
             if not solution.success or not np.isfinite(y).all():

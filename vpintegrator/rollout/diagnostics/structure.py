@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from vpintegrator.dynamics.spread import component_scales
 from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
@@ -17,17 +18,21 @@ _VECTORS = 8  # random tangent vectors beyond: 28 pairs
 _FEWEST = 4  # windows
 _ENTRIES = 1_000_000  # entries of images of tangent vectors at a time
 
-_Image = Callable[[NumericalFlow, np.ndarray, np.ndarray], np.ndarray]
+_Image = Callable[[NumericalFlow, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
+def symplecticity_defect(
+    flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None = None
+) -> float | None:
     r"""Return the symplecticity defect of a map of phase space, 0 for a symplectic map.
 
     .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
 
     The outer maximum is over windows Z (n, window, dim). For a one-step method D is the derivative
-    of its map and J the matrix of the canonical form, q before p. For equations that depend on
-    time, the form is that of states (q, p) of one time.
+    of its map and J the matrix of the canonical form. Each pair of a position and its momentum is
+    measured in units that keep the form and give both the same scale: q in :math:`\sqrt{s_q/s_p}`,
+    p in its inverse. So the defect does not depend on the units of q and p. For equations that
+    depend on time, the form is that of states (q, p) of one time.
 
     A model of windows maps the product space, where only windows on solutions have a meaning. A
     model could predict perfectly from the newest state alone, and its derivative on the product
@@ -47,6 +52,8 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
         The map, of a Hamiltonian system.
     windows
         Windows at which the defect is measured, (n, window, dim).
+    scales
+        Scale of each component, (dim,); by default that of the windows.
 
     Returns
     -------
@@ -64,10 +71,12 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     unknown = flow.window > 1 and flow.system is not None and flow.system.is_measured
     if not _has_form(flow) or unknown:
         return None
-    return _largest_defect(flow, windows, _image_of_phase_space, flow.dim)
+    return _largest_defect(flow, windows, scales, _image_of_phase_space, flow.dim)
 
 
-def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
+def window_symplecticity_defect(
+    flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None = None
+) -> float | None:
     r"""Return the symplecticity defect of a map on the space of windows, 0 for a symplectic map.
 
     .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
@@ -85,6 +94,8 @@ def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> flo
         The map, of a Hamiltonian system.
     windows
         Windows at which the defect is measured, (n, window, dim).
+    scales
+        Scale of each component, (dim,); by default that of the windows.
 
     Returns
     -------
@@ -102,7 +113,8 @@ def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> flo
     """
     if flow.window == 1 or not _has_form(flow):
         return None
-    return _largest_defect(flow, windows, _image_of_windows, flow.window * flow.dim)
+    size = flow.window * flow.dim
+    return _largest_defect(flow, windows, scales, _image_of_windows, size)
 
 
 def _has_form(flow: NumericalFlow) -> bool:
@@ -110,26 +122,31 @@ def _has_form(flow: NumericalFlow) -> bool:
 
 
 def _largest_defect(
-    flow: NumericalFlow, windows: np.ndarray, image: _Image, size: int
+    flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None, image: _Image, size: int
 ) -> float | None:
     """Return the largest defect over the windows, by images of tangent vectors."""
     windows = _finite(flow, windows)
     whole = size <= _LARGEST
     assert flow.system is not None
+    scales = component_scales(windows, flow.system) if scales is None else scales
     halves = flow.system.equations.halves
-    at_one_time = np.arange(size) % flow.dim < flow.system.phase_dim  # not the time
+    q, p = (np.array(half) for half in halves)
+    units = np.zeros(flow.dim)  # none of the time
+    units[q], units[p] = np.sqrt(scales[q] / scales[p]), np.sqrt(scales[p] / scales[q])
+    units = np.tile(units, size // flow.dim)
+    at_one_time = units > 0
     if whole:
-        vectors = np.eye(size)[:, at_one_time]
+        vectors = np.diag(units)[:, at_one_time]
     else:
         vectors = np.random.default_rng(0).standard_normal((size, _VECTORS))
-        vectors[~at_one_time] = 0.0
+        vectors *= units[:, None]
         windows = fewer(windows, max(_FEWEST, affordable(len(windows), size)))
     start = _form(vectors, flow.dim, halves)
     part = max(1, _ENTRIES // vectors.size)
     defects = []
     with np.errstate(all="ignore"):
         for first in range(0, len(windows), part):
-            images = image(flow, windows[first : first + part], vectors)
+            images = image(flow, windows[first : first + part], vectors, scales)
             for change in _form(images, flow.dim, halves) - start:
                 pairs = change[np.triu_indices(len(change), 1)]
                 defects.append(np.abs(pairs).max() if whole else np.sqrt((pairs**2).mean()))
@@ -137,13 +154,13 @@ def _largest_defect(
 
 
 def _image_of_phase_space(
-    flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray
+    flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray, scales: np.ndarray
 ) -> np.ndarray:
     """Return images (n, dim, k) of tangent vectors (dim, k) under z_0 -> newest state."""
     if flow.window == 1:
         return flow.tangent(windows, vectors)
     # a model may lead to states, such as a collision, whose solution ends before the window
-    carried = first_window_derivative(flow, windows[:, 0], vectors)
+    carried = first_window_derivative(flow, windows[:, 0], vectors, scales)
     known = np.isfinite(carried).all(axis=(1, 2, 3))
     if not known.any():
         return np.empty((0, *vectors.shape))
@@ -151,32 +168,36 @@ def _image_of_phase_space(
     return flow.tangent(first_windows(flow, windows[known, 0]), carried)[:, -flow.dim :]
 
 
-def _image_of_windows(flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def _image_of_windows(
+    flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray, scales: np.ndarray
+) -> np.ndarray:
     return flow.tangent(windows, vectors)
 
 
 def _form(vectors: np.ndarray, dim: int, halves: tuple[list[int], list[int]]) -> np.ndarray:
     """Return w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k)."""
     *several, size, k = vectors.shape
-    window = size // dim
-    states = vectors.reshape(*several, window, dim, k)
-    q, p = (states[..., half, :].reshape(*several, window * len(half), k) for half in halves)
+    states = vectors.reshape(*several, size // dim, dim, k)
+    q, p = (states[..., half, :].reshape(*several, size // dim * len(half), k) for half in halves)
     products = q.swapaxes(-1, -2) @ p
     return products - products.swapaxes(-1, -2)
 
 
 def reversibility_defect(
-    flow: NumericalFlow, windows: np.ndarray, symmetries: Sequence[np.ndarray] | None = None
+    flow: NumericalFlow,
+    windows: np.ndarray,
+    symmetries: Sequence[np.ndarray] | None = None,
+    scales: np.ndarray | None = None,
 ) -> float | None:
     r"""Return the reversibility defect of a map, 0 for a reversible map.
 
-    .. math:: \max_Z \| R \Phi R \Phi(Z) - Z \|_\infty
+    .. math:: \max_Z \| S^{-1} (R \Phi R \Phi(Z) - Z) \|_\infty
 
     The maximum is over windows Z (n, window, dim). R applies :math:`\rho`, with
     :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
     (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
     ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also if
-    ``prediction_window`` < ``window``.
+    ``prediction_window`` < ``window``. S are the scales of the components.
 
     Parameters
     ----------
@@ -186,6 +207,8 @@ def reversibility_defect(
         Windows at which the defect is measured.
     symmetries
         Matrices :math:`\rho` (dim, dim); by default all reversing symmetries of the system.
+    scales
+        Scale of each component, (dim,); by default that of the windows.
 
     Returns
     -------
@@ -203,12 +226,13 @@ def reversibility_defect(
     windows = _finite(flow, windows)
     if not len(windows):
         return None
+    scales = component_scales(windows, flow.system) if scales is None else scales
     forward = flow.map(windows)
     defects = []
     for rho in symmetries:
         back = flow.map(_reversed(forward, rho))
         with np.errstate(all="ignore"):
-            defects.append(_largest(_reversed(back, rho) - windows))
+            defects.append(_largest((_reversed(back, rho) - windows) / scales))
     return max((defect for defect in defects if defect is not None), default=None)
 
 
@@ -230,13 +254,13 @@ def _largest(values: np.ndarray) -> float | None:
 
 SYMPLECTICITY = Number(
     Variable("symplecticity", "largest defect of symplecticity at sampled states"),
-    lambda ensemble: symplecticity_defect(ensemble.flow, ensemble.sample),
+    lambda e: symplecticity_defect(e.flow, e.sample, e.comparison.scales),
     "symplecticity defect",
     header=("symplectic", "defect"),
 )
 WINDOW_SYMPLECTICITY = Number(
     Variable("window_symplecticity", "largest defect of symplecticity of the map of windows"),
-    lambda ensemble: window_symplecticity_defect(ensemble.flow, ensemble.sample),
+    lambda e: window_symplecticity_defect(e.flow, e.sample, e.comparison.scales),
     "window symplecticity defect",
     header=("defect", "of windows"),
     rank=4,
@@ -244,7 +268,7 @@ WINDOW_SYMPLECTICITY = Number(
 )
 REVERSIBILITY = Number(
     Variable("reversibility", "largest defect of reversibility at sampled states"),
-    lambda ensemble: reversibility_defect(ensemble.flow, ensemble.sample),
+    lambda e: reversibility_defect(e.flow, e.sample, scales=e.comparison.scales),
     "reversibility defect",
     rank=5,
     promised=("symmetric", "reversible"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpintegrator.dynamics.spread import component_scales
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.sampling import affordable
@@ -52,7 +53,8 @@ class TangentMap(Accumulator):
     of the state k. If ``prediction_window`` < w, the next window keeps its last states and takes
     only new states from the model; its derivative follows.
 
-    After every map :math:`Y = QR` is orthonormalised, the logarithms of diag(R) are added up, and Q
+    All components are measured in their scales, so nothing depends on units. After every map
+    :math:`Y = QR` is orthonormalised, the logarithms of diag(R) are added up, and Q
     goes on (Benettin, Galgani, Giorgilli, Strelcyn, Meccanica 15 (1980) 9-30; Wolf, Swift, Swinney,
     Vastano, Physica D 16 (1985) 285-317). A block of Y is that of Q times the product of all R, so
     :math:`\log |\det|` is exact to rounding however long the trajectory is. The first tangent
@@ -64,6 +66,9 @@ class TangentMap(Accumulator):
         The map. It must have a derivative.
     initial
         Initial states, (trajectory, dim).
+    scales
+        Scale of each component, (dim,), in which tangent vectors are measured; by default that of
+        the initial states.
 
     Raises
     ------
@@ -82,11 +87,16 @@ class TangentMap(Accumulator):
 
     remembered = ("_tangent", "_log_volume", "_log_length", "_waiting", "_before")
 
-    def __init__(self, flow: NumericalFlow, initial: np.ndarray) -> None:
+    def __init__(
+        self, flow: NumericalFlow, initial: np.ndarray, scales: np.ndarray | None = None
+    ) -> None:
         self._flow = flow
         count, dim = np.shape(initial)
+        scales = component_scales(initial, flow.system) if scales is None else scales
+        self._scales = np.tile(scales, flow.window)
         start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0]
-        first = first_window_derivative(flow, initial) @ start
+        first = first_window_derivative(flow, initial, np.diag(scales), scales)
+        first = first / scales[:, None] @ start
         self._tangent = first.reshape(count, flow.window * dim, dim)
         self._log_volume = np.zeros(count)  # sums of the logarithms of all diag(R), and of r_11
         self._log_length = np.zeros(count)
@@ -123,6 +133,7 @@ class TangentMap(Accumulator):
         windows = self._before[:, starts[:, None] + np.arange(window)]
         trajectories = len(windows)
         derivative = iterated_derivative(flow, windows.reshape(-1, window, dim))
+        derivative = derivative * (self._scales / self._scales[:, None])
         derivative = derivative.reshape(trajectories, len(maps), window * dim, window * dim)
         basis = np.empty((trajectories, len(maps), window * dim, dim))
         growth = np.empty((trajectories, len(maps) + 1, dim))
@@ -160,7 +171,9 @@ def iterated_derivative(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
     return derivative
 
 
-def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> TangentHistory:
+def tangent_propagation(
+    flow: NumericalFlow, first: np.ndarray, steps: int, scales: np.ndarray | None = None
+) -> TangentHistory:
     """Follow phase-space volume and the growth of a tangent vector along trajectories of a flow.
 
     Parameters
@@ -172,6 +185,8 @@ def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> T
         (trajectory, dim), from which the exact flow makes such windows.
     steps
         Number of time steps after the first state.
+    scales
+        Scale of each component, (dim,); by default that of the first states of the trajectories.
 
     Raises
     ------
@@ -188,7 +203,10 @@ def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> T
     first = np.asarray(first, dtype=np.float64)
     if first.ndim == 2:
         first = first_windows(flow, first)
-    tangent = TangentMap(flow, first[:, 0])
+    if scales is None:
+        parts = flow.parts(first, min(steps, _PART), _PART)
+        scales = component_scales(np.concatenate([part for _, part in parts], 1), flow.system)
+    tangent = TangentMap(flow, first[:, 0], scales)
     log_determinant = np.empty((len(first), steps + 1))
     log_stretch = np.empty_like(log_determinant)
     for start, states in flow.parts(first, steps, _PART):
@@ -210,7 +228,7 @@ def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
     if count < min(steps, _FEWEST):
         return None
     first = first[: max(1, count // steps)]
-    return tangent_propagation(flow, first, min(steps, count))
+    return tangent_propagation(flow, first, min(steps, count), comparison.scales)
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:

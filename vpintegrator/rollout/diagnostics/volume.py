@@ -10,6 +10,7 @@ import numpy as np
 
 from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.spread import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
@@ -67,7 +68,9 @@ class Volume:
         return None if self.largest is None else self.largest <= _ROUNDING * steps
 
 
-def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
+def log_determinant(
+    flow: NumericalFlow, windows: Any, scales: np.ndarray | None = None
+) -> np.ndarray:
     r"""Return the logarithm of the volume factor of a flow's map of windows, at windows.
 
     .. math:: \log |\det D\Phi(Z)|
@@ -84,6 +87,9 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
         The map, which must have a derivative.
     windows
         Windows at which the determinant is computed, (..., window, dim).
+    scales
+        Scale of each component, (dim,), so that rounding does not depend on units; by default that
+        of the windows.
 
     Returns
     -------
@@ -100,10 +106,12 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
     rows = windows.reshape(-1, flow.window, flow.dim)
     result = np.full(len(rows), np.nan)
     usable = np.flatnonzero(np.isfinite(rows).all(axis=(-2, -1)))
+    scales = component_scales(rows, flow.system) if scales is None else scales
+    ratios = np.tile(scales, flow.window) / np.tile(scales, flow.window)[:, None]
     part = max(1, _ENTRIES // (flow.window * flow.dim) ** 2)
     for start in range(0, len(usable), part):
         chosen = usable[start : start + part]
-        result[chosen] = _log_determinant(flow.derivative(rows[chosen]))
+        result[chosen] = _log_determinant(ratios * flow.derivative(rows[chosen]))
     return result.reshape(windows.shape[:-2])
 
 
@@ -253,7 +261,7 @@ class VolumeDiagnostic(Diagnostic):
         volume: dict[str, Volume] = {}
         if ensemble.flow.differentiable:
             windows, times = _affordable(ensemble)
-            changes = log_determinant(ensemble.flow, windows)
+            changes = log_determinant(ensemble.flow, windows, ensemble.comparison.scales)
             volume["step"] = Volume(times, changes.T)
             chart = ensemble.comparison.system.chart
             if chart is not None and not chart.keeps_volume:

@@ -1,0 +1,220 @@
+"""Measurements in any units: the scale of each component, and masses, change rounding alone."""
+
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from tests.rollout.diagnostics.linear_models import linear_model
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.diagnostics import (
+    log_determinant,
+    reversibility_defect,
+    symplecticity_defect,
+    tangent_propagation,
+    window_symplecticity_defect,
+)
+from vpintegrator.rollout.flow import LearnedFlow
+
+EXPONENT = st.floats(-30, 30)
+FIELD = {"x": "y*z/2 + 0.3*y", "y": "-x*z - 0.3*x + 0.1*z", "z": "x*y/2 - 0.1*y"}
+STATES = np.array([[1.0, 0.5, 0.3], [0.2, 1.0, 0.4], [-0.3, 0.2, 1.0]])
+METHODS = ["implicit-midpoint", "gauss-legendre-4", "rk4"]
+
+
+def field(scales):
+    """A divergence-free field with a reversing symmetry, for components in other units."""
+    units = {name: repr(float(scale)) for name, scale in zip("xyz", scales, strict=True)}
+    lines = ['state = ["x", "y", "z"]', "[vector_field]"]
+    for name, formula in FIELD.items():
+        text = re.sub("[xyz]", lambda found: f"({found[0]}/{units[found[0]]})", formula)
+        lines.append(f'{name} = "{units[name]}*({text})"')
+    return vp.load_system("\n".join([*lines, "[[reversing_symmetry]]", 'y = "-y"']))
+
+
+def oscillator(mass, length=1.0):
+    """A nonlinear oscillator of frequency 1, for masses and lengths in any units."""
+    return vp.load_system(f"""
+    state = ["q", "p"]
+    hamiltonian = "p**2/(2*{mass!r}) + {mass!r}*(q**2/2 + q**4/(4*{length!r}**2))"
+    [[reversing_symmetry]]
+    p = "-p"
+    [initial_conditions]
+    distribution = "uniform"
+    low = [{-length!r}, {-mass * length!r}]
+    high = [{length!r}, {mass * length!r}]
+    """)
+
+
+def measured(system, initial, methods=METHODS):
+    report = vp.compare(None, methods, system=system, initial=initial, step=0.1, steps=40)
+    return {
+        name: {
+            "phase space": run.volume["phase-space"].log_determinant,
+            "map": run.volume["step"].log_determinant,
+            "exponent": run.lyapunov.exponent,
+            "reversibility": run.reversibility,
+            "symplecticity": run.symplecticity or 0.0,
+        }
+        for name, run in report.runs.items()
+    }
+
+
+def assert_alike(found, expected):
+    for name, values in expected.items():
+        for what, value in values.items():
+            assert np.abs(found[name][what] - value).max() < 1e-10, (name, what)
+
+
+@given(st.tuples(EXPONENT, EXPONENT, EXPONENT))
+@settings(max_examples=3)
+def test_any_scale_of_each_component(exponents):
+    scales = 10.0 ** np.array(exponents)
+    expected = measured(field(np.ones(3)), STATES)
+    assert_alike(measured(field(scales), STATES * scales), expected)
+    assert expected["implicit-midpoint"]["reversibility"] < 1e-14
+    assert expected["rk4"]["reversibility"] > 1e-9
+
+
+@given(EXPONENT, st.floats(-15, 15))
+@settings(max_examples=2)
+def test_any_mass_and_length(mass, length):
+    mass, length = 10.0**mass, 10.0**length
+    states = np.array([[0.3, 0.5], [0.9, -0.1], [0.5, 0.0]])
+    methods = [*METHODS, "stoermer-verlet"]
+    expected = measured(oscillator(1.0), states, methods)
+    found = measured(oscillator(mass, length), states * [length, mass * length], methods)
+    assert_alike(found, expected)
+    for name in ("implicit-midpoint", "gauss-legendre-4", "stoermer-verlet"):
+        assert found[name]["symplecticity"] < 1e-14
+    assert found["rk4"]["symplecticity"] > 1e-8
+
+
+@pytest.mark.parametrize("force", [0.0, 1e-28])
+def test_claims_of_a_file_are_judged_component_by_component(force):
+    text = f"""
+    state = ["q", "p"]
+    [vector_field]
+    q = "p/1e-27"
+    p = "-1e-27*q + {force!r}"
+    [[reversing_symmetry]]
+    q = "-q"
+    """
+    if not force:
+        assert len(vp.load_system(text).reversing_symmetries) == 1
+        return
+    with pytest.raises(InputError, match="does not reverse the system"):
+        vp.load_system(text)
+
+
+@pytest.mark.parametrize(("damping", "kept"), [(0.0, True), (1e-6, False)])
+def test_structure_of_maps_in_any_units(damping, kept):
+    system = vp.load_system(f"""
+    state = ["q", "p"]
+    [[map]]
+    p = "(1 - {damping!r})*p - 1e-27*sin(q)"
+    [[map]]
+    q = "q + p/1e-27"
+    """)
+    assert system.is_canonical == system.divergence_free == kept
+
+
+def test_a_proton_in_a_magnetic_field():
+    """SI units, first in space and then in a plane, with components that stay 0."""
+    charge, mass, radius = 1.602176634e-19, 1.67262192e-27, 1e-3
+    proton = vp.load_system(f"""
+    state = {{ q = 3, p = 3 }}
+    hamiltonian = '''((p[0] + {charge!r}*B*q[1]/2)**2 + (p[1] - {charge!r}*B*q[0]/2)**2 + p[2]**2)
+    /(2*{mass!r})'''
+    [parameters]
+    B = 1.0
+    """)
+    momentum = charge * radius
+    start = np.array(
+        [
+            [radius, 0, 0, 0, -momentum / 2, 0.1 * momentum],
+            [2 * radius, 0, radius, momentum / 3, -momentum, 0.1 * momentum],
+        ]
+    )
+    plane = start * [1, 1, 0, 1, 1, 0]
+    for initial in (start, plane):
+        report = vp.compare(
+            None,
+            ["implicit-midpoint", "gauss-legendre-4"],
+            system=proton,
+            initial=initial,
+            step=2e-9,
+            steps=200,
+        )
+        for run in report.runs.values():
+            assert run.volume["phase-space"].is_preserved
+            assert run.volume["step"].largest < 1e-13
+            assert run.symplecticity < 1e-13
+            assert np.abs(run.lyapunov.exponent * 4e-7).max() < 5
+
+
+@pytest.mark.parametrize("mass", [1e-27, 6e24])
+def test_the_command_prints_that_volume_is_kept(mass, tmp_path):
+    from vpintegrator.cli.rollout import main
+
+    path = tmp_path / "oscillator.toml"
+    path.write_text(oscillator(mass).text)
+    options = ["--steps", "100", "--step", "0.1", "--against", "implicit-midpoint"]
+    arguments = ["--system", str(path), *options, "-o", str(tmp_path / "r.h5")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    report = vp.open_rollout(tmp_path / "r.h5")
+    run = report.runs["implicit-midpoint"]
+    assert run.volume["phase-space"].is_preserved
+    assert run.symplecticity < 1e-14
+    assert run.reversibility < 1e-13
+    assert "yes" in result.output
+    assert "no " not in result.output.partition("volume kept")[2].split("seconds")[0][:200]
+
+
+@given(st.tuples(EXPONENT, EXPONENT))
+@settings(max_examples=3)
+def test_maps_of_windows(exponents):
+    """A linear map of windows, which is neither symplectic nor reversible."""
+    generator, scales = np.random.default_rng(0), 10.0 ** np.array(exponents)
+    matrix = np.eye(6) + 0.3 * generator.normal(size=(6, 6))
+    windows = generator.normal(size=(20, 3, 2))
+
+    def values(scales):
+        units = np.tile(scales, 3)
+        model = linear_model(matrix * units[:, None] / units, 2, 0.1)
+        flow = LearnedFlow(model, oscillator(float(scales[1] / scales[0]), float(scales[0])))
+        return [
+            log_determinant(flow, windows * scales),
+            window_symplecticity_defect(flow, windows * scales),
+            symplecticity_defect(flow, windows * scales),
+            reversibility_defect(flow, windows * scales),
+            tangent_propagation(flow, (windows * scales)[:2], 20).log_stretch,
+        ]
+
+    for found, expected in zip(values(scales), values(np.ones(2)), strict=True):
+        assert np.allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@given(st.tuples(EXPONENT, EXPONENT))
+@settings(max_examples=5)
+def test_derivatives_of_functions_by_differences(exponents):
+    scales = 10.0 ** np.array(exponents)
+
+    def values(scales):
+        def step(z):
+            q, p = (z / scales).T
+            p = p - 0.1 * np.sin(q)
+            return np.stack([q + 0.1 * p, p], axis=-1) * scales
+
+        flow = vp.rollout.as_flow(vp.wrap(step, dim=2, step=0.1))
+        states = np.array([[0.3, 0.5], [0.9, 1e-7], [1e-9, 0.4]]) * scales
+        return flow.derivative(states[:, None]) * scales / scales[:, None]
+
+    exact = values(np.ones(2))
+    assert np.abs(np.linalg.det(exact) - 1).max() < 1e-11
+    assert np.abs(values(scales) - exact).max() < 1e-10
