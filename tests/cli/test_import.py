@@ -96,13 +96,6 @@ def test_a_system_behind_the_data(run, lab):
 
 
 def test_options_of_the_recipe(run):
-    options = ["--noise", "0.1,0.2", "--missing-times", "0.1", "--strata", "5"]
-    result = run(main, "pendulum", "--count", "30", *options, "-o", "a.h5")
-    assert result.exit_code == 0, result.output
-    assert "standard deviation 0.1, 0.2" in result.output
-    recipe = open_dataset("a.h5").recipe
-    for line in ("noise = [0.1, 0.2]", "missing = 0.1", "strata = 5"):
-        assert line in recipe
     options = ["--split", "time", "--fractions", "0.5,0.25,0.25", "--steps", "39"]
     result = run(main, "pendulum", "--count", "3", *options, "-o", "b.h5")
     assert "3, cut in time: 20 train, 10 validation, 10 test" in result.output
@@ -110,7 +103,7 @@ def test_options_of_the_recipe(run):
 
 @pytest.mark.thorough
 def test_inspect(run, lab, tmp_path):
-    run(main, "pendulum", "--count", "30", "--relative-noise", "0.01", "-o", "a.h5")
+    run(main, "pendulum", "--count", "30", "-o", "a.h5")
     result = run(main, "--inspect", "a.h5")
     assert result.exit_code == 0, result.output
     for text in (
@@ -118,13 +111,9 @@ def test_inspect(run, lab, tmp_path):
         "train          23 trajectories, 11 times; t = 0 to 2",
         "DOP853, rtol 1e-12, atol 1e-12",
         "error at most",
-        "relative_noise 0.01",
-        "noise          standard deviation",
-        "noise found    standard deviation q 0.0141 ± 0.001, p 0.0103 ± 0.0008",
         "all observed and finite",
         "q from",
         "energy: train",
-        "noise included",
         "vpintegrator-dataset, version 1",
         "preview        a.png",
     ):
@@ -196,9 +185,6 @@ def test_inspect_other_files(run):
         (["measured.toml"], "integrating needs the equations of measured, which are not known"),
         (["pendulum", "--variable", "x"], "--variable is an option of --from"),
         (["pendulum", "--system", "x"], "--system is an option of --from"),
-        (["pendulum", "--noise", "-1"], "expected a standard deviation"),
-        (["pendulum", "--noise", "1,2,3"], "3 standard deviations are given for 2"),
-        (["pendulum", "--missing-times", "2"], "below 1"),
         (["pendulum", "--split", "time", "--steps", "2"], "too few"),
         (["--inspect", "lab.csv"], "lab.csv"),
         (["--inspect", "none.h5"], "there is no file none.h5"),

@@ -26,21 +26,11 @@ def test_seed_0_is_not_seed_1(run):
     assert first.fingerprint != second.fingerprint
 
 
-def test_no_noise_is_taken_from_a_recipe_that_has_some(run, tmp_path):
-    recipe = 'system = "pendulum"\nsteps = 5\n[observation]\nnoise = 0.5\n'
-    (tmp_path / "noisy.toml").write_text(recipe)
-    for options, noisy in (([], True), (["--noise", "0"], False)):
-        command = ["noisy.toml", "--count", "5", "-o", "out.h5", "--overwrite", *options]
-        assert run(gen.main, *command).exit_code == 0
-        assert (vp.open_dataset("out.h5").noise > 0).any() == noisy
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--step", "0"], "step: expected a positive number, found 0.0"),
         (["--rtol", "0"], "rtol: expected a positive number, found 0.0"),
-        (["--noise", "-1"], "expected a standard deviation, 0 or more"),
         (["-p", "I1=0"], "division by zero"),
     ],
 )

@@ -210,7 +210,7 @@ def test_xarray_has_coordinates(body):
 @pytest.mark.thorough
 @pytest.mark.parametrize("split", ["trajectory", "time"])
 def test_shards_and_workers_change_nothing(split, tmp_path):
-    options = {**SHARDED, "split": {"by": split}, "observation": {"noise": 0.1, "missing": 0.2}}
+    options = {**SHARDED, "split": {"by": split}}
     options["steps"] = 5
     assert Plan.of(load_recipe("rigid-body", **options)).shards > 2
     one = generate("rigid-body", tmp_path / "one.h5", **options)
@@ -237,17 +237,6 @@ def test_what_was_interrupted_goes_on(tmp_path):
     resumed = generate("rigid-body", path, resume=True, **SHARDED)
     whole = generate("rigid-body", tmp_path / "b.h5", **SHARDED)
     assert resumed.path.read_bytes() == whole.path.read_bytes()
-
-
-def test_relative_noise_is_that_of_the_family(tmp_path):
-    options = {"count": 12, "steps": 3, "vary": {"step": [0.1, 0.5], "g": [1, 4]}}
-    noise = {"observation": {"relative_noise": 0.1}}
-    dataset = generate("pendulum", tmp_path / "a.h5", **options, **noise)
-    exact = generate("pendulum", tmp_path / "b.h5", **options)
-    states = np.concatenate([exact.states(group) for group in exact.shapes])
-    np.testing.assert_allclose(dataset.noise, 0.1 * states.std(axis=(0, 1)))
-    np.testing.assert_array_equal(dataset.conditions("train"), exact.conditions("train"))
-    np.testing.assert_array_equal(dataset.states("test"), exact.states("test"))
 
 
 def test_a_recipe_travels_between_processes():
@@ -291,13 +280,6 @@ def test_states_of_a_list_cannot_depend_on_what_varies(tmp_path):
     source = ROUND.replace('radius = "x**2 + y**2"', 'energy = "x**2 + a*y**2"')
     with pytest.raises(InputError, match="points: this cannot depend on a, which varies"):
         generate(source, tmp_path / "a.h5", step=0.1, vary={"a": [0.5, 2]})
-
-
-def test_an_invariant_that_varies_cannot_be_stratified(tmp_path):
-    options = {"stratified": {"strata": 5}, "count": 20}
-    with pytest.raises(InputError, match="would depend on g, which vary"):
-        generate("pendulum", tmp_path / "a.h5", vary={"g": [1, 2]}, **options)
-    generate("pendulum", tmp_path / "a.h5", vary={"step": [0.1, 0.2]}, steps=2, **options)
 
 
 def test_a_solution_that_ends_is_told_in_steps(tmp_path):

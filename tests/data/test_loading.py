@@ -25,7 +25,9 @@ def dataset(tmp_path_factory):
 @pytest.fixture(scope="module")
 def gaps(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "a.h5"
-    return generate("rigid-body", path, count=60, steps=40, observation={"missing": 0.1})
+    states = generate("rigid-body", path, count=60, steps=40).states("train")
+    states[np.random.default_rng(0).random(states.shape[:2]) < 0.1] = np.nan
+    return import_dataset(states, path, step=0.2, missing=True, overwrite=True)
 
 
 @given(st.integers(1, 3), st.integers(1, 2), st.data())

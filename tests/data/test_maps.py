@@ -61,8 +61,6 @@ def test_a_dataset_of_a_return_map(tmp_path):
     assert again.fingerprint == dataset.fingerprint
     other = vp.load_recipe(system, parameters={"energy": 0.05})
     assert other.system.parameters == {"energy": 0.05}
-    with pytest.raises(InputError, match="those of one energy"):
-        vp.generate(system, tmp_path / "strata.h5", count=9, stratified={"strata": 3})
 
 
 def test_a_family_of_return_maps(tmp_path):

@@ -84,7 +84,7 @@ def test_states_are_those_of_one_integration(whole):
 @pytest.mark.thorough
 @pytest.mark.parametrize("split", ["trajectory", "time"])
 def test_workers_do_not_change_a_bit(split, tmp_path):
-    options = {**SMALL, "split": {"by": split}, "observation": {"noise": 0.1, "missing": 0.2}}
+    options = {**SMALL, "split": {"by": split}}
     one = generate("rigid-body", tmp_path / "one.h5", **options)
     two = generate("rigid-body", tmp_path / "two.h5", workers=2, **options)
     assert one.path.read_bytes() == two.path.read_bytes()

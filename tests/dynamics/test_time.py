@@ -251,14 +251,3 @@ def test_the_flow_is_the_same_a_period_later(a, start, turns):
     later = first + np.array([0, 0, turns * system.period])
     found = [vp.solve(system, z, times)[0, -1, :2] for z in (first, later)]
     np.testing.assert_allclose(found[1], found[0], atol=1e-11)
-
-
-@pytest.mark.parametrize("observation", [{"noise": 0.1}, {"relative_noise": 0.1}])
-def test_the_time_is_observed_without_noise(tmp_path, observation):
-    counts = {"train": 3, "validation": 1, "test": 1}
-    given = {"step": 0.1, "steps": 50, "trajectories": counts}
-    noisy = vp.generate(OSCILLATOR, tmp_path / "noisy.h5", observation=observation, **given)
-    exact = vp.generate(OSCILLATOR, tmp_path / "exact.h5", **given).states("train")
-    seen = noisy.states("train")
-    np.testing.assert_array_equal(seen[..., 2], exact[..., 2])
-    assert np.abs(seen[..., :2] - exact[..., :2]).std() > 0.01

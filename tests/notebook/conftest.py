@@ -9,8 +9,7 @@ import vpintegrator as vp
 @pytest.fixture(scope="session")
 def dataset(tmp_path_factory):
     path = tmp_path_factory.mktemp("notebook") / "pendulum.h5"
-    noisy = vp.data.Observation(noise=0.01)
-    return vp.generate("pendulum", path, count=10, steps=6, observation=noisy)
+    return vp.generate("pendulum", path, count=10, steps=6)
 
 
 @pytest.fixture(scope="session")

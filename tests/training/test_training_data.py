@@ -24,15 +24,8 @@ def on_disk(monkeypatch):
     return monkeypatch
 
 
-@pytest.fixture(scope="module")
-def gaps(tmp_path_factory):
-    path = tmp_path_factory.mktemp("gaps") / "a.h5"
-    return generate("rigid-body", path, count=60, steps=12, observation={"missing": 0.1})
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_statistics_part_by_part(body, gaps, on_disk, missing):
-    dataset, model = (gaps if missing else body), models.ResidualNetwork(dim=3, width=4)
+def test_statistics_part_by_part(body, on_disk):
+    dataset, model = body, models.ResidualNetwork(dim=3, width=4)
     data = TrainingData(dataset)
     states = np.concatenate(data._sampled("train").parts)
     assert 0 < len(states) < dataset.shapes["train"][0] / 2

@@ -16,7 +16,6 @@ from vpintegrator.cli.common import (
     parameter_option,
     progress_bar,
     read_fractions,
-    read_numbers,
     tell,
     worker_options,
 )
@@ -90,21 +89,6 @@ RECIPE_OPTIONS = Options(
         "--fractions",
         metavar="A,B,C",
         help="Parts of train, validation and test, such as 0.7,0.15,0.15.",
-    ),
-    click.option(
-        "--noise",
-        metavar="S,...",
-        help="Standard deviation of noise on what is trained on; with --from and --system, of the "
-        "noise that is there.",
-    ),
-    click.option(
-        "--relative-noise", metavar="S,...", help="The same in units of each component's spread."
-    ),
-    click.option("--missing-times", type=float, help="Part of the times without an observation."),
-    click.option(
-        "--strata",
-        type=click.IntRange(min=1),
-        help="Spread initial states evenly over so many intervals of the energy.",
     ),
 )
 RUN_OPTIONS = Options(
@@ -230,19 +214,10 @@ def _recipe_options(given: Mapping[str, Any]) -> dict[str, Any]:
     from vpintegrator.data.split import GROUPS
 
     options = dict(given)
-    tables: dict[str, dict[str, Any]] = {"observation": {}, "split": {}, "stratified": {}}
+    tables: dict[str, dict[str, Any]] = {"split": {}}
     tables["vary"] = read_ranges(options.pop("vary", ()))
-    for key in ("noise", "relative_noise"):
-        if key in options:
-            values = read_numbers(options.pop(key), key)
-            tables["observation"][key] = values if len(values) > 1 else values[0]
-    for option, table, key in (
-        ("missing_times", "observation", "missing"),
-        ("split", "split", "by"),
-        ("strata", "stratified", "strata"),
-    ):
-        if option in options:
-            tables[table][key] = options.pop(option)
+    if "split" in options:
+        tables["split"]["by"] = options.pop("split")
     if "fractions" in options:
         tables["split"] |= zip(GROUPS, read_fractions(options.pop("fractions")), strict=True)
     return options | {name: table for name, table in tables.items() if table}

@@ -101,7 +101,7 @@ OPTIONS = Options(
     click.option("--title", help="With --from: what the data are."),
 )
 _OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "topology", "variable", "columns")
-_SHARED = ("step", "seed", "split", "fractions", "noise")  # options allowed with a recipe
+_SHARED = ("step", "seed", "split", "fractions")  # options allowed with a recipe
 
 
 def import_file(
@@ -132,10 +132,6 @@ def import_file(
     if is_reference(str(options.get("system", ""))):
         options = {**options, "system": system_of(options["system"], parameters)}
         parameters = {}
-    if "noise" in options:
-        if "system" not in options and not options.get("positions_only"):
-            raise InputError("--noise is not for --from without --system: states stay as they are")
-        options = {**options, "noise": read_numbers(options["noise"], "noise")}
     if "masses" in options:
         options = {**options, "masses": read_numbers(options["masses"], "masses")}
     for key in ("fit", "parameter_columns", "observed", "angles"):

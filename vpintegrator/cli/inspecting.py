@@ -108,9 +108,8 @@ def _of_dataset(dataset: Dataset, groups: dict[str, Group]) -> Lines:
         used = {name: group for name, group in groups.items() if group.shape[0]}
         changes = ", ".join(f"{name} {g.changes[invariant]:.1e}" for name, g in used.items())
         yield "invariants", f"{invariant.replace('_', ' ')}: {changes}"
-    noisy = ", noise included" if _is_noisy(dataset) else ""
     if system.invariants:
-        yield "invariants", f"(largest change, relative to the group's largest value{noisy})"
+        yield "invariants", "(largest change, relative to the group's largest value)"
     yield from _of_versions(dataset)
 
 
@@ -144,12 +143,10 @@ def _of_origin(dataset: Dataset) -> Lines:
         yield "solver", ", ".join([_short(attributes.get("solver", solver)), *known])
     if "estimated_error" in accuracy:
         yield "accuracy", accuracy_text(_short(accuracy["estimated_error"], ".1e"), accuracy)
-    for key in ("split", "stratified", "initial_conditions", "observation", "vary"):
+    for key in ("split", "initial_conditions", "vary"):
         if isinstance(recipe.get(key), dict):
             entries = (f"{k} {_plain(v)}" for k, v in recipe[key].items())
             yield key.replace("_", " "), ", ".join(entries)
-    if _is_noisy(dataset):
-        yield "noise", f"standard deviation {', '.join(f'{v:.3g}' for v in dataset.noise)}"
     if _is_measured(dataset):
         yield from _of_noise(dataset)
 
@@ -169,10 +166,6 @@ def _of_noise(dataset: Dataset) -> Lines:
         named = zip(dataset.system.components[:_COMPONENTS], noise.texts(), strict=False)
         text = ", ".join(f"{_plain(name)} {text}" for name, text in named)
         yield "noise found", f"standard deviation {text}"
-
-
-def _is_noisy(dataset: Dataset) -> bool:
-    return dataset.noise is not None and bool(np.any(dataset.noise))
 
 
 def _number(count: int, what: str) -> str:

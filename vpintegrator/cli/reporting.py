@@ -33,9 +33,6 @@ def report_generated(dataset: Dataset) -> None:
     )
     if drift:
         say("invariants", f"largest change, relative to the largest value: {drift}")
-    if dataset.noise is not None and dataset.noise.any():
-        noise = ", ".join(f"{value:.2g}" for value in dataset.noise)
-        say("noise", f"standard deviation {noise}, on what is trained on")
     _written(dataset)
 
 

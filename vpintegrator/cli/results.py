@@ -51,7 +51,6 @@ def dataset_results(dataset: Dataset) -> dict[str, Any]:
         "seed": dataset.seed,
         "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
         "accuracy": dict(dataset.accuracy),
-        "noise": dataset.noise,
         "complete": dataset.is_complete,
         "fingerprint": dataset.fingerprint,
     }

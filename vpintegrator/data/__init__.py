@@ -6,11 +6,9 @@ from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset, import_pairs
 from vpintegrator.data.noise import Noise, estimate_noise
-from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
-from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.structure_tests import StructureTest, inspect_structure
 from vpintegrator.data.variation import Variation
 from vpintegrator.data.windows import windows
@@ -19,10 +17,8 @@ __all__ = [
     "Dataset",
     "ExtendedDataset",
     "Noise",
-    "Observation",
     "Recipe",
     "Split",
-    "Stratification",
     "StructureTest",
     "Variation",
     "estimate_noise",

@@ -53,8 +53,6 @@ class Dataset:
         Seed of the random numbers.
     accuracy
         Errors of the states, as far as known, see :func:`vpintegrator.generate`.
-    noise
-        Standard deviation of the observation's noise, (dim,); None where it is not known.
     is_complete
         Whether every state was observed; else some are NaN.
     fingerprint
@@ -104,7 +102,6 @@ class Dataset:
                 raise InputError(f"{path}: its groups do not hold states of one system: {sizes}")
             if not any(shape[0] and shape[1] for shape in self.shapes.values()):
                 raise InputError(f"{path} holds no states")
-            self.noise = f.numbers("noise", self.dim, None)
 
     @property
     def step(self) -> float:
@@ -191,9 +188,8 @@ class Dataset:
 
     @property
     def is_observed(self) -> bool:
-        """Whether states are observations of a flow: measured, with noise, or with gaps."""
-        noisy = self.noise is not None and bool(np.any(self.noise))
-        return noisy or not self.is_complete or self.system.is_measured
+        """Whether states are observations of a flow: measured, or with gaps."""
+        return not self.is_complete or self.system.is_measured
 
     @cached_property
     def system(self) -> System:
@@ -232,7 +228,7 @@ class Dataset:
         group = next(name for name, shape in self.shapes.items() if shape[0] and shape[1])
         states = self.states(group, *map(slice, _CHECKED))
         times = self.times(group)[: _CHECKED[1]]
-        check_reproduces(self.path, self.system, system, states, times, self.noise)
+        check_reproduces(self.path, self.system, system, states, times)
         return self.attached(system)
 
     def attached(self, system: System) -> Dataset:

@@ -60,7 +60,6 @@ def save_dataset(
     recipe: Recipe,
     states: Mapping[str, np.ndarray | h5py.Dataset | h5py.VirtualLayout],
     accuracy: Mapping[str, Any],
-    noise: np.ndarray,
     overwrite: bool = False,
     *,
     conditions: np.ndarray | None = None,
@@ -79,8 +78,6 @@ def save_dataset(
         States of each group: an array, an object on disk to copy, or a layout of other files.
     accuracy
         Measured accuracy, see :func:`vpintegrator.generate`.
-    noise
-        Standard deviation of that of the observation, (dim,).
     overwrite
         Whether a file of that name may be replaced.
     conditions
@@ -114,8 +111,6 @@ def save_dataset(
             **(solver if recipe.is_solved else {}),
             "accuracy": json.dumps(accuracy),
             "fingerprint": combined_fingerprint(known_digests, recipe.step, varying),
-            "noise": noise,
-            "complete": int(recipe.observation.complete),
         },
         {
             name: (states[name], times[part], which.start)

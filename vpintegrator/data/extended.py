@@ -48,8 +48,6 @@ class ExtendedDataset(Dataset):
         self.shapes = {
             name: (rows, times, dim + more) for name, (rows, times, dim) in dataset.shapes.items()
         }
-        if self.noise is not None:
-            self.noise = np.concatenate([self.noise, np.zeros(more)])
 
     @property
     def system(self) -> System:

@@ -12,11 +12,9 @@ import numpy as np
 
 from vpintegrator.arguments import is_number
 from vpintegrator.catalogue import SYSTEMS, catalogue
-from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS, Split, consecutive
-from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.variation import Variation, check_variation
-from vpintegrator.dynamics import InitialConditions, System, solve
+from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
 from vpintegrator.dynamics.varied import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
@@ -24,7 +22,6 @@ from vpintegrator.storage.toml import toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _LARGEST = 2**63 - 1  # whole number that files can hold
-_SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is taken
 
 
 @dataclass(frozen=True)
@@ -43,12 +40,8 @@ class Recipe:
         Number of trajectories in each of the groups train, validation and test.
     initial_conditions
         Table of the distribution; empty for the system's own.
-    stratified
-        Stratification of the initial states over an invariant; None for plain random states.
     split
         Assignment of trajectories, or of parts of them in time, to the groups.
-    observation
-        Noise on the states, and times without observation.
     vary
         Step and parameters that vary from trajectory to trajectory; None for nothing.
     method, rtol, atol
@@ -72,9 +65,7 @@ class Recipe:
     steps: int
     trajectories: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TRAJECTORIES))
     initial_conditions: Mapping[str, Any] = field(default_factory=dict)
-    stratified: Stratification | None = None
     split: Split = field(default_factory=Split)
-    observation: Observation = field(default_factory=Observation)
     vary: Variation | None = None
     method: str = "DOP853"
     rtol: float = 1e-12
@@ -108,17 +99,12 @@ class Recipe:
                 f"{where}, step: a step of {self.system.name}, a map, is one iteration; leave it "
                 "out"
             )
-        self._check_observation()
+        self._check_split()
         if self.vary is not None and not self.vary.ranges:
             object.__setattr__(self, "vary", None)
         if self.vary is not None:
             self.system.require_formulas("varying a step or parameters")
             check_variation(self.vary, self.system, where)
-            if self.stratified is not None and self.vary.parameters:
-                raise InputError(
-                    f"{where}, [stratified]: the invariant would depend on "
-                    f"{', '.join(self.vary.parameters)}, which vary; leave one of both out"
-                )
 
     def __repr__(self) -> str:
         groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
@@ -205,20 +191,12 @@ class Recipe:
         """Number of trajectories in all groups together."""
         return sum(self.trajectories.get(group, 0) for group in GROUPS)
 
-    def _check_observation(self) -> None:
-        where, dim = self.source, self.system.dim
+    def _check_split(self) -> None:
         self.parts()  # there must be times enough to cut
-        spread = np.ones(dim) if np.any(self.observation.relative_noise) else None
-        self.observation.standard_deviation(dim, spread)
         if self.split.by == "trajectory" and self.split.fractions is not None:
             raise InputError(
-                f"{where}, [split]: the numbers of trajectories are given in [trajectories]; "
+                f"{self.source}, [split]: the numbers of trajectories are given in [trajectories]; "
                 "fractions are for a split by time"
-            )
-        if self.split.by == "time" and self.observation.stretch is not None:
-            raise InputError(
-                f"{where}, [observation] stretch: a stretch of a trajectory may miss a group that "
-                "is cut in time; split by trajectory"
             )
 
     def initial_states(self) -> np.ndarray:
@@ -235,14 +213,7 @@ class Recipe:
             # each state from the distribution of its own parameters
             system, parameters = self.varied, self.vary.split(self.conditions(), self.step)[1]
         conditions = system.states_of(table, self.source) if table else system.initial_conditions
-        if self.stratified is None or parameters is not None:
-            return conditions.sample(self.count, generator, parameters)
-        if not isinstance(conditions, InitialConditions):
-            raise InputError(
-                f"{self.source}, [stratified]: the states of a return map are those of one energy; "
-                "leave it out"
-            )
-        return self.stratified.sample(conditions, self.count, generator)
+        return conditions.sample(self.count, generator, parameters)
 
     def parts(self) -> dict[str, tuple[slice, slice]]:
         """Return, for each group, the slices of its trajectories and of their times."""
@@ -253,43 +224,6 @@ class Recipe:
         counts = [self.trajectories.get(group, 0) for group in GROUPS]
         whole = slice(0, self.steps + 1)
         return {group: (which, whole) for group, which in consecutive(counts).items()}
-
-    def noise(self, initial: np.ndarray) -> np.ndarray:
-        """Return the standard deviation of the observation's noise in each component, (dim,).
-
-        The spread that it may be relative to is that of the first 256 trajectories. The time, where
-        it is a component, is known.
-        """
-        spread = None
-        if np.any(self.observation.relative_noise):
-            part = slice(0, _SPREAD_SAMPLE)
-            spread = self.solve(initial[part], self.conditions()[part]).std(axis=(0, 1))
-        noise = np.array(self.observation.standard_deviation(self.system.dim, spread))
-        if self.system.explicit_time is not None:
-            noise[self.system.explicit_time] = 0.0
-        return noise
-
-    def observe(self, states: np.ndarray, first: int, noise: np.ndarray) -> np.ndarray:
-        """Return the observation of whole trajectories (trajectory, time, dim).
-
-        Parameters
-        ----------
-        states
-            Exact states of consecutive trajectories.
-        first
-            Number of the first trajectory in the dataset.
-        noise
-            The standard deviation that :meth:`noise` gives.
-        """
-        if self.observation.exact:
-            return states
-        seen = self.observation.observe(states, first, self.seed, noise)
-        result = np.array(states, dtype=np.float64)
-        for group, (which, times) in self.parts().items():
-            if group in self.observation.groups:
-                rows = slice(max(which.start - first, 0), max(which.stop - first, 0))
-                result[rows, times] = seen[rows, times]
-        return result
 
     def with_count(self, count: int) -> Recipe:
         """Return the recipe for ``count`` trajectories in all, in the same proportions."""
@@ -319,9 +253,7 @@ class Recipe:
             "parameters": self.system.definitions,
             "trajectories": self.trajectories,
             "initial_conditions": self.initial_conditions,
-            "stratified": self.stratified.table if self.stratified else {},
             "split": self.split.table,
-            "observation": self.observation.table,
             "vary": self.vary.table if self.vary else {},
             "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol}
             if self.is_solved

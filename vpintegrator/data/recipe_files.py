@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems
-from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.split import GROUPS, Split
-from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.load import find_description, is_path
@@ -22,9 +20,7 @@ from vpintegrator.storage.toml import check_keys, read_toml
 _SOLVER = ("method", "rtol", "atol")
 _RETURN_TOLERANCE = 1e-13
 _TABLES: dict[str, Any] = {
-    "stratified": Stratification.from_table,
     "split": Split.from_table,
-    "observation": Observation.from_table,
     "vary": Variation.from_table,
 }
 
@@ -40,8 +36,8 @@ def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides
         loaded.
     **overrides
         ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
-        ``initial_conditions``: values that replace the recipe's; ``stratified``, ``split``,
-        ``observation``, ``vary``: the same, or dictionaries that replace some of their entries;
+        ``initial_conditions``: values that replace the recipe's; ``split``, ``vary``: the same, or
+        dictionaries that replace some of their entries;
         ``count``: trajectories in all; ``parameters``: a dictionary of the system's parameters.
 
     Raises
@@ -155,9 +151,8 @@ def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
             continue
         own = getattr(recipe, key)
         table = {} if own is None else dict(own.table)
-        for alternatives in (("noise", "relative_noise"), ("range", "quantiles"), GROUPS):
-            if any(name in given for name in alternatives):
-                table = {k: v for k, v in table.items() if k not in alternatives}
+        if any(name in given for name in GROUPS):
+            table = {k: v for k, v in table.items() if k not in GROUPS}
         changes[key] = _TABLES[key]({**table, **given}, "recipe")
     split = changes.get("split", recipe.split)
     if split.by == "trajectory" and split.fractions is not None:

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import measure_accuracy
@@ -119,7 +117,6 @@ def generate(
     there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
     check_space(path, size + _ROOM - there)  # before as much as the initial states is made
     plan = Plan.of(recipe)
-    noise = recipe.noise(plan.initial)
     total, done = len(plan.initial) * (recipe.steps + 1), 0
 
     def advance(states: int) -> None:
@@ -131,10 +128,9 @@ def generate(
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
         states = integrate(recipe, plan.initial, plan.conditions, advance)
-        seen = recipe.observe(states, 0, noise)
-        groups = {group: seen[part] for group, part in recipe.parts().items()}
+        groups = {group: states[part] for group, part in recipe.parts().items()}
         accuracy = measure_accuracy(recipe, states, plan.conditions).summary()
-        save_dataset(path, recipe, groups, accuracy, noise, overwrite, conditions=plan.conditions)
+        save_dataset(path, recipe, groups, accuracy, overwrite, conditions=plan.conditions)
         return _opened(path, recipe)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE
@@ -143,11 +139,11 @@ def generate(
         shards.check_space(2 if single_file else 1)
         made = []
         with _run(min(workers, plan.shards), scheduler, shards.folder, advance) as run:
-            for shard in run(_tasks(shards, noise, resume)):
+            for shard in run(_tasks(shards, resume)):
                 made.append(shard)
                 if scheduler is not None or workers > 1 or shard.reused:
                     advance(shard.trajectories * (recipe.steps + 1))
-        shards.bind(made, noise, single=single_file, overwrite=overwrite or found == "view")
+        shards.bind(made, single=single_file, overwrite=overwrite or found == "view")
     return _opened(path, recipe)
 
 
@@ -171,7 +167,7 @@ def _run(
     return contextlib.nullcontext(partial(map, partial(make_shard, progress=advance)))
 
 
-def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
+def _tasks(shards: Shards, reuse: bool) -> Iterator[Task]:
     plan, folder = shards.plan, shards.folder.resolve()
     for number, rows in plan:
         yield Task(
@@ -182,7 +178,6 @@ def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
             first=rows.start,
             initial=plan.initial[rows],
             conditions=plan.conditions[rows],
-            noise=noise,
             versions=versions(),
             reuse=reuse,
         )

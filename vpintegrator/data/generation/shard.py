@@ -46,8 +46,6 @@ class Task:
         Initial states, (trajectory, dim).
     conditions
         Step and parameters that vary, (trajectory, name).
-    noise
-        Standard deviation of the observation's noise, (dim,).
     versions
         Versions of the packages that compute.
     reuse
@@ -61,7 +59,6 @@ class Task:
     first: int
     initial: np.ndarray
     conditions: np.ndarray
-    noise: np.ndarray
     versions: dict[str, str]
     reuse: bool
 
@@ -119,15 +116,14 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     recipe, count = task.recipe, len(task.initial)
     states = integrate(recipe, task.initial, task.conditions, progress)
     accuracy = measure_accuracy(recipe, states, task.conditions)
-    seen = recipe.observe(states, task.first, task.noise)
     times = recipe.times
     known = {}
     with write_shard(task.path, SHARD_FORMAT, task.identity, task.number) as f:
         for name, (rows, part, _) in group_parts(recipe, task.first, count).items():
             group = f.create_group(name, track_order=True)
             first = task.first + rows.start
-            write_states(group, seen[rows, part], times[part], recipe.system, first)
-            known[name] = digests(seen[rows, part])
+            write_states(group, states[rows, part], times[part], recipe.system, first)
+            known[name] = digests(states[rows, part])
             group.attrs["digest"] = hashlib.sha256(known[name]).hexdigest()
         f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
     return Shard(task.number, count, known, accuracy, reused=False)

@@ -74,7 +74,7 @@ class Shards(ShardFolder):
         check_space(self.path, copies * self._bytes - there)
 
     def bind(
-        self, shards: Sequence[Shard], noise: np.ndarray, *, single: bool, overwrite: bool
+        self, shards: Sequence[Shard], *, single: bool, overwrite: bool
     ) -> None:
         """Make the dataset of all shards: a view of them, or a copy that stands by itself.
 
@@ -98,7 +98,6 @@ class Shards(ShardFolder):
             new,
             self.recipe,
             accuracy=accuracy,
-            noise=noise,
             overwrite=True,
             conditions=self.plan.conditions,
             known_digests=known,
