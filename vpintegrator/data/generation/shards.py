@@ -73,9 +73,7 @@ class Shards(ShardFolder):
         there = sum(file.stat().st_size for file in self.folder.glob("*.h5"))
         check_space(self.path, copies * self._bytes - there)
 
-    def bind(
-        self, shards: Sequence[Shard], *, single: bool, overwrite: bool
-    ) -> None:
+    def bind(self, shards: Sequence[Shard], *, single: bool, overwrite: bool) -> None:
         """Make the dataset of all shards: a view of them, or a copy that stands by itself.
 
         Raises
