@@ -131,7 +131,7 @@ def train(
 
 
 class _Training:
-    """One training: preparation, epochs, and the model in the end.
+    """Training of a model: preparation, epochs, and the model in the end.
 
     An epoch may be cut short at any point: history and best weights are those at the end of the
     last whole epoch.
