@@ -44,8 +44,7 @@ def test_a_good_model_is_not_doubted(body, one_step):
     assert history.warning == ""
 
 
-@pytest.mark.parametrize(("search", "factor"), [(False, 8), (False, 1e9), (True, 8)])
-def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatch, search, factor):
+def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatch):
     """On standard error, in its file, and by --inspect."""
 
     def run(command, *arguments):
@@ -54,9 +53,9 @@ def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     vp.generate("henon-heiles", "few.h5", count=40, steps=4)
     with h5py.File("few.h5", "r+") as file:  # test states far from all others
-        file["test/state"][...] *= factor
-    sizes = ["--degree", "6", "--depth", "2", "--functions", "auto" if search else "polynomial"]
-    epochs = ["--epochs", "100" if search else "10", "--compiled", "no"]
+        file["test/state"][...] *= 8
+    sizes = ["--degree", "6", "--depth", "2", "--functions", "polynomial"]
+    epochs = ["--epochs", "10", "--compiled", "no"]
     result = run(main, "few.h5", *sizes, *epochs, "-o", "a.st")
     assert result.exit_code == 0, result.output
     assert "Warning: spff is not to be relied on: its " in result.stderr
