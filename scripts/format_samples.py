@@ -21,7 +21,6 @@ import vpintegrator as vp
 from vpintegrator.data import dataset_file
 from vpintegrator.models import saving
 from vpintegrator.rollout import recording
-from vpintegrator.rollout.ensembles import result
 from vpintegrator.rollout.report import FORMAT_VERSION as ROLLOUT_VERSION
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
@@ -66,7 +65,6 @@ def current_versions() -> dict[str, int]:
         "model": saving.VERSION,
         "rollout": ROLLOUT_VERSION,
         "rollout-checkpoint": recording.FORMAT_VERSION,
-        "ensemble": result.FORMAT_VERSION,
     }
 
 
@@ -278,30 +276,6 @@ def make_rollout(folder: Path, dataset: Path) -> dict[str, Any]:
     return {ROLLOUT: rollout_numbers(vp.open_rollout(folder / ROLLOUT))}
 
 
-def make_ensembles(folder: Path, dataset: Path) -> dict[str, Any]:
-    """Of turns about a point and of an angle, with and without those that leave."""
-    flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.2)
-    numbers = {}
-    for name, given in {"point": {"escape": "p > 1"}, "angle": {"rotation": "q"}}.items():
-        measures = vp.rollout.EnsembleMeasures(resolution=(6, 4), **given)
-        path = folder / f"{name}.h5"
-        vp.rollout.ensemble(flow, path, initial=12, steps=40, measures=measures)
-        numbers[path.name] = ensemble_numbers(vp.rollout.open_ensemble(path))
-    return numbers
-
-
-def ensemble_numbers(found: vp.rollout.EnsembleStatistics) -> dict[str, Any]:
-    """What a file of an ensemble gives."""
-    assert found.rotation is not None
-    return {
-        "table": found.table(),
-        "plan": found.plan.as_json(),
-        "density": found.density.tolist(),
-        "left": found.left.tolist(),
-        "rotation": [x for x in found.rotation.tolist() if x == x],
-    }
-
-
 def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
     """A comparison that stopped early, its model, and what it ends with when it goes on."""
     model = build("vpff")
@@ -331,7 +305,6 @@ MAKERS: dict[tuple[str, str], Callable[[Path, Path], dict[str, Any]]] = {
     ("model", "-coordinates"): make_coordinates,
     ("rollout", ""): make_rollout,
     ("rollout-checkpoint", ""): make_rollout_checkpoint,
-    ("ensemble", ""): make_ensembles,
 }
 
 

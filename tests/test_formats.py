@@ -101,11 +101,6 @@ def test_rollouts_open_and_are_drawn(path, numbers, tmp_path, monkeypatch):
     assert vp.draw(path, tmp_path / "figures", formats=["png"])
 
 
-@pytest.mark.parametrize(("path", "numbers"), files("ensemble"))
-def test_ensembles_open(path, numbers):
-    the_same(samples.ensemble_numbers(vp.rollout.open_ensemble(path)), numbers)
-
-
 @pytest.mark.parametrize(("path", "numbers"), files("rollout-checkpoint"))
 def test_comparisons_go_on(path, numbers, copy):
     folder = copy(path).parent
@@ -157,8 +152,6 @@ def open_again(kind, path):
         vp.load(path)
     elif kind == "rollout":
         vp.open_rollout(path)
-    elif kind == "ensemble":
-        vp.rollout.open_ensemble(path)
     else:
         model = vp.load(path.parent / "vpff.safetensors")
         samples.comparison(model, path.parent, resume=True)

@@ -11,7 +11,6 @@ from sphinx.application import Sphinx
 SECONDS = "VPINTEGRATOR_TUTORIAL_SECONDS"
 _CELL = "{code-cell}"
 _BUDGET = re.compile(r"(seconds(?:=|\s+))\d+(?:\.\d+)?")
-_ENSEMBLE = re.compile(r"(--ensemble )\d{4,}")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -37,8 +36,8 @@ def is_notebook(source: Path) -> bool:
 
 
 def shortened(text: str, seconds: str) -> str:
-    """Return a page with budgets of so many seconds, and ensembles of 500 at most."""
-    return _ENSEMBLE.sub(r"\g<1>500", _BUDGET.sub(rf"\g<1>{seconds}", text))
+    """Return a page with budgets of so many seconds."""
+    return _BUDGET.sub(rf"\g<1>{seconds}", text)
 
 
 def _shorten(text: list[str], seconds: str) -> None:

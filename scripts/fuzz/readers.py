@@ -358,31 +358,6 @@ def _read_sweep(path: Path) -> None:
         caption(SweepScene(sweep, PAPER), PARAMETER_SWEEP)
 
 
-def _ensembles(folder: Path) -> list[Path]:
-    flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.2)
-    paths = [folder / "one.h5", folder / "other.h5"]
-    for path, given in zip(paths, ({"escape": "p > 1"}, {"rotation": "q"}), strict=True):
-        measures = vp.rollout.EnsembleMeasures(resolution=8, **given)
-        vp.rollout.ensemble(flow, path, initial=20, steps=6, measures=measures)
-    return paths
-
-
-@reader("ensembles", ".h5", _ensembles, m.mutate_hdf5)
-def _read_ensemble(path: Path) -> None:
-    from vpintegrator.plotting.captions import caption
-    from vpintegrator.plotting.ensemble_scene import EnsembleScene
-    from vpintegrator.plotting.figures import ENSEMBLE_FIGURES
-
-    found = vp.rollout.open_ensemble(path)
-    repr(found)
-    with np.errstate(all="ignore"):
-        json.dumps(found.table())
-        scene = EnsembleScene({found.name: found})
-        for figure in ENSEMBLE_FIGURES.values():
-            if figure.applies(scene):
-                caption(scene, figure)
-
-
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))
 
 

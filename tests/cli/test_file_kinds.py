@@ -21,7 +21,6 @@ FILES = {
     "model.safetensors": ("a model", "vp-rollout model.safetensors"),
     "rollout.h5": ("a rollout", "vp-plot rollout.h5"),
     "sweep.h5": ("a parameter sweep", "vp-plot sweep.h5"),
-    "ensemble.h5": ("an ensemble", "vp-plot ensemble.h5"),
     "b.checkpoint": ("a checkpoint of an interrupted rollout", "--resume"),
     "shard.h5": ("one part of a dataset", "the whole dataset"),
     "system.toml": ("a description of a system", "vp-gen system.toml"),
@@ -39,8 +38,7 @@ COMMANDS = {
     "rollout --system {}": {"system.toml"},
     "train {}": {"data.h5"},
     "train data.h5 --start {}": {"model.safetensors"},
-    "plot {}": {"rollout.h5", "sweep.h5", "ensemble.h5", "model.safetensors"},
-    "plot ensemble.h5 --beside {}": {"ensemble.h5"},
+    "plot {}": {"rollout.h5", "sweep.h5", "model.safetensors"},
     "export {}": {"model.safetensors"},
     "gen {}": {"system.toml", "recipe.toml"},
     "gen --from {}": {"table.csv", "other.h5"},
@@ -58,8 +56,6 @@ def files(tmp_path_factory):
     vp.compare(None, "rk4", system="pendulum", step=0.1, steps=4).save(folder / "rollout.h5")
     model = vp.models.build(vp.load_system("pendulum"), "spff", functions="polynomial", degree=3)
     vp.save(model, folder / "model.safetensors")
-    flow = vp.rollout.ExactMap(vp.load_system("standard-map"))
-    vp.rollout.ensemble(flow, folder / "ensemble.h5", initial=4, steps=4)
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     for name, kind in (

@@ -26,7 +26,6 @@ FACES = (
     "rollout",
     "rollout.classical",
     "rollout.diagnostics",
-    "rollout.ensembles",
     "runtime.threads",
     "training",
 )

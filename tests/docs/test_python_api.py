@@ -29,7 +29,6 @@ FACES = (
     ".rollout",
     ".rollout.classical",
     ".rollout.diagnostics",
-    ".rollout.ensembles",
     ".training",
 )
 

@@ -108,13 +108,6 @@ def test_a_map_with_decisions_is_called(tmp_path):
     np.testing.assert_array_equal(again.map(states), map.map(states))
 
 
-@pytest.mark.parametrize("function", [standard, kicked])
-def test_ensembles_follow_a_map(function, tmp_path):
-    map = vp.Map.from_function(function, 2, sample=(-0.3, 0.3))
-    found = vp.rollout.ensemble(map, tmp_path / "map.h5", initial=50, steps=20)
-    assert found.plan.steps == 20
-
-
 def test_arguments_are_components_or_the_state():
     turns = [
         lambda x, p: (x + p, p),

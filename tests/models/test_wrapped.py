@@ -1,4 +1,4 @@
-"""Networks and functions of one's own: shapes, comparisons, training, files, ensembles."""
+"""Networks and functions of one's own: shapes, comparisons, training, files."""
 
 import numpy as np
 import pytest
@@ -232,14 +232,6 @@ def test_a_module_that_shares_weights_is_stored(tmp_path):
     fresh.outer.weight = fresh.inner.weight
     found = vp.load(tmp_path / "tied.safetensors", module=fresh)
     np.testing.assert_array_equal(vp.rollout(found, STATES, 2), vp.rollout(tied, STATES, 2))
-
-
-@pytest.mark.parametrize("turn", [in_columns, of_tensors])
-def test_ensembles_of_a_function(turn, tmp_path):
-    found = vp.rollout.ensemble(turn, tmp_path / "e.h5", initial=STATES, steps=20)
-    assert int(found.density.sum()) + found.off == 6 * 21
-    with pytest.raises(InputError, match="give initial states"):
-        vp.rollout.ensemble(turn, tmp_path / "f.h5", initial=20, steps=20)
 
 
 def test_flows_of_functions_need_a_system_or_a_number_of_components():

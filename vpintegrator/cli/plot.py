@@ -23,7 +23,7 @@ from vpintegrator.cli.output import write_json
 @click.argument(
     "file",
     type=click.Path(path_type=Path),
-    metavar="ROLLOUT.h5|SWEEP.h5|ENSEMBLE.h5|MODEL.safetensors",
+    metavar="ROLLOUT.h5|SWEEP.h5|MODEL.safetensors",
 )
 @file_options("Folder for all of it; made if need be.", default=Path("figures"), show_default=True)
 @click.option(
@@ -46,13 +46,6 @@ from vpintegrator.cli.output import write_json
     help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
 @click.option(
-    "--beside",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="ENSEMBLE.h5",
-    help="Another ensemble of the same plane, drawn beside; repeat for several.",
-)
-@click.option(
     "--orbits",
     metavar="NUMBER,...",
     help="Orbits that overview and portraits show of every method, the first also in time.  "
@@ -66,7 +59,6 @@ def main(
     formats: tuple[str, ...],
     style: str,
     width: str | None,
-    beside: tuple[Path, ...],
     orbits: str | None,
     columns: list[str] | None,
     overwrite: bool,
@@ -75,7 +67,7 @@ def main(
 
     Of a model, the curve of its training is drawn, and the weights of its
     attention in one window; of a parameter sweep of a family, errors over its step and
-    parameters; of an ensemble, a density, rotation numbers and escape times.
+    parameters.
 
     \b
     Examples:
@@ -85,7 +77,6 @@ def main(
       vp-plot rigid-body-vpt.safetensors -o training/
       vp-plot rigid-body-rollout.h5 --orbits 2,5
       vp-plot rigid-body-rollout.h5 --columns 'median RMSE,energy error,order'
-      vp-plot learned-ensemble.h5 --beside exact-ensemble.h5
     """
     from vpintegrator.plotting import draw
     from vpintegrator.plotting.draw import open_drawn
@@ -100,7 +91,6 @@ def main(
             overwrite=overwrite,
             style=style,
             width=width,
-            beside=beside,
             columns=columns,
             orbits=chosen,
             progress=lambda name, done, total: bar.update(

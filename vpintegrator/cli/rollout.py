@@ -19,11 +19,6 @@ from vpintegrator.cli.common import (
     read_parameters,
 )
 from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
-from vpintegrator.cli.ensembles import (
-    ensemble_options,
-    refuse_ensemble_options,
-    run_ensemble,
-)
 from vpintegrator.cli.inferring import families_at_context
 from vpintegrator.cli.sweeping import conditions_asked, read_steps, run_sweep, singled
 from vpintegrator.errors import InputError
@@ -67,8 +62,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     "--initial",
     multiple=True,
     metavar="Z1,Z2,...",
-    help="An initial state; repeat for several. Of an ensemble, states evenly along a range, or on "
-    "a grid: 0:0.5,0.",
+    help="An initial state; repeat for several.",
 )
 @click.option(
     "--dataset",
@@ -161,7 +155,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on from OUTPUT.checkpoint (OUTPUT.shards of an ensemble), which an interrupted run "
+    help="Go on from OUTPUT.checkpoint , which an interrupted run "
     "leaves; begin anew if there is none.",
 )
 @click.option(
@@ -170,7 +164,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     help="List the classical methods, with order and structure; with --system, those that apply.",
 )
 @columns_option
-@ensemble_options
 @common_options
 def main(
     models: tuple[Path, ...],
@@ -196,11 +189,6 @@ def main(
     in OUTPUT.checkpoint, and --resume goes on from there; it is deleted when the rollout is saved,
     and by nothing else.
 
-    With --ensemble, very many trajectories of one map are followed: of a model that reads one
-    state, of --system with one method, or of a --system that is a map. Statistics alone are kept:
-    a density on a plane, when each trajectory left, and rotation numbers. What is done lies in
-    OUTPUT.shards until all is.
-
     \b
     Examples:
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
@@ -208,8 +196,6 @@ def main(
       vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
       vp-rollout family.safetensors --step 0.1,0.2,0.4 -p I1=1.8,2.2    # trained with --vary
       vp-rollout --system pendulum --against all --steps 1000000 --work-precision
-      vp-rollout pendulum-spff.safetensors --ensemble 1000000 --steps 1000 --workers 2
-      vp-rollout pendulum-spff.safetensors --ensemble 2000 --initial 0:3,0 --steps 10000
     """
     given = None if system is None else _load_system(system, parameters)
     other = read_parameters(parameters) if given is None else {}
@@ -220,7 +206,7 @@ def main(
     steps = read_steps(step)
     _check(models, given, parameters, initial, options)
     _check_methods(methods_named(against) or [])
-    if initial and "ensemble" not in options:
+    if initial:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
     if (context := options.pop("context", None)) is not None:
@@ -238,10 +224,6 @@ def main(
         loaded = _with_bodies(loaded, other)
     if steps:
         options["step"] = steps[0]
-    if "ensemble" in options:
-        methods = methods_named(against)
-        run_ensemble(loaded, given, methods, initial, output, overwrite, resume, options)
-        return
     compare_methods(loaded, given, against, output, overwrite, resume, options)
 
 
@@ -267,8 +249,6 @@ def _check(
         raise InputError("give initial states by one of --initial, --dataset and --trajectories")
     if initial and options.get("reference") == "dataset":
         raise InputError("--reference dataset starts from the dataset; leave out --initial")
-    if "ensemble" not in options:
-        refuse_ensemble_options(options)
 
 
 def _check_methods(named: list[str]) -> None:

@@ -13,18 +13,15 @@ from matplotlib.figure import Figure
 from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import caption, markdown_paragraphs
-from vpintegrator.plotting.ensemble_scene import EnsembleScene
-from vpintegrator.plotting.figures import ENSEMBLE_FIGURES, FIGURES, MODEL_FIGURES
+from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.figures.parameter_sweep_curves import PARAMETER_SWEEP, SweepScene
 from vpintegrator.plotting.model_scene import model_scene, read_training
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
 from vpintegrator.rollout import (
-    EnsembleStatistics,
     ParameterSweep,
     Report,
-    open_ensemble,
     open_parameter_sweep,
     open_rollout,
 )
@@ -42,14 +39,13 @@ _CAPTIONS = "captions.md"
 _OPENED: dict[str, Callable[..., Any]] = {
     "rollout": open_rollout,
     "survey": open_parameter_sweep,
-    "ensemble": open_ensemble,
     "model": Path,
 }
 
-Source = Report | ParameterSweep | EnsembleStatistics | str | os.PathLike[str]
+Source = Report | ParameterSweep | str | os.PathLike[str]
 
 
-_DRAWN = "a report, a parameter sweep, statistics of an ensemble, or the path of one of their files"
+_DRAWN = "a report, a parameter sweep, or the path of one of their files"
 
 
 def draw(
@@ -60,22 +56,20 @@ def draw(
     *,
     style: str = "paper",
     width: str | float | None = None,
-    beside: Sequence[EnsembleStatistics | str | os.PathLike[str]] = (),
     columns: Sequence[str] | None = None,
     orbits: Sequence[int] = (),
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
 
-    Figures of a parameter sweep show errors over step and parameters. Figures of an ensemble show
-    its density on a plane, its rotation numbers, and its escape times.
+    Figures of a parameter sweep show errors over step and parameters.
 
     Parameters
     ----------
     report
-        A report, a parameter sweep or an ensemble, or the path of a file of one: no method runs
-        again. The path of a model file ``.safetensors`` for the curve of its training and the
-        weights of its attention.
+        A report or a parameter sweep, or the path of a file of one: no method runs again. The path
+        of a model file ``.safetensors`` for the curve of its training and the weights of its
+        attention.
     folder
         Folder of the files; it is made if need be.
     formats
@@ -87,8 +81,6 @@ def draw(
     width
         Width of every figure: ``"column"``, ``"page"``, or inches. The default is a width for each
         figure, 3.4 or 7 inches on paper.
-    beside
-        Further ensembles, or their files, drawn beside an ensemble: the exact map's, for one.
     columns
         Titles of the columns of the tables; by default all in CSV, and the most telling elsewhere.
     orbits
@@ -123,7 +115,7 @@ def draw(
         if name not in FORMATS:
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
     look = find_style(style, width)
-    scene, figures, tables = _opened(report, look, beside, columns, orbits)
+    scene, figures, tables = _opened(report, look, columns, orbits)
     folder = as_path("folder", folder)
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
@@ -149,7 +141,6 @@ def draw(
 def _opened(
     source: Source,
     style: Style,
-    beside: Sequence[EnsembleStatistics | str | os.PathLike[str]],
     columns: Sequence[str] | None,
     orbits: Sequence[int],
 ) -> tuple[Any, Any, dict[str, str]]:
@@ -158,13 +149,6 @@ def _opened(
         source = open_drawn(source)
     if orbits and not isinstance(source, Report):
         raise InputError("orbits: only a rollout has an overview of orbits, and this is none")
-    if isinstance(source, EnsembleStatistics):
-        together = _together([source, *beside])
-        scene = EnsembleScene(together, style)
-        table = csv_rows([row for each in together.values() for row in each.table()], columns)
-        return scene, ENSEMBLE_FIGURES, {"table.csv": table}
-    if beside:
-        raise InputError("beside: only an ensemble is drawn beside others, and this is none")
     if isinstance(source, Path):
         if columns:
             raise InputError(f"columns: {source} is a model, of which there is no table")
@@ -180,31 +164,12 @@ def _opened(
     return Scene(report, style, orbits), FIGURES, tables
 
 
-def open_drawn(path: str | os.PathLike[str]) -> Report | ParameterSweep | EnsembleStatistics | Path:
+def open_drawn(path: str | os.PathLike[str]) -> Report | ParameterSweep | Path:
     """Open a file that :func:`draw` takes; of a model, return its path."""
     path = as_path("report", path)
     check_kind(path, *_OPENED)
-    opened: Report | ParameterSweep | EnsembleStatistics | Path = _OPENED[
-        kind_of(path) or "rollout"
-    ](path)
+    opened: Report | ParameterSweep | Path = _OPENED[kind_of(path) or "rollout"](path)
     return opened
-
-
-def _together(
-    sources: Sequence[EnsembleStatistics | str | os.PathLike[str]],
-) -> dict[str, EnsembleStatistics]:
-    """Return ensembles by name; a name that is taken gets a prime."""
-    found: dict[str, EnsembleStatistics] = {}
-    for source in sources:
-        each = source if isinstance(source, EnsembleStatistics) else open_ensemble(source)
-        first = next(iter(found.values()), each)
-        if each.plan.names != first.plan.names:
-            raise InputError(f"{each.title} and {first.title} are not of the same plane")
-        name = each.name
-        while name in found:
-            name += "'"
-        found[name] = each
-    return found
 
 
 def _save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> list[str]:

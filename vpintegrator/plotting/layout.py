@@ -21,7 +21,7 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True)
 class FigureDeclaration(Generic[Subject]):
-    """Figure of a scene, which shows a rollout, an ensemble or a model.
+    """Figure of a scene, which shows a rollout or a model.
 
     Attributes
     ----------

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from vpintegrator.plotting.layout import marker_size
@@ -139,6 +140,21 @@ def panel_title(scene: Scene, name: str) -> str:
         return name
     title = scene.titles[name]
     return title + scene.legend_title(name).removeprefix(title).replace(" (", "\n(")
+
+
+_DOT = 900.0  # square points of all dots together
+
+
+def draw_dots(axes: Axes, x: np.ndarray, y: np.ndarray, colour: Any, style: Style) -> None:
+    """Draw points (n,) as dots, smaller for more points."""
+    axes.scatter(
+        x,
+        y,
+        s=np.clip(_DOT / max(len(x), 1), 0.25, 4.0) * style.line**2,
+        c=colour,
+        linewidths=0,
+        rasterized=True,
+    )
 
 
 _PALE = 0.6  # part of the background in the colour of what is early

@@ -18,12 +18,6 @@ from vpintegrator.rollout.diagnostics import (
     window_log_determinant,
 )
 from vpintegrator.rollout.driven import rollout_driven
-from vpintegrator.rollout.ensembles import (
-    EnsembleMeasures,
-    EnsembleStatistics,
-    ensemble,
-    open_ensemble,
-)
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.map_flows import ExactMap
@@ -44,8 +38,6 @@ from vpintegrator.runtime.callable_module import make_callable
 __all__ = [
     "METHODS",
     "Duration",
-    "EnsembleMeasures",
-    "EnsembleStatistics",
     "ExactMap",
     "InvariantError",
     "Measures",
@@ -61,11 +53,9 @@ __all__ = [
     "applicable_methods",
     "as_flow",
     "compare",
-    "ensemble",
     "find_method",
     "integrate",
     "invariant_errors",
-    "open_ensemble",
     "open_parameter_sweep",
     "open_rollout",
     "parameter_sweep",

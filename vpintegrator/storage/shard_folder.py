@@ -1,8 +1,8 @@
 """Folder of the finished shards of a file.
 
-ensemble.h5                     the file
-ensemble.h5.shards/
-    ensemble.json               what the numbers depend on
+dataset.h5                      the file
+dataset.h5.shards/
+    dataset.json               what the numbers depend on
     000000.h5 ...               the shards, each renamed to this name when it is complete
 """
 

@@ -3,20 +3,15 @@
 A new one is a file here and a name in the list below; ``draw`` and the captions follow from it.
 """
 
-from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.figures.attention_weights import ATTENTION
 from vpintegrator.plotting.figures.coordinates import COORDINATES
-from vpintegrator.plotting.figures.ensemble_density import DENSITY
 from vpintegrator.plotting.figures.error_curves import ERRORS
-from vpintegrator.plotting.figures.escape_times import ESCAPE
-from vpintegrator.plotting.figures.frequency_map import FREQUENCY
 from vpintegrator.plotting.figures.invariant_curves import INVARIANTS
 from vpintegrator.plotting.figures.map_portraits import MAP
 from vpintegrator.plotting.figures.overview import OVERVIEW
 from vpintegrator.plotting.figures.phase_portraits import PHASE
 from vpintegrator.plotting.figures.poincare_sections import POINCARE
 from vpintegrator.plotting.figures.rotation_numbers import ROTATION_NUMBERS
-from vpintegrator.plotting.figures.rotation_profile import ROTATION
 from vpintegrator.plotting.figures.training_curve import TRAINING
 from vpintegrator.plotting.figures.volume_errors import VOLUME
 from vpintegrator.plotting.figures.work_precision import WORK_PRECISION
@@ -41,7 +36,4 @@ FIGURES: dict[str, FigureDeclaration[Scene]] = {
 }
 MODEL_FIGURES: dict[str, FigureDeclaration[ModelScene]] = {
     figure.name: figure for figure in (TRAINING, ATTENTION)
-}
-ENSEMBLE_FIGURES: dict[str, FigureDeclaration[EnsembleScene]] = {
-    figure.name: figure for figure in (DENSITY, ROTATION, FREQUENCY, ESCAPE)
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import ListedColormap, LogNorm, to_rgb
+from matplotlib.image import AxesImage
 
 from vpintegrator.plotting.captions import divergence
-from vpintegrator.plotting.density import FEW, draw_counts, draw_dots, ends_of_scale
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
     colour_bar,
@@ -20,13 +21,17 @@ from vpintegrator.plotting.layout import (
     width_of_portraits,
 )
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.portraits import REFERENCE, panel_title
+from vpintegrator.plotting.portraits import REFERENCE, draw_dots, panel_title
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import Style
 from vpintegrator.plotting.views import limits, orbit_colours, planes_of, within_a_turn
 
 _ROOM = 0.75  # share of a panel inside its axes
 _LEAST = 2000  # states of all orbits: fewer are in the phase portraits
 _MOST = 1024  # cells on a side
+_FEW = 20_000  # points up to which each is a dot
+_LEAST_SEEN = 0.28  # least contrast of a point, as a share of the colour scale
+_ENDS = 0.02, 0.9995  # quantiles of the nonempty cells between which colours differ
 
 
 def _pair(scene: Scene) -> tuple[int, int]:
@@ -47,7 +52,7 @@ def _states(scene: Scene) -> dict[str, np.ndarray]:
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     """Draw the portraits, with axes that fit the reference, or else the first method."""
     drawn, style, pair = _states(scene), scene.style, _pair(scene)
-    many = max(map(_count, drawn.values())) > FEW
+    many = max(map(_count, drawn.values())) > _FEW
     first = next(iter(drawn.values()))
     (left, right), (low, high) = (limits(first[..., k].ravel(), 0.05) for k in range(2))
     view = ((float(left), float(right)), (float(low), float(high)))
@@ -55,12 +60,12 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     width = width_of_portraits(style, columns)
     cells = min(int(_ROOM * width / columns * style.dots_per_inch), _MOST)
     counts = {name: _counts(points, view, cells) for name, points in drawn.items()} if many else {}
-    ends = ends_of_scale([*counts.values()]) if many else (1.0, 2.0)
+    ends = _ends_of_scale([*counts.values()]) if many else (1.0, 2.0)
     images = []
 
     def draw(axes: Axes, name: str) -> None:
         if many:
-            images.append(draw_counts(axes, counts[name], view, style, ends))
+            images.append(_draw_counts(axes, counts[name], view, style, ends))
         else:
             _dots(axes, scene, drawn[name])
             axes.set(xlim=view[0], ylim=view[1])
@@ -92,6 +97,48 @@ def _counts(points: np.ndarray, view: Any, cells: int) -> np.ndarray:
     return np.histogram2d(flat[:, 0], flat[:, 1], cells, view)[0].T
 
 
+def _ends_of_scale(counts: list[np.ndarray]) -> tuple[float, float]:
+    """Return the least and largest count on the colour scale of some panels."""
+    seen = np.concatenate([np.asarray(each)[np.asarray(each) > 0] for each in counts])
+    low, high = np.quantile(seen, _ENDS) if seen.size else (1.0, 1.0)
+    return float(low), float(max(high, 2 * low))
+
+
+def _draw_counts(
+    axes: Axes,
+    counts: np.ndarray,
+    view: tuple[tuple[float, float], tuple[float, float]],
+    style: Style,
+    ends: tuple[float, float],
+) -> AxesImage | None:
+    """Draw counts (rows, columns) in the cells of a view; return the image for a colour bar.
+
+    Few points are dots at the middle of their cells, and give None.
+    """
+    (left, right), (low, high) = view
+    axes.set(xlim=(left, right), ylim=(low, high))
+    axes.grid(False)
+    if counts.sum() <= _FEW:
+        rows, columns = np.nonzero(counts)
+        x = left + (columns + 0.5) * (right - left) / counts.shape[1]
+        y = low + (rows + 0.5) * (high - low) / counts.shape[0]
+        draw_dots(axes, x, y, style.foreground, style)
+        return None
+    # counts have colours of even lightness, on which a single point stands out from the background
+    scale = matplotlib.colormaps["magma" if style.dark else "magma_r"]
+    colours = ListedColormap(scale(np.linspace(_LEAST_SEEN, 1, 256)))
+    return axes.imshow(
+        np.ma.masked_equal(counts, 0),
+        origin="lower",
+        extent=(left, right, low, high),
+        aspect="auto",
+        interpolation="nearest",
+        cmap=colours,
+        norm=LogNorm(*ends),
+        rasterized=True,
+    )
+
+
 def _count(points: np.ndarray) -> int:
     return points.shape[0] * points.shape[1]
 
@@ -102,7 +149,7 @@ def _caption(scene: Scene) -> list[str]:
     number, most = len(scene.report.reference), max(map(_count, drawn.values()))
     how = (
         "The colour of a cell is how many states are in it"
-        if most > FEW
+        if most > _FEW
         else "Each orbit has a colour of its own, the same in all panels"
     )
     thin = f" (one in {scene.report.every})" if scene.report.every > 1 else ""

@@ -12,10 +12,9 @@ from matplotlib.colors import to_rgb
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, divergence
-from vpintegrator.plotting.density import draw_dots
 from vpintegrator.plotting.layout import FigureDeclaration, orbit_legend, panels_of_portraits
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.portraits import REFERENCE, panel_title
+from vpintegrator.plotting.portraits import REFERENCE, draw_dots, panel_title
 from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.views import (
     limits,

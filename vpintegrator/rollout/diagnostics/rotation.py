@@ -71,9 +71,8 @@ def tolerance_of(steps: int) -> float:
     """Return the largest difference between the halves of a regular orbit, in turns per step.
 
     The tolerance is (10/steps)**3. With this power tori and chaos are mistaken for one another
-    about as often, from 200 to 20,000 steps of the standard map at K = 0.5 and K = 0.97
-    (scripts/benchmarks/tori_and_chaos.py). The least tolerance allows for rounding errors of
-    angles.
+    about as often, from 200 to 20,000 steps of the standard map at K = 0.5 and K = 0.97. The
+    least tolerance allows for rounding errors of angles.
     """
     return max((10 / steps) ** 3, 1e-10)
 
