@@ -13,9 +13,6 @@ from vpintegrator.renamed import with_new_names
     [
         (vp, "grown", "prolong"),
         (vp.models, "grown", "prolong"),
-        (vp.rollout, "survey", "parameter_sweep"),
-        (vp.rollout, "open_survey", "open_parameter_sweep"),
-        (vp.rollout, "Survey", "ParameterSweep"),
         (vp.training, "Found", "SearchResult"),
     ],
 )

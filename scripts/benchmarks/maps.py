@@ -29,7 +29,7 @@ import click
 import maps_figure
 from harness import benchmark, duration, machine, print_table, ratio, time_together
 from maps_cases import CASES, Case, Turn
-from maps_peers import Run, classical, embedded, scipy_solver, taylor, taylor_to_section
+from maps_peers import Run, classical, scipy_solver, taylor, taylor_to_section
 
 # isort: split
 
@@ -96,9 +96,6 @@ def solvers(case: Case, turn: Turn) -> list[Candidate]:
         run = scipy_solver(turn.learned, tolerance, turn.time, 1)
         add("DOP853", f"{tolerance:g}", run, 1, of_flow=turn.learned is turn.flow)
         found[-1].initial = found[-1].initial[:SOME]
-    for tolerance in TOLERANCES:
-        run = embedded(turn.flow, tolerance, turn.time, FEW)
-        add(alone.format("dormand-prince-853"), f"{tolerance:g}", run, FEW)
     for name in CLASSICAL:
         try:
             METHODS[name].check(turn.flow)

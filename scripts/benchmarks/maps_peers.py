@@ -15,7 +15,7 @@ from heyoka_method import in_heyoka
 import vpintegrator as vp
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import below
-from vpintegrator.rollout.classical import CompiledMethod, find_method
+from vpintegrator.rollout.classical import CompiledMethod
 
 Run = Callable[[np.ndarray], np.ndarray]
 
@@ -97,16 +97,6 @@ def scipy_solver(system: System, tolerance: float, turn: float, turns: int) -> R
 
     def run(initial: np.ndarray) -> np.ndarray:
         return vp.solve(system, initial, times, rtol=tolerance, atol=tolerance)[:, 1:]
-
-    return run
-
-
-def embedded(system: System, tolerance: float, turn: float, turns: int) -> Run:
-    """Dormand and Prince's pair as machine code, each trajectory by steps of its own."""
-    method = find_method(f"dormand-prince-853-{tolerance:g}")
-
-    def run(initial: np.ndarray) -> np.ndarray:
-        return method.start(system, initial, turn).advance(turns)
 
     return run
 

@@ -11,7 +11,6 @@ import functools
 import gzip
 import json
 import shutil
-import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.catalogue import SYSTEMS, catalogue
-from vpintegrator.rollout.parameter_sweep import QUANTITIES
 
 
 @dataclass(frozen=True)
@@ -326,36 +324,6 @@ def _read_rollout(path: Path) -> None:
             if figure.applies(scene)
         }
         markdown_paragraphs(texts)
-
-
-def _sweeps(folder: Path) -> list[Path]:
-    shape = (3, 2)
-    generator = np.random.default_rng(0)
-    sweep = vp.rollout.ParameterSweep(
-        title="Pendulum",
-        time=20.0,
-        parameters={"step": np.array([0.1, 0.2, 0.4]), "g": np.ones(3)},
-        methods={"spff": "spff", "rk4": "RK4"},
-        learned=["spff"],
-        values={each.name: generator.random(shape) for each in QUANTITIES},
-    )
-    sweep.save(folder / "sweep.h5")
-    return [folder / "sweep.h5"]
-
-
-@reader("parameter sweeps", ".h5", _sweeps, m.mutate_hdf5)
-def _read_sweep(path: Path) -> None:
-    from vpintegrator.plotting.captions import caption
-    from vpintegrator.plotting.figures.parameter_sweep_curves import PARAMETER_SWEEP, SweepScene
-    from vpintegrator.plotting.style import PAPER
-    from vpintegrator.plotting.tables import csv_rows
-
-    sweep = vp.rollout.open_parameter_sweep(path)
-    repr(sweep)
-    csv_rows(sweep.table())
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns without numbers
-        caption(SweepScene(sweep, PAPER), PARAMETER_SWEEP)
 
 
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))

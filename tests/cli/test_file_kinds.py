@@ -20,7 +20,6 @@ FILES = {
     "data.h5": ("a dataset", "vp-train data.h5"),
     "model.safetensors": ("a model", "vp-rollout model.safetensors"),
     "rollout.h5": ("a rollout", "vp-plot rollout.h5"),
-    "sweep.h5": ("a parameter sweep", "vp-plot sweep.h5"),
     "b.checkpoint": ("a checkpoint of an interrupted rollout", "--resume"),
     "shard.h5": ("one part of a dataset", "the whole dataset"),
     "system.toml": ("a description of a system", "vp-gen system.toml"),
@@ -38,7 +37,7 @@ COMMANDS = {
     "rollout --system {}": {"system.toml"},
     "train {}": {"data.h5"},
     "train data.h5 --start {}": {"model.safetensors"},
-    "plot {}": {"rollout.h5", "sweep.h5", "model.safetensors"},
+    "plot {}": {"rollout.h5", "model.safetensors"},
     "export {}": {"model.safetensors"},
     "gen {}": {"system.toml", "recipe.toml"},
     "gen --from {}": {"table.csv", "other.h5"},
@@ -59,7 +58,7 @@ def files(tmp_path_factory):
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     for name, kind in (
-        ("sweep.h5", "survey"),
+        ("survey"),
         ("b.checkpoint", "rollout-checkpoint"),
         ("shard.h5", "shard-1"),
         ("other.h5", None),

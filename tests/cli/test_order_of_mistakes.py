@@ -77,15 +77,3 @@ def test_what_exists_is_told_where_all_else_is_right(run, inputs, monkeypatch, n
     monkeypatch.chdir(inputs)
     result = run(MAINS[name], INPUTS.get(name, "pendulum"), "-o", OUTPUTS[name])
     assert refused(result, f"{OUTPUTS[name]} exists already")
-
-
-def test_a_condition_that_cannot_be_compared_is_told_before_any_is(run, tmp_path):
-    system = vp.load_system("pendulum")
-    data = vp.generate(system, "family.h5", vary={"step": [0.1, 0.2]}, count=10, steps=6)
-    extended = vp.data.ExtendedDataset(data)
-    model = vp.models.build(extended.system, "spff", functions="polynomial", degree=3)
-    vp.train(model, extended, epochs=1, compiled=False)
-    vp.save(model, "family.safetensors")
-    result = run(rollout, "family.safetensors", "--step", "0.1,9", "--time", "1")
-    assert refused(result, "time = 1.0 must be at least one step, 9")
-    assert "step = 0.1" not in result.output and not list(tmp_path.glob("*sweep*"))

@@ -11,7 +11,6 @@ import vpintegrator as vp
 from tests.devices.pretended_gpu import counted, on_the_cpu
 from tests.devices.same import assert_same
 from tests.nn.laws import randomise
-from vpintegrator.data import ExtendedDataset
 from vpintegrator.rollout import open_rollout
 from vpintegrator.rollout.flow import as_flow
 from vpintegrator.rollout.neural import network_jacobian, network_tangent
@@ -135,22 +134,6 @@ def test_a_comparison_goes_on_from_a_checkpoint(device, tmp_path):
     resumed = compared(model, device, checkpoint=folder, resume=True)
     for name, run in whole.runs.items():
         np.testing.assert_array_equal(resumed.runs[name].states, run.states)
-
-
-def test_conditions_that_change(device, tmp_path):
-    data = vp.generate(
-        "pendulum", tmp_path / "family.h5", count=16, steps=1, vary={"step": [0.01, 0.3]}
-    )
-    sizes = {"functions": "polynomial", "degree": 2, "depth": 1}
-    model = vp.models.build(ExtendedDataset(data).system, **sizes)
-    with on_the_cpu():
-        vp.train(model, data, epochs=1, progress=False, compiled=False)
-    there = copy.deepcopy(model).to(device)
-    z, steps = np.random.default_rng(0).normal(size=(3, 2)), {"step": np.linspace(0.05, 0.3, 4)}
-    found, expected = (
-        vp.rollout.rollout_driven(each, z, steps, compiled=False) for each in (there, model)
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_steps_do_not_wait_for_the_device(device, is_pretended):

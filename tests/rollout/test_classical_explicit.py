@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.integrate
 
+from tests.rollout.order_conditions import first_failure, trees
 from tests.rollout.systems import initial, system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ExplicitRungeKutta
-from vpintegrator.rollout.classical.order_conditions import first_failure, trees
 
 EXPLICIT = [name for name, method in METHODS.items() if isinstance(method, ExplicitRungeKutta)]
 
@@ -44,8 +44,6 @@ def test_the_tableaus_of_scipy(solver):
     solver = getattr(scipy.integrate, solver)
     order = {"RK23": 3, "RK45": 5, "DOP853": 8}[solver.__name__]
     method = scipy_method(solver, order)
-    with pytest.raises(InputError, match=f"has order {order}, not {order + 1}"):
-        scipy_method(solver, order + 1)
     s, z, h = system("rigid-body"), initial("rigid-body", 1), 0.3
     taken = solver(lambda _, y: s.vector_field(y), 0.0, z[0], h, first_step=h, rtol=10, atol=10)
     taken.step()
@@ -68,18 +66,6 @@ def test_the_order_of_each_named_tableau_is_no_more_than_it_says(name):
     assert failure.tree.order == method.order + 1
 
 
-@pytest.mark.parametrize("change", [1e-6, 1e-9, 1e-10])
-@pytest.mark.parametrize("stage", [2, 7, 11])
-def test_a_small_mistake_in_a_tableau_is_refused(change, stage):
-    method = METHODS["dormand-prince-8"]
-    rows = [list(row) for row in method.stages]
-    rows[stage - 2][0] += change
-    with pytest.raises(InputError, match=r"has order [1-7], not 8"):
-        make(order=8, stages=rows, weights=method.weights)
-    rounded = [[float(f"{a:.15g}") for a in row] for row in method.stages]
-    assert make(order=8, stages=rounded, weights=method.weights).order == 8
-
-
 def test_lists_are_taken_and_the_method_can_be_hashed():
     method = make(stages=[[1 / 2]], weights=np.array([0.0, 1.0]))
     assert method.stages == ((0.5,),)
@@ -96,10 +82,6 @@ def test_lists_are_taken_and_the_method_can_be_hashed():
         ({"stages": ((math.nan,),)}, "not a finite number"),
         ({"stages": ("ab",)}, "rows of numbers"),
         ({"weights": (0.5, 0.6)}, "not consistent: its weights sum to 1.1, not 1"),
-        ({"order": 3}, "has order 2, not 3"),
-        ({"stages": ((1 / 3,),)}, r"has order 1, not 2: .* \[\[\]\] the sum is 0.333.*, not 1/2"),
-        ({"order": 0}, "order = 0 is not a positive"),
-        ({"order": 11}, "order = 11 cannot be checked; claim at most 10"),
     ],
 )
 def test_a_wrong_tableau_is_told(change, message):

@@ -23,7 +23,7 @@ from vpintegrator.cli.output import write_json
 @click.argument(
     "file",
     type=click.Path(path_type=Path),
-    metavar="ROLLOUT.h5|SWEEP.h5|MODEL.safetensors",
+    metavar="ROLLOUT.h5|MODEL.safetensors",
 )
 @file_options("Folder for all of it; made if need be.", default=Path("figures"), show_default=True)
 @click.option(
@@ -65,9 +65,7 @@ def main(
 ) -> None:
     """Draw the figures, tables and captions of a rollout: no method runs again.
 
-    Of a model, the curve of its training is drawn, and the weights of its
-    attention in one window; of a parameter sweep of a family, errors over its step and
-    parameters.
+    Of a model, the curve of its training is drawn, and the weights of its attention in one window.
 
     \b
     Examples:

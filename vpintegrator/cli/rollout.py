@@ -20,7 +20,6 @@ from vpintegrator.cli.common import (
 )
 from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
 from vpintegrator.cli.inferring import families_at_context
-from vpintegrator.cli.sweeping import conditions_asked, read_steps, run_sweep, singled
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,13 +129,13 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 )
 @click.option(
     "--step",
-    metavar="STEP,...",
+    type=float,
     help="Time step.  [default: the one that the models hold, or the system's]  Of a family any "
-    "in its range; several with commas for a table and a figure of errors.",
+    "in its range.",
 )
 @parameter_option(
-    "Set a parameter of --system or, without it, of a family (-p I1=2.2; several values with "
-    "commas), or the number of bodies of the models (-p n=64); repeat for several parameters; "
+    "Set a parameter of --system or, without it, of a family (-p I1=2.2), "
+    "or the number of bodies of the models (-p n=64); repeat for several parameters; "
     "commas for an array of --system (m=2,1)."
 )
 @click.option(
@@ -171,7 +170,7 @@ def main(
     initial: tuple[str, ...],
     system: str | None,
     parameters: tuple[str, ...],
-    step: str | None,
+    step: float | None,
     output: Path | None,
     overwrite: bool,
     resume: bool,
@@ -194,7 +193,7 @@ def main(
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
       vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8 -o comparison.h5
       vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
-      vp-rollout family.safetensors --step 0.1,0.2,0.4 -p I1=1.8,2.2    # trained with --vary
+      vp-rollout family.safetensors --step 0.1 -p I1=2.2    # trained with --vary
       vp-rollout --system pendulum --against all --steps 1000000 --work-precision
     """
     given = None if system is None else _load_system(system, parameters)
@@ -203,27 +202,19 @@ def main(
         print_methods(given)
         return
     options = {name: value for name, value in options.items() if value is not None}
-    steps = read_steps(step)
+    if step is not None:
+        options["step"] = positive("step", step)
     _check(models, given, parameters, initial, options)
     _check_methods(methods_named(against) or [])
     if initial:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
     if (context := options.pop("context", None)) is not None:
-        options |= {"step": steps[0]} if steps else {}
         loaded = families_at_context(loaded, context, options)
-    asked = conditions_asked(loaded, steps, other)
-    if any(len(values) > 1 for values in asked.values()):
-        if resume or initial:
-            raise InputError("several values of a condition: leave out --resume and --initial")
-        run_sweep(loaded, asked, methods_named(against), output, overwrite, options)
-        return
     if any(model.conditions for model in loaded.values()):
-        loaded = singled(loaded, asked, given)
+        loaded = _at_parameters(loaded, step, other, given)
     else:
         loaded = _with_bodies(loaded, other)
-    if steps:
-        options["step"] = steps[0]
     compare_methods(loaded, given, against, output, overwrite, resume, options)
 
 
@@ -274,6 +265,30 @@ def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, 
     if len({path.stem for path in paths}) < len(paths):
         raise InputError("two of the model files have the same name; rename one")
     return {path.stem: load(path, device) for path in paths}
+
+
+def _at_parameters(
+    models: dict[str, Integrator],
+    step: float | None,
+    parameters: dict[str, Any],
+    system: System | None,
+) -> dict[str, Integrator]:
+    """Return families at the step and parameters that are asked for, or those of the system."""
+    ranges = [model.conditions["step"] for model in models.values() if "step" in model.conditions]
+    if ranges and step is None:
+        low, high = ranges[0]
+        raise InputError(f"this family takes any step from {low:g} to {high:g}: name it by --step")
+    for name, given in parameters.items():
+        if not isinstance(given, int | float):
+            raise InputError(f"-p {name}={given}: expected a number")
+    asked = ({"step": step} if ranges else {}) | parameters
+    own = {} if system is None else system.parameters
+    return {
+        name: model.at(**{n: own[n] for n in model.conditions if n in own}, **asked)
+        if model.conditions
+        else model
+        for name, model in models.items()
+    }
 
 
 def _with_bodies(

@@ -14,17 +14,11 @@ from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import caption, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
-from vpintegrator.plotting.figures.parameter_sweep_curves import PARAMETER_SWEEP, SweepScene
 from vpintegrator.plotting.model_scene import model_scene, read_training
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
-from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
-from vpintegrator.rollout import (
-    ParameterSweep,
-    Report,
-    open_parameter_sweep,
-    open_rollout,
-)
+from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
+from vpintegrator.rollout import Report, open_rollout
 from vpintegrator.storage.files import check_output, filling
 from vpintegrator.storage.reading import check_kind, kind_of
 
@@ -38,14 +32,13 @@ _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": late
 _CAPTIONS = "captions.md"
 _OPENED: dict[str, Callable[..., Any]] = {
     "rollout": open_rollout,
-    "survey": open_parameter_sweep,
     "model": Path,
 }
 
-Source = Report | ParameterSweep | str | os.PathLike[str]
+Source = Report | str | os.PathLike[str]
 
 
-_DRAWN = "a report, a parameter sweep, or the path of one of their files"
+_DRAWN = "a report, or the path of its file"
 
 
 def draw(
@@ -62,14 +55,11 @@ def draw(
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
 
-    Figures of a parameter sweep show errors over step and parameters.
-
     Parameters
     ----------
     report
-        A report or a parameter sweep, or the path of a file of one: no method runs again. The path
-        of a model file ``.safetensors`` for the curve of its training and the weights of its
-        attention.
+        A report, or the path of its file: no method runs again. The path of a model file
+        ``.safetensors`` for the curve of its training and the weights of its attention.
     folder
         Folder of the files; it is made if need be.
     formats
@@ -156,19 +146,16 @@ def _opened(
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, MODEL_FIGURES, {}
-    if isinstance(source, ParameterSweep):
-        tables = {"table.csv": csv_rows(source.table(), columns)}
-        return SweepScene(source, style), {"sweep": PARAMETER_SWEEP}, tables
     report = of_kind("report", source, Report, _DRAWN)
     tables = {name: render(report, columns) for name, render in _TABLES.items()}
     return Scene(report, style, orbits), FIGURES, tables
 
 
-def open_drawn(path: str | os.PathLike[str]) -> Report | ParameterSweep | Path:
+def open_drawn(path: str | os.PathLike[str]) -> Report | Path:
     """Open a file that :func:`draw` takes; of a model, return its path."""
     path = as_path("report", path)
     check_kind(path, *_OPENED)
-    opened: Report | ParameterSweep | Path = _OPENED[kind_of(path) or "rollout"](path)
+    opened: Report | Path = _OPENED[kind_of(path) or "rollout"](path)
     return opened
 
 

@@ -4,7 +4,6 @@ The module itself can be called: ``vpintegrator.rollout(model, initial, steps)``
 :func:`rollout` of this module.
 """
 
-from vpintegrator.renamed import former_attributes
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
 from vpintegrator.rollout.compare import compare
@@ -17,18 +16,11 @@ from vpintegrator.rollout.diagnostics import (
     trajectory_error,
     window_log_determinant,
 )
-from vpintegrator.rollout.driven import rollout_driven
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.other_bodies import with_parameters
-from vpintegrator.rollout.parameter_sweep import (
-    ParameterSweep,
-    open_parameter_sweep,
-    parameter_sweep,
-)
-from vpintegrator.rollout.periodic_points import periodic_point
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary, open_rollout
 from vpintegrator.rollout.results import Run
@@ -43,7 +35,6 @@ __all__ = [
     "Measures",
     "NumericalFlow",
     "OneStepMethod",
-    "ParameterSweep",
     "Reference",
     "Report",
     "Run",
@@ -56,13 +47,9 @@ __all__ = [
     "find_method",
     "integrate",
     "invariant_errors",
-    "open_parameter_sweep",
     "open_rollout",
-    "parameter_sweep",
-    "periodic_point",
     "recorded_dataset",
     "rollout",
-    "rollout_driven",
     "root_mean_square_error",
     "solve_reference",
     "step_log_determinant",
@@ -72,12 +59,3 @@ __all__ = [
 ]
 
 make_callable(__name__)
-
-__getattr__ = former_attributes(
-    __name__,
-    {
-        "Survey": "ParameterSweep",
-        "open_survey": "open_parameter_sweep",
-        "survey": "parameter_sweep",
-    },
-)

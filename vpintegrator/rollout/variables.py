@@ -1,4 +1,4 @@
-"""Variables of results: one description of stored rollouts and parameter sweeps.
+"""Variables of results: one description of stored rollouts.
 
 A variable is an array with named axes, or a number, in a group of an HDF5 file that xarray, netCDF
 tools and h5py open.

@@ -29,7 +29,6 @@ KINDS = {
     "dataset": FileKind("a dataset", "train a model on it with: vp-train {0}"),
     "model": FileKind("a model", "compare it with: vp-rollout {0}"),
     "rollout": FileKind("a rollout", "draw it with: vp-plot {0}"),
-    "survey": FileKind("a parameter sweep", "draw it with: vp-plot {0}"),
     "rollout-checkpoint": FileKind("a checkpoint of an interrupted rollout", _GO_ON),
     "shard-1": FileKind("one part of a dataset", "give the file of the whole dataset"),
     "system": FileKind("a description of a system", "make a dataset of it with: vp-gen {0}"),

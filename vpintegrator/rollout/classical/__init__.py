@@ -3,7 +3,6 @@
 from vpintegrator.rollout.classical.adaptive import AdaptiveMethod
 from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
 from vpintegrator.rollout.classical.boris import Boris
-from vpintegrator.rollout.classical.embedded import EmbeddedRungeKutta
 from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
 from vpintegrator.rollout.classical.gauss_legendre import GaussLegendre
 from vpintegrator.rollout.classical.integrate import integrate
@@ -18,7 +17,6 @@ __all__ = [
     "ClassicalMethod",
     "CompiledMethod",
     "CoordinateSplitting",
-    "EmbeddedRungeKutta",
     "ExplicitRungeKutta",
     "GaussLegendre",
     "OneStepMethod",

@@ -12,7 +12,6 @@ from scipy.integrate import DOP853
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
-from vpintegrator.rollout.classical.order_conditions import LARGEST_ORDER, first_failure
 
 
 @final
@@ -33,8 +32,7 @@ class ExplicitRungeKutta(OneStepMethod):
     Raises
     ------
     InputError
-        If the tableau has the wrong shape or does not have the order that is claimed, or this is
-        more than 10, beyond which conditions are not checked.
+        If the tableau has the wrong shape, or its weights do not sum to 1.
 
     Examples
     --------
@@ -76,31 +74,9 @@ class ExplicitRungeKutta(OneStepMethod):
                 )
         if not all(math.isfinite(x) for row in (*stages, weights) for x in row):
             raise InputError(f"{self.name}: an entry of the tableau is not a finite number")
-        self._check_order(stages, weights)
-
-    def _check_order(
-        self, stages: tuple[tuple[float, ...], ...], weights: tuple[float, ...]
-    ) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
-            raise InputError(f"{self.name}: order = {self.order!r} is not a positive whole number")
-        if self.order > LARGEST_ORDER:
+        if not math.isclose(sum(weights), 1.0, rel_tol=1e-12):
             raise InputError(
-                f"{self.name}: order = {self.order} cannot be checked; claim at most "
-                f"{LARGEST_ORDER}"
-            )
-        matrix = np.zeros((len(weights), len(weights)))
-        for number, row in enumerate(stages, start=1):
-            matrix[number, : len(row)] = row
-        failure = first_failure(matrix, np.array(weights), self.order)
-        if failure is not None and failure.tree.order == 1:
-            raise InputError(
-                f"{self.name} is not consistent: its weights sum to {failure.value:.15g}, not 1"
-            )
-        if failure is not None:
-            raise InputError(
-                f"{self.name} has order {failure.tree.order - 1}, not {self.order}: in the "
-                f"condition of the tree {failure.tree} the sum is {failure.value:.15g}, "
-                f"not {failure.expected}"
+                f"{self.name} is not consistent: its weights sum to {sum(weights):.15g}, not 1"
             )
 
     def evaluations(self, system: System) -> float:
@@ -185,6 +161,3 @@ DORMAND_PRINCE_8 = ExplicitRungeKutta(
     stages=tuple(_row(DOP853.A[i], i) for i in range(1, _STAGES)),
     weights=_row(DOP853.B, _STAGES),
 )
-
-# weights of the stages in the error estimates of order 5 and of order 3
-ESTIMATES = (_row(DOP853.E5, _STAGES), _row(DOP853.E3, _STAGES))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import final
 
 import numpy as np
@@ -20,7 +20,7 @@ from vpintegrator.native import Compilation, NotCompilable
 from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
 from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
 from vpintegrator.rollout.classical.splitting import Splitting
-from vpintegrator.rollout.classical.step_source import StepSource, write_step_source
+from vpintegrator.rollout.classical.step_source import write_step_source
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.runtime.threads import usable_threads
 
@@ -31,64 +31,6 @@ _NEAR = 1e-3  # relative to the size of states
 _NUDGE = 16 * float(np.finfo(np.float64).eps)
 _AMPLIFIED = 20.0  # times what such a change changes
 _ALLOWED = 1e-12  # relative to the size of states
-
-
-class StepLibrary:
-    """The compiled source of a step, with its constants.
-
-    Parameters
-    ----------
-    source
-        The source, see ``step_source.py``.
-    dim
-        Components of a state.
-    """
-
-    def __init__(self, source: StepSource, dim: int) -> None:
-        self._dim, self._operations = dim, source.operations
-        self._library = Compilation(source.units).library()
-        self._lanes, self._weights = int(self._library.lanes()), np.array(source.weights)
-        parameters = np.array([*source.parameters, 0.0])
-        self._constants = np.zeros(source.constants + 1)
-        self._library.constants(pointer(parameters), pointer(self._constants))
-
-    def states(
-        self,
-        state: np.ndarray,
-        beside: np.ndarray,
-        count: int,
-        worth: int,
-        factor: float = 1.0,
-        further: Callable[[slice], Sequence[np.ndarray]] = lambda part: (),
-    ) -> np.ndarray:
-        """Return the next states, (trajectory, count, dim), computed by several threads.
-
-        Parameters
-        ----------
-        state, beside
-            States (dim, trajectory), and numbers (..., trajectory) beside these; both are brought
-            up to date.
-        count
-            Number of states.
-        worth
-            Number of operations from which on another thread pays.
-        factor
-            Factor of the weights.
-        further
-            Arrays that the library reads for some trajectories.
-        """
-        trajectories, weights = state.shape[1], factor * self._weights
-        states = np.empty((trajectories, count, self._dim))
-        threads = min(usable_threads(), trajectories * count * self._operations // worth)
-
-        def run(part: slice) -> None:
-            own = (state[:, part], beside[..., part], states[part], self._constants, weights)
-            sizes = (trajectories, part.stop - part.start, count)
-            self._library.run(*map(pointer, (*own, *further(part))), *map(ctypes.c_long, sizes))
-
-        if count and trajectories:
-            shared(run, trajectories, self._lanes, threads)
-        return states
 
 
 @final
@@ -129,8 +71,12 @@ class CompiledMethod:
         self, method: OneStepMethod, system: System, states: np.ndarray, step: float
     ) -> None:
         source = write_step_source(method, system)
-        self.operations = source.operations
-        self._library = StepLibrary(source, system.dim)
+        self.operations, self._dim = source.operations, system.dim
+        self._library = Compilation(source.units).library()
+        self._lanes, self._weights = int(self._library.lanes()), np.array(source.weights)
+        parameters = np.array([*source.parameters, 0.0])
+        self._constants = np.zeros(source.constants + 1)
+        self._library.constants(pointer(parameters), pointer(self._constants))
 
         def steps(first: np.ndarray, step: float, count: int) -> np.ndarray:
             return self.start(first, step).advance(count)
@@ -152,7 +98,18 @@ class CompiledMethod:
         ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
         :class:`~vpintegrator.rollout.classical.base.OneStepMethod`.
         """
-        return self._library.states(state, carry, count, _THREAD, step)
+        trajectories, weights = state.shape[1], step * self._weights
+        states = np.empty((trajectories, count, self._dim))
+        threads = min(usable_threads(), trajectories * count * self.operations // _THREAD)
+
+        def run(part: slice) -> None:
+            own = (state[:, part], carry[:, part], states[part], self._constants, weights)
+            sizes = (trajectories, part.stop - part.start, count)
+            self._library.run(*map(pointer, own), *map(ctypes.c_long, sizes))
+
+        if count and trajectories:
+            shared(run, trajectories, self._lanes, threads)
+        return states
 
 
 class _MachineIteration(Cursor):

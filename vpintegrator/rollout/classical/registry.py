@@ -12,14 +12,13 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.rollout.classical import (
     adaptive,
     boris,
-    embedded,
     explicit,
     gauss_legendre,
     splitting,
 )
 from vpintegrator.rollout.classical.base import ClassicalMethod
 
-_FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive, embedded)
+_FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive)
 METHODS: dict[str, ClassicalMethod] = {
     method.name: method
     for family in _FAMILIES

@@ -33,7 +33,7 @@ class StepSource:
     Attributes
     ----------
     units
-        Parts of it, see ``iteration.h`` and ``adaptation.h`` for what they define.
+        Parts of it, see ``iteration.h`` for what they define.
     parameters
         The numbers in the formulas.
     constants
@@ -51,9 +51,7 @@ class StepSource:
     operations: int
 
 
-def write_step_source(
-    method: OneStepMethod, system: System, estimates: Sequence[Sequence[float]] = ()
-) -> StepSource:
+def write_step_source(method: OneStepMethod, system: System) -> StepSource:
     """Write the C++ of a step.
 
     Raises
@@ -63,17 +61,14 @@ def write_step_source(
         long.
     """
     if isinstance(method, ExplicitRungeKutta):
-        return _runge_kutta(method, system, estimates)
+        return _runge_kutta(method, system)
     if isinstance(method, Splitting):
         return _splitting(method, system)
     raise NotCompilable(f"{method.name} solves equations or is no formula of the vector field")
 
 
-def _runge_kutta(
-    method: ExplicitRungeKutta, system: System, estimates: Sequence[Sequence[float]] = ()
-) -> StepSource:
+def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
     count, weights = len(method.weights), list[float]()
-    step = "b[g].step * " if estimates else ""  # else it is part of the weights
 
     def combined(row: Sequence[float]) -> str:
         terms = []
@@ -81,18 +76,14 @@ def _runge_kutta(
             if weight:
                 terms.append(f"s[{len(weights)}] * w[g].k[{j}][i]")
                 weights.append(weight)
-        return f"{step}({' + '.join(terms) or 'value{}'})"
+        return f"({' + '.join(terms) or 'value{}'})"
 
     lines = ["    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];", "    rates_0(b, w, c, 0);"]
     for stage, row in enumerate(method.stages, start=1):
         lines.append(f"    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i] + {combined(row)};")
         lines.append(f"    rates_0(b, w, c, {stage});")
     lines.append(f"    EACH FOR_COMPONENTS w[g].d[i] = {combined(method.weights)};")
-    for name, estimate in zip(("e", "f"), estimates, strict=False):
-        lines.append(f"    EACH FOR_COMPONENTS w[g].{name}[i] = {combined(estimate)};")
-    everything = range(system.dim)
-    ending = "adaptation.h" if estimates else "iteration.h"
-    return _assembled(system, [everything], lines, weights, [0] * count, count, ending)
+    return _assembled(system, [range(system.dim)], lines, weights, [0] * count, count)
 
 
 def _splitting(method: Splitting, system: System) -> StepSource:
@@ -112,7 +103,6 @@ def _assembled(
     weights: list[float],
     calls: Sequence[int],
     stages: int,
-    ending: str = "iteration.h",
 ) -> StepSource:
     """Return the sources of a step.
 
@@ -128,8 +118,6 @@ def _assembled(
         The parts that a step calls, in order.
     stages
         Number of rates that are kept; 0 if each rate is used at once to move its components.
-    ending
-        Code that calls the step.
     """
     formulas = FormulaGraph(system.equations.symbols)
     graph, field = formulas.graph, system.equations.vector_field
@@ -166,7 +154,7 @@ def _assembled(
         "static inline void step(block *b, work *w, const real *c, const real *s) {",
         *lines,
         "}",
-        _header(ending),
+        _header("iteration.h"),
     ]
     units = translation_units(prelude("double", narrow=False), written, frame)
     return StepSource(units, formulas.parameters, len(constants), weights, operations)

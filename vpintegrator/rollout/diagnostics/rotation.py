@@ -17,15 +17,20 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Comparison, Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.observer import Observer
-from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
 
 TURN = 2 * np.pi
 ENOUGH = 10_000  # steps that mistake less than a twentieth of tori and of chaos at K = 0.5
+_ITERATIONS = 50
+_TOLERANCE = 1e-12  # of a fixed point, relative to the size of the state
+_STARTS = 16  # states from which an elliptic point is looked for
+_SPIRAL, _NEUTRAL = 0.1, 1e-6  # growth of an elliptic point, of its turn, as of rk4; rounding
+_SMALLEST = 2.0**-10  # part of a Newton step
 SUMS = 5  # numbers of each orbit: last angle, first increment, and the three weighted sums
 
 
@@ -141,6 +146,68 @@ class RotationNumbers:
         if not len(found):
             return None
         return float(np.nan_to_num(found, nan=np.inf).max())
+
+
+def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None:
+    """Return a fixed point of a flow about which states turn; None if none is found.
+
+    Newton's method starts from the mean of the states and then from some of them. The result is the
+    elliptic point found from the mean, or else the one nearest to the mean.
+
+    Parameters
+    ----------
+    flow
+        The map.
+    states
+        States round it, (state, dim).
+    """
+    middle, found = states.mean(axis=0), []
+    chosen = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
+    for guess in (middle, *states[chosen]):
+        point = _fixed_point(flow, guess)
+        if point is not None and _is_elliptic(flow.derivative(point[None, None])[0]):
+            found.append(point)
+            if guess is middle:
+                break
+    if not found:
+        return None
+    return min(found, key=lambda point: float(np.linalg.norm(point - middle)))
+
+
+def _fixed_point(flow: NumericalFlow, point: np.ndarray) -> np.ndarray | None:
+    """Return the fixed point to which a damped Newton iteration converges, None if to none."""
+    gap = _displacement(flow, point)
+    for _ in range(_ITERATIONS):
+        size = np.linalg.norm(gap)
+        if not np.isfinite(size):
+            return None
+        if size <= _TOLERANCE * max(1.0, float(np.linalg.norm(point))):
+            return point
+        slope = flow.derivative(point[None, None])[0] - np.eye(len(point))
+        change, part = np.linalg.lstsq(slope, -gap, rcond=None)[0], 1.0
+        while not np.linalg.norm(new_gap := _displacement(flow, point + part * change)) < size:
+            part /= 2
+            if part < _SMALLEST:
+                return None
+        point, gap = point + part * change, new_gap
+    return None
+
+
+def _displacement(flow: NumericalFlow, point: np.ndarray) -> np.ndarray:
+    """Return the displacement of a point in a step, without whole periods of angles."""
+    gap: np.ndarray = flow.map(point[None, None])[0, 0] - point
+    for k, turn in ({} if flow.system is None else flow.system.periods).items():
+        gap[k] -= turn * np.round(gap[k] / turn)
+    return gap
+
+
+def _is_elliptic(slope: np.ndarray) -> bool:
+    """Whether states beside a fixed point turn about it many times before they leave."""
+    values = np.linalg.eigvals(slope)
+    growth = np.abs(np.log(np.abs(values)))
+    return bool((growth <= np.maximum(_SPIRAL * np.abs(values.imag), _NEUTRAL)).all()) and bool(
+        (np.abs(values.imag) > _NEUTRAL).any()
+    )
 
 
 class RotationObserver(Observer):
