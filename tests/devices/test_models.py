@@ -26,8 +26,6 @@ POLYNOMIAL = {"functions": "polynomial", "degree": 3, "depth": 1}
 def chosen():
     """By name: an architecture and arguments."""
     for name, architecture in ARCHITECTURES.items():
-        if name == "ict":  # contexts are read on the CPU
-            continue
         declared = architecture.Arguments.declared()
         sizes = {key: value for key, value in SMALL.items() if key in declared}
         for choice in choices(architecture):

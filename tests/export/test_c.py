@@ -44,7 +44,7 @@ def assert_same_map(model, factor=1.0):
     assert np.abs(states - expected).max() <= factor * ROUNDING[model.scale.dtype] * size
 
 
-@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != "ict"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_is_the_same_map(name):
     assert_same_map(some(name))
 

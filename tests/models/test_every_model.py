@@ -15,10 +15,9 @@ from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.declaration import kinds_of
 
 LARGE = 10**9
-TRACED = [name for name in ARCHITECTURES if name != "ict"]  # which reads contexts by iterations
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
     torch.manual_seed(0)
     small = {"depth": 1, "width": 4, "attention_width": 4}

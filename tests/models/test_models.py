@@ -175,9 +175,6 @@ def test_published_size():
         model.inverse(sample(3, 3))
 
 
-TRACED = [name for name in ARCHITECTURES if name != "ict"]  # which reads contexts by iterations
-
-
 def small(name, **wanted):
     """A model with those of the arguments that its class has, reversible if it can be."""
     wanted |= {"reversing_symmetries": [MOMENTA, POSITIONS]}
@@ -186,7 +183,7 @@ def small(name, **wanted):
     return ARCHITECTURES[name](dim=4, **needed(name), **known)
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_any_device(name):
     """Nothing is left behind when a model moves: the meta device stands for any other one."""
     model = small(name).to("meta")
@@ -196,7 +193,7 @@ def test_any_device(name):
         assert model.inverse(X).device.type == "meta"
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_compiles_and_copies(name):
     model = small(name, depth=1)
     X = sample(2, model.window, 4)
@@ -250,8 +247,6 @@ def test_every_architecture(name):
     assert_close(again(X), model(X), 0)
     with pytest.raises(InputError, match=r"dim 4|, 4\)"):
         model(X[..., :3])
-    if name not in TRACED:
-        return
     # Jacobians with respect to the weights, as Levenberg-Marquardt takes them
     parameters = {key: value.detach() for key, value in model.named_parameters()}
     jacobian = torch.func.vmap(

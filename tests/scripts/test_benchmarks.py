@@ -308,11 +308,3 @@ def test_the_document_has_a_place_for_every_table(script):
     module = script("all")
     text = (BENCHMARKS.parents[1] / "docs/results/benchmarks.md").read_text(encoding="utf-8")
     assert all(module.place(name).search(text) for name in module.NAMES)
-
-
-def test_in_context(script, tmp_path):
-    path = tmp_path / "c.png"
-    options = ["--folder", str(tmp_path), "--tasks", "4", "--models", "one step,ict"]
-    output = run(script("in_context"), *options, "--figure", str(path))
-    assert "double well, unknown depth and mass" in output
-    assert path.stat().st_size > 1000

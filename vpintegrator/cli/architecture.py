@@ -39,8 +39,6 @@ GIVEN_OTHERWISE = {
     ),
     "component_order": "the names of the components tell positions from momenta",
     "expressions": "--functions system takes those of the system",
-    "stepper": "it follows from the system",
-    "stepper_arguments": "they follow from the system",
     "field": "the equations are those of the system",
 }
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}

@@ -115,7 +115,7 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
     if damping:
         arguments |= {"damping": True}
     candidate = Candidate(architecture, make, arguments, asked.dtype)
-    candidate.fastest, candidate.reversible = asked.fastest, asked.reversible
+    candidate.fastest = asked.fastest
     candidate.told, candidate.is_plain = told, plain and options.budget.epochs is None
     if free and not damping:
         if data.system.is_measured and not (data.is_family or data.system.periods):
@@ -210,8 +210,6 @@ def started(path: Path) -> Candidate:
     from vpintegrator.models.one_step import without_attention
 
     model = load(path)
-    if model.name == "ict":
-        raise InputError("ict is trained in one go: leave out --start, and give more --seconds")
     if without_attention(model) is not None:  # attention layers stay frozen
         freeze_attention(model)
     for name in ("verdict", "fastest", "baselines"):  # results of the model before the training

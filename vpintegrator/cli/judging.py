@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpintegrator.cli.common import progress_bar, tell
-from vpintegrator.cli.inferring import tell_inference
 from vpintegrator.cli.output import is_asked
 from vpintegrator.cli.training_report import friction
 
@@ -43,7 +42,6 @@ def judge(
     found: Verdict | None = None
     beside: BaselineTable | None = None
     try:
-        tell_inference(network, data)
         if verdict:
             with progress_bar() as bar:
                 bar.add_task("comparison with classical methods", total=None)

@@ -19,7 +19,6 @@ from vpintegrator.cli.common import (
     read_parameters,
 )
 from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
-from vpintegrator.cli.inferring import families_at_context
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,12 +67,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     type=click.Path(path_type=Path),
     help="Start from the test trajectories of a dataset.  [default for measured data: that of the "
     "training]",
-)
-@click.option(
-    "--context",
-    type=click.Path(path_type=Path),
-    help="Infer the parameters of a family from the states in a table, with a column t for times, "
-    "and go on from the last of them.",
 )
 @click.option(
     "--reference",
@@ -209,8 +202,6 @@ def main(
     if initial:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
-    if (context := options.pop("context", None)) is not None:
-        loaded = families_at_context(loaded, context, options)
     if any(model.conditions for model in loaded.values()):
         loaded = _at_parameters(loaded, step, other, given)
     else:

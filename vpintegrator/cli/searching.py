@@ -31,9 +31,7 @@ _SEARCHED = {
     "vpgf": "degree",
     "split": "stages",
     "linear": "sites",
-    "ict": "degree",
 }  # names with a search of their own
-_OF_CONTEXT = ("window", "latent", "degree")
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
@@ -78,8 +76,6 @@ class Candidate:
         All models that the search for the cheapest model compared.
     found
         Result of the search, if there was one.
-    reversible
-        Whether reversing symmetries are built in, for models that learn in context.
     """
 
     architecture: type[Integrator]
@@ -98,7 +94,6 @@ class Candidate:
     fastest: float | None = None
     cheapest: Cheapest | None = None
     found: SearchResult | None = None
-    reversible: bool | None = None
 
     def path(self, data: Dataset) -> Path:
         """Return the default path of the model file."""
@@ -138,7 +133,6 @@ class Candidate:
                 self._choose_width(options)
             if (size := _SEARCHED.get(self.architecture.name)) is not None:
                 searching = size not in self.arguments
-                searching |= self.architecture.name == "ict"  # a search of one degree
             if options.budget.epochs is not None or not searching:
                 self.solved = self.composed = self.linear = None
             if self.fastest is not None and not searching:
@@ -202,7 +196,6 @@ class Candidate:
             _say(f"models tried, and their errors: {self.found.summary}")
 
     def _searched(self, data: Dataset, options: SearchOptions) -> SearchResult:
-        from vpintegrator.training import find_in_context
         from vpintegrator.training.search.couplings import find_couplings
         from vpintegrator.training.search.degrees import find_degree
         from vpintegrator.training.search.few_pairs import find_few_pairs, is_for_few_pairs
@@ -218,17 +211,6 @@ class Candidate:
         def made(more: dict[str, Any]) -> Integrator:
             return make(arguments | more)
 
-        if name == "ict":
-            sizes = {n: arguments[n] for n in _OF_CONTEXT if n in arguments}
-            return find_in_context(
-                data,
-                options.budget,
-                reversible=self.reversible,
-                seed=options.method.seed,
-                tell=options.tell,
-                progress=options.progress,
-                **sizes,
-            )
         known = TrainingData.of(data)
         if name == "split":
             return find_stages(made, known, options)

@@ -303,7 +303,7 @@ def _opened(path: Path, system: str | None, asked: ModelOptions) -> Dataset:
     from vpintegrator.data import ExtendedDataset, open_dataset
 
     data = open_dataset(path, load_system_asked(system, {}) if system else None)
-    return ExtendedDataset(data) if data.is_family and asked.model != "ict" else data
+    return ExtendedDataset(data) if data.is_family else data
 
 
 def _read(

@@ -40,16 +40,15 @@ def list_models() -> None:
 def announce(model: Integrator, data: Dataset) -> None:
     """Print the model to train and the dataset."""
     count = sum(p.numel() for p in model.parameters())
-    kept: Integrator = getattr(model, "stepper", model)
-    traits = ["volume-preserving" if kept.volume_preserving else "not volume-preserving"]
-    if kept.measure_preserving and not kept.volume_preserving:
+    traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
+    if model.measure_preserving and not model.volume_preserving:
         traits = ["preserves the volume of its coordinates"]
-    if kept.symplectic:
+    if model.symplectic:
         traits = ["symplectic"]
-    if getattr(kept.core, "damped", False):
+    if getattr(model.core, "damped", False):
         traits = ["conformally symplectic"]
-    if len(kept.reversing_symmetries):
-        traits.append(f"reversible ({len(kept.reversing_symmetries)} symmetries)")
+    if len(model.reversing_symmetries):
+        traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
     tell(f"  {model.name}: {', '.join(traits)}; {count} parameters")
     tell(f"  {model.description}")
     if not is_asked("verbose"):

@@ -98,10 +98,6 @@ def _trace(
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
         raise NotCompilable("only models in float32 or float64 on the CPU are compiled")
-    if hasattr(model, "stepper"):
-        raise NotCompilable(
-            "a context is read by iterations; take the map of one: model.at(states)"
-        )
     known = [*weights.values(), *computed.values()]
     if sum(tensor.numel() for tensor in known) > LARGEST:
         raise too_large(LARGEST)

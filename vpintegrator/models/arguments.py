@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
-LARGEST_LATENT = 50  # constants of a trajectory
 _SHOWN = 3  # expressions in a description
 
 
@@ -358,45 +357,6 @@ class CouplingArguments(FunctionArguments):
         return [block for block in self.split_blocks if not {*block}.issubset(self.conserved)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContextArguments(IntegratorArguments):
-    """Arguments of models that read constants of a trajectory from a context of states."""
-
-    window: int = argument(4, "States of the context in training.", least=2)
-    latent: int = argument(
-        2,
-        "Constants of a trajectory that are learned.",
-        least=1,
-        flag="Of ict: constants of a trajectory that are learned without knowing parameters.  "
-        "[default: the parameters of the dataset; found by the validation error where it has none]",
-    )
-    degree: int = argument(
-        4, "Of the stepper's polynomials, in states and constants together.", least=1
-    )
-    stepper: str = argument(
-        "vpgf",
-        "Architecture of the map of states and constants.",
-        choices=["vpgf", "sgf", "vpff", "spff"],
-    )
-    stepper_arguments: Any = argument(
-        None, "Its arguments; by default those of its degree alone.", kind="mapping"
-    )
-
-    def __post_init__(self) -> None:
-        if self.window == 1:
-            raise InputError("ict reads a context of two states or more: give window = 2 or more")
-        if self.prediction_window not in (None, 1):
-            raise InputError("ict predicts one state: leave out prediction_window")
-        self._set("prediction_window", 1)
-        super().__post_init__()
-        if self.latent > LARGEST_LATENT:
-            raise InputError(f"latent = {self.latent} must be at most {LARGEST_LATENT}")
-        if self.chart or self.inverse_chart:
-            raise InputError("ict works in the states themselves; leave out the chart")
-        if not isinstance(self.stepper_arguments, dict | None):
-            raise InputError("stepper_arguments must be a mapping")
-
-
 # in the order in which vp-train lists their flags
 GROUPS = (
     IntegratorArguments,
@@ -406,7 +366,6 @@ GROUPS = (
     RotationArguments,
     TriangularArguments,
     CouplingArguments,
-    ContextArguments,
 )
 
 

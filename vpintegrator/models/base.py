@@ -360,64 +360,6 @@ class Integrator(WithPosterior, Normalised):
         """
         return extended(self, states, conditions)
 
-    def infer(
-        self,
-        states: Any,
-        times: Any = None,
-        noise: Any = None,
-        *,
-        undetermined: bool = False,
-        **known: float,
-    ) -> Any:
-        """Return the parameters of a family, inferred from some states of a trajectory.
-
-        Least squares by Gauss-Newton iterations with exact derivatives. Each parameter has a normal
-        prior of the mean and the variance of the range that the family was trained in.
-
-        Parameters
-        ----------
-        states
-            Context (time, n), or contexts (trajectory, time, n), without the further components.
-        times : (time,), optional
-            Times of the context in any order; by default one step apart. For a family of steps any
-            times, otherwise whole steps apart.
-        noise : float or (n,), optional
-            Standard deviation of the errors of the states; none by default. With noise the orbit
-            nearest to all states is found.
-        undetermined
-            Whether parameters that the context tells nothing about may stay near the centre of
-            their range, with an uncertainty to match. Otherwise that is an error.
-        **known
-            Values of parameters that are known, and ``step``.
-
-        Returns
-        -------
-        Inference
-            ``values``, ``uncertainties``, ``covariance``, and the last ``state``; ``found["I1"]``
-            is the value of one parameter.
-
-        Raises
-        ------
-        InputError
-            If the model is no family, the context is too short or not finite, its times do not
-            fit, or it does not determine the parameters.
-
-        Examples
-        --------
-        >>> vary = {"k": (0.8, 1.2)}
-        >>> name = "harmonic-oscillator"
-        >>> data = vp.generate(name, "o.h5", count=60, steps=4, vary=vary, overwrite=True)
-        >>> family = vp.models.build(vp.data.ExtendedDataset(data).system, "sgf", degree=6)
-        >>> history = vp.train(family, data, optimizer="linear")
-        >>> system = vp.load_system(name, k=1.1)
-        >>> states = vp.integrate(system, "gauss-legendre-6", [[1.0, 0.5]], data.step, 3)[0]
-        >>> abs(family.infer(states)["k"] - 1.1) < 1e-3
-        True
-        """
-        from vpintegrator.models.family_inference import infer_conditions
-
-        return infer_conditions(self, states, times, noise, undetermined, known)
-
     def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
         """Set the normalisation, as near to what is given as symmetries and angles allow.
 

@@ -53,10 +53,6 @@ BUILT_IN = {
         "symplectic_transformer",
         "symplectic transformer: symplectic attention over a window, then gradient couplings",
     ),
-    "ict": BuiltIn(
-        "in_context_integrator",
-        "learning in context: unknown constants are read from a few states, then a map steps",
-    ),
     "transformer": BuiltIn(
         "standard_transformer",
         "standard transformer: multihead attention and residual layers, no structure",

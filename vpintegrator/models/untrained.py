@@ -190,8 +190,6 @@ def build(
     >>> model.name, model.symplectic, model.arguments["periodic"]
     ('spff', True, [[0, 6.283185307179586]])
     """
-    if model == "ict":
-        return _in_context(system, arguments, reversible=reversible, seed=seed, dtype=dtype)
     chosen = _chart(system, model, chart, arguments)
     if chosen is not None:
         system = chosen.system
@@ -258,24 +256,6 @@ def _words_of(chart: Chart) -> str:
     pairs = zip(chart.components, chart.equations, strict=True)
     words = ", ".join(f"{new} = {text}" for new, text in pairs)
     return f"the model works in the system's coordinates {words}"
-
-
-def _in_context(system: System, arguments: dict[str, Any], **options: Any) -> Integrator:
-    """Build a model that reads constants from a context, with the system's symmetries."""
-    from vpintegrator.models.in_context_integrator import InContextIntegrator
-
-    _check_system(system)
-    if system.family is not None:
-        raise InputError("learning in context finds constants itself; give the system, no family")
-    usual = "sgf" if _is_canonical(system) else "vpgf"
-    own: dict[str, Any] = {"latent": 2}
-    own |= {name: arguments.pop(name) for name in ("window", "latent") if name in arguments}
-    name = arguments.pop("stepper", usual)
-    sizes = {"degree": 4} | {n: value for n, value in arguments.items() if value is not None}
-    plain = build(system, name, chart=False, symmetries=False, **options, **sizes)
-    made = InContextIntegrator.over(plain, **own)
-    made.choices = [f"{name} was chosen: the map of one context is {plain.description}"]
-    return made
 
 
 def _with_delays(

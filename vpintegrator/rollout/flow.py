@@ -328,75 +328,6 @@ class DifferencesFlow(LearnedFlow):
         return self.derivative(windows) @ vectors
 
 
-class ContextFlow(LearnedFlow):
-    """A model that learns in context, whose first window is the context of a trajectory.
-
-    Trajectories are those of the model's stepper, with the constants of the first window. Its
-    structure is that of the stepper. Derivatives are those by the states, at fixed constants: those
-    of the window itself.
-
-    Parameters
-    ----------
-    model, system, name, step
-        Arguments of :class:`vpintegrator.rollout.flow.LearnedFlow`.
-    """
-
-    model: Any
-
-    def __init__(
-        self,
-        model: Any,
-        system: System | None = None,
-        name: str | None = None,
-        step: float | None = None,
-    ) -> None:
-        super().__init__(model, system, name, step)
-        self.structure = self.traits(model.stepper)
-
-    @property
-    def iterated(self) -> Any:
-        """The stepper, which machine code is made of."""
-        return self.model.stepper
-
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
-        n, rows = self.dim, as_windows(self.model, windows)
-        k = self.model.infer(rows).values[:, None].expand(-1, rows.shape[1], -1).numpy()
-        states = np.concatenate([windows, k], -1).reshape(-1, 1, n + self.model.latent)
-        blocks = network_jacobian(self.model.stepper, states)[:, :n, :n]
-        blocks = blocks.reshape(len(windows), self.window, n, n)
-        found = np.zeros((len(windows), self.window, n, self.window, n))
-        places = np.arange(self.window)
-        found[:, places, :, places] = blocks.swapaxes(0, 1)
-        return found.reshape(len(windows), self.window * n, self.window * n)
-
-    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        return self.derivative(windows) @ vectors
-
-    def start(self, first: np.ndarray) -> Cursor:
-        windows = self.model.begin(as_windows(self.model, first))
-        cursor = LearnedCursor(self.model.stepper, windows, compiled=self.compiled)
-        return ContextCursor(cursor, self.dim)
-
-    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        stepper = self.model.stepper
-        return ContextCursor(
-            LearnedCursor.from_snapshot(stepper, snapshot, self.compiled), self.dim
-        )
-
-
-class ContextCursor(Cursor):
-    """Trajectories of states (z, k), of which the first ``dim`` components are shown."""
-
-    def __init__(self, extended: LearnedCursor, dim: int) -> None:
-        self.extended, self.dim = extended, dim
-
-    def advance(self, count: int) -> np.ndarray:
-        return self.extended.advance(count)[..., : self.dim]
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return self.extended.snapshot()
-
-
 def learned_flow(
     model: Any,
     system: System | None = None,
@@ -422,8 +353,6 @@ def learned_flow(
             )
         step = 1.0 if step is None and system.is_discrete else step
         model = wrap(model, system.dim, step)
-    if hasattr(model, "stepper"):
-        return ContextFlow(model, system, name, step)
     kind = LearnedFlow if getattr(model, "differentiable", True) else DifferencesFlow
     return kind(model, system, name, step, compiled)
 

@@ -36,8 +36,7 @@ def rollout(
     """Iterate a model from first windows of states.
 
     Each call of the model reads the last ``model.window`` states and gives the next
-    ``model.prediction_window``. A model that learns in context reads the first window once, which
-    may be of any length.
+    ``model.prediction_window``.
 
     Parameters
     ----------
@@ -87,8 +86,6 @@ def rollout(
         from vpintegrator.rollout.draws import rollout_draws
 
         return rollout_draws(model, initial, steps, samples, seed, compiled)
-    if hasattr(model, "stepper"):
-        return _in_context(model, initial, steps, progress, compiled)
     as_tensor = isinstance(initial, torch.Tensor)
     windows = as_windows(model, initial)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
@@ -126,30 +123,6 @@ def _as_model(model: Any, initial: Any) -> Any:
             "windows (trajectory, window, dim)"
         )
     return wrap(model, shape[-1], window=shape[1] if len(shape) == 3 else 1)
-
-
-def _in_context(
-    model: Any,
-    context: Any,
-    steps: int,
-    progress: Callable[[str, int, int], None] | None,
-    compiled: bool | None,
-) -> Any:
-    """Return trajectories of the stepper of a model, with constants inferred from first states."""
-    import torch
-
-    first = torch.as_tensor(context).to(model.scale)
-    if first.ndim != 3:
-        raise InputError(
-            f"a rollout in context starts from states of shape (trajectory, time, {model.dim}), "
-            f"not {tuple(first.shape)}"
-        )
-    begun = model.begin(first)
-    left = max(steps + 1 - first.shape[1], 0)
-    after = rollout(model.stepper, begun, left, progress, compiled)[..., 1:, : model.dim]
-    states = torch.cat([first, after], 1)[:, : steps + 1]
-    _warn_outside(model, states, _LARGEST_PART)
-    return states if isinstance(context, torch.Tensor) else states.cpu().numpy()
 
 
 def _warn_outside(model: Integrator, states: torch.Tensor, part: int) -> None:
