@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import vpintegrator as vp
+from vpintegrator.compiled import NotCompilable, compile_model
 
 BENCHMARKS = Path(__file__).parents[2] / "scripts" / "benchmarks"
 
@@ -24,9 +25,6 @@ def script(monkeypatch):
 
 @pytest.fixture
 def compiler():
-    # not at the top: scripts/compatibility runs some of these tests where there is no PyTorch
-    from vpintegrator.compiled import NotCompilable, compile_model
-
     try:
         compile_model(vp.models.VolumePreservingFeedForward(dim=2))
     except NotCompilable as reason:
