@@ -95,13 +95,3 @@ def test_layers_say_what_they_compute():
         if name.endswith(LAYERS) and not list(rendered(text)[0].findall(nodes.math_block)):
             lacking.append(name)
     assert not lacking
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["of |x| and |y|", "a *b", ":math:`a_{b`", r".. math:: \left( a", "x_ is"],
-)
-def test_what_is_wrong_is_found(text):
-    document, said = rendered(text)
-    formulas = [*document.findall(nodes.math), *document.findall(nodes.math_block)]
-    assert said or any(unbalanced(node.astext()) for node in formulas)

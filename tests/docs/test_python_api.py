@@ -7,8 +7,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from docutils import nodes
-from docutils.utils import new_document
 
 import vpintegrator as vp
 
@@ -91,76 +89,6 @@ def test_models_say_their_arguments():
             entry = re.search(rf"^{argument} : .*\n    (.*)", said, re.MULTILINE)
             assert entry, (name, argument)
             assert field.metadata["help"].split()[0] == entry[1].split()[0]
-
-
-def test_docstrings_link_to_names_that_pages_document(api, monkeypatch):
-    names = {"vpintegrator.nn.Coupling": "couplings", "vpintegrator.nn.cayley": "structure"}
-    monkeypatch.setattr(api, "_pages", names)
-    monkeypatch.setattr(api, "_names", {id(vp.nn.Coupling): "vpintegrator.nn.Coupling"})
-    lines = ["See ``Coupling``, ``Other``, ``vpintegrator.nn.Coupling``.", "", ">>> ``Coupling``"]
-    api._link(None, "class", "", None, None, lines)
-    link = ":py:obj:`Coupling <vpintegrator.nn.Coupling>`"
-    other = ":py:obj:`vpintegrator.nn.Coupling <vpintegrator.nn.Coupling>`"
-    assert lines == [f"See {link}, ``Other``, {other}.", "", ">>> ``Coupling``"]
-
-
-def test_words_before_a_colon_are_no_type(api):
-    lines = ["In words: Hamiltonian, or not.", "", "Of a map: symplectic."]
-    api._hide_colons(None, "property", "", None, None, lines)
-    assert ":" not in lines[0]
-    api._link(None, "property", "", None, None, lines)
-    assert lines == ["In words: Hamiltonian, or not.", "", "Of a map: symplectic."]
-
-
-def test_attributes_that_are_described_together_are_each_one(api):
-    lines = [":ivar a, b: Of both,", "         in words.", ":ivar c: Alone."]
-    both = [f":ivar {name}: Of both," for name in "ab"]
-    assert api._apart(lines) == [both[0], lines[1], both[1], lines[1], lines[2]]
-
-
-@pytest.mark.parametrize("words, count", [("Of both.", 1), ("Another.", 2)])
-def test_entries_with_the_same_words_are_one(api, words, count):
-    entries = nodes.bullet_list()
-    for name, text in (("a", "Of both."), ("b", words)):
-        paragraph = nodes.paragraph("", "", nodes.strong("", name), nodes.Text(f" – {text}"))
-        entries += nodes.list_item("", paragraph)
-    body = nodes.field_body("", entries)
-    document = new_document("page")
-    document += nodes.field_list("", nodes.field("", nodes.field_name("", "Parameters"), body))
-    api._tidy(None, document)
-    assert len(entries) == count
-    assert entries[0].astext() == ("a, b – Of both." if count == 1 else "a – Of both.")
-
-
-def test_kinds_are_links(api, monkeypatch):
-    monkeypatch.setattr(api, "_pages", {"vpintegrator.nn.Coupling": "couplings"})
-    link = ":py:obj:`Coupling <vpintegrator.nn.Coupling>`"
-    lines = [
-        ":type x: list of Coupling",
-        ":vartype y: vpintegrator.nn.couplings.Coupling | None",
-        ":returns: *Coupling* -- Made.",
-        ":returns: *dict of str to Coupling*",
-    ]
-    api._link(None, "function", "", None, None, lines)
-    assert lines[0] == f":type x: list of {link}"
-    assert lines[1] == f":vartype y: {link} | None"
-    assert lines[2] == f":returns: {link} -- Made."
-    assert lines[3] == ":returns: *dict of str to Coupling*"
-
-
-def test_groups_of_arguments_list_their_own(api):
-    lines = ["Words."]
-    api._describe(None, "class", "", vp.models.StackArguments, None, lines)
-    assert [line.split(" : ")[0] for line in lines if " : " in line] == ["depth", "width"]
-    api._describe(None, "class", "", vp.models.IntegratorArguments, None, lines)
-    assert "dim" in lines  # has no default
-
-
-def test_functions_say_what_they_return(api):
-    given = ("function", "", vp.load_system, None, "(source)", None)
-    assert api._returned(None, *given) == ("(source)", "System")
-    made = "(a=<function <lambda>>, b=<factory>, c=1)"
-    assert api._returned(None, "class", "", dict, None, made, None) == ("(a=..., b=..., c=1)", None)
 
 
 def test_first_sentences(api):

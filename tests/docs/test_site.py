@@ -71,64 +71,6 @@ def test_broken_links_are_found(tmp_path, site):
     ]
 
 
-def test_faults_are_seen_in_a_browser(tmp_path, site):
-    """Of a page that has one of each kind."""
-    browser = site("browser")
-    chromium = browser.browser()
-    if chromium is None:
-        pytest.skip("there is no Chromium")
-    write(
-        tmp_path,
-        "index.html",
-        '<script>console.error("a message")</script><article><span class="math">x^2</span>'
-        '<img src="none.png"><div style="width: 900px">wide</div></article>'
-        '<form action="search.html"><input name="q"></form>',
-    )
-    found = "\n".join(browser.problems(tmp_path, chromium, searches={}))
-    assert "index.html: a message" in found
-    assert "none.png was not loaded" in found
-    assert "1 of 1 formulas are not typeset" in found
-    assert "none.png does not show" in found
-    assert "pixels wide on a phone of 390" in found
-    assert "light and dark look the same" in found
-
-
-def test_a_command_is_described_as_its_help_does(site, monkeypatch):
-    @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-    @click.argument("file")
-    @click.option("--many*", "many", help="How *many* of x_1, as --few says.")
-    def command(file, many):
-        """Do it.
-
-        \b
-        Examples:
-          do it now
-          do it again
-        """
-
-    module = site("command_line")
-    monkeypatch.setattr(module, "loaded", lambda name: command)
-    lines = list(module.page("do"))
-    assert lines[2] == "    do [OPTIONS] FILE"
-    assert [it for it in lines if "$" in it] == ["    $ do it now", "    $ do it again"]
-    assert ".. option:: --many* TEXT" in lines
-    assert r"    How \*many\* of x\_1, as ``--few`` says." in lines
-    assert not any("FILE" in line for line in lines[3:])
-
-
-def test_command_lines_wrap_and_options_stay_whole(site):
-    marked = site("command_lines").marked
-    whole = '<span class="option-name">--time</span>'
-    assert marked("<code>vp-rollout --time 5</code>") == f"<code>vp-rollout {whole} 5</code>"
-    assert marked('<a href="#--time">1--2</a>') == '<a href="#--time">1--2</a>'
-    assert marked(r"<span>\(-x\)</span>") == r"<span>\(-x\)</span>"
-    block = '<div class="highlight-none{} notranslate"><div class="highlight"><pre>vp-gen x</pre>'
-    assert marked(block.format("")) == block.format(" commands")
-    output = block.replace("vp-gen", "energy").format("")
-    assert marked(output) == output
-    assert marked("<script>x = a --b</script>") == "<script>x = a --b</script>"
-
-
 def test_no_page_of_the_models_holds_several(site):
     """One page of all was 36,000 pixels long."""
     pages = dict(site("python_api").documented(ROOT / "docs" / "reference" / "api"))

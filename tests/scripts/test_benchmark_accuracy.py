@@ -2,7 +2,6 @@
 
 import importlib
 import math
-import sys
 from pathlib import Path
 
 import pytest
@@ -69,35 +68,3 @@ def test_strupnet_as_an_integrator(tmp_path, benchmark, name):
     jacobian = torch.func.jacrev(lambda z: model(z[None])[0])(state)
     assert math.isclose(torch.linalg.det(jacobian).item(), 1.0, abs_tol=1e-12)
     assert vp.train(model, dataset, optimizer="adam", epochs=2).test_error < 1
-
-
-def test_without_strupnet(tmp_path, benchmark, monkeypatch):
-    monkeypatch.setitem(sys.modules, "strupnet", None)
-    arguments = ["--seconds", "0.1", "--steps", "10", "--only", "published,volnet"]
-    result = CliRunner().invoke(benchmark.main, arguments)
-    assert result.exit_code == 0, result.output
-    assert "volnet is left out: strupnet is not installed" in result.output
-    assert [row[0] for row in table(tmp_path / "accuracy.md")[2:]] == ["published"]
-
-
-def test_an_interrupt_leaves_what_is_done(tmp_path, benchmark, monkeypatch):
-    done = benchmark.measure
-
-    def measure(name, *arguments):
-        if name == "vpff":
-            raise KeyboardInterrupt
-        return done(name, *arguments)
-
-    monkeypatch.setattr(benchmark, "measure", measure)
-    arguments = ["--seconds", "0.1", "--steps", "10", "--only", "published,vpff,vpt"]
-    result = CliRunner().invoke(benchmark.main, arguments)
-    assert result.exit_code == 0, result.output
-    assert [row[0] for row in table(tmp_path / "accuracy.md")[2:]] == ["published"]
-    assert "vpff is left out: interrupted" in result.output
-    assert "vpt is left out: interrupted" in result.output
-
-
-def test_mistakes(benchmark):
-    result = CliRunner().invoke(benchmark.main, ["--only", "vpf"])
-    assert result.exit_code == 2
-    assert "'vpf' is none of vpff" in result.output

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import vpintegrator as vp
 from vpintegrator.errors import InputError
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
@@ -114,35 +113,6 @@ def test_what_counts_as_below_and_as_failed(benchmark, capsys):
         "default: below RK4 on 3 of 6, below Gauss-Legendre 4 on 2, below all on 1; "
         "failed: d, e; not measured: f\n"
     )
-
-
-def test_losses_are_named(benchmark, capsys):
-    results = [
-        *result("default", ["a"], default=2e-4, rk4=1e-3, gauss_legendre_6=1e-4),
-        *result("default", ["b"], default=1e-4, rk4=math.nan),
-        *result("default", ["c"], default=math.inf, rk4=1e-3),
-    ]
-    benchmark.report_losses(results)
-    assert capsys.readouterr().out == (
-        "a, default: 2 times the RMSE of gauss-legendre-6\nc, default: inf times the RMSE of rk4\n"
-    )
-
-
-def test_systems_outside_the_catalogue(tmp_path, benchmark):
-    assert len(benchmark.outside()) >= 10 and "storage-ring" not in benchmark.outside()
-    assert not {*benchmark.outside()} & {*vp.list_systems()}
-    given = ["--outside", "--systems", "product-oscillator", "--entries", "default"]
-    output = run(benchmark, tmp_path, *given)
-    found = json.loads((tmp_path / "product-oscillator-default.json").read_text())
-    assert {"default", "rk4", "gauss-legendre-6"} == {*found["rollout"]} - {"gauss-legendre-4"}
-    assert "default: below RK4 on" in output
-
-
-def test_windowed_entries_take_the_structure_that_the_system_has(benchmark):
-    assert benchmark.SCORED == ("default", "windowed")
-    window = {"window": int(benchmark.ENTRIES["windowed"].split()[-1])}
-    chosen = {s: vp.models.suited(vp.load_system(s), window) for s in ("kepler", "abc-flow")}
-    assert chosen == {"kepler": "spt", "abc-flow": "vpt"}
 
 
 def test_mistakes(tmp_path, benchmark):

@@ -61,20 +61,3 @@ def test_the_table_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     again = CliRunner().invoke(benchmark.main, [*arguments, "--only", "a map"])
     assert again.exit_code == 0, again.output
     assert "product-oscillator" not in again.output
-
-
-def test_systems_of_its_own_can_be_opened(script):
-    module = script("generating_functions")
-    for name, case in module.CASES.items():
-        system = case.get("system", name)
-        own = module.SYSTEMS / f"{system}.toml"
-        assert vp.load_system(own if own.exists() else system).dim >= 2
-    for path in module.SYSTEMS.glob("*.toml"):
-        assert vp.load_system(path).dim >= 2
-
-
-def test_mistakes(tmp_path, script):
-    arguments = ["--folder", str(tmp_path), "--only", "rigid-bodyy"]
-    result = CliRunner().invoke(script("generating_functions").main, arguments)
-    assert result.exit_code == 2
-    assert "--only: 'rigid-bodyy' is none of rigid-body, " in result.output

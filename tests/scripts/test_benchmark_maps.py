@@ -66,13 +66,3 @@ def test_the_table_the_figure_and_what_is_there_already(tmp_path, benchmark, mon
     assert again.stdout == result.stdout.replace(result.stderr, "")
     wrong = CliRunner().invoke(benchmark.main, [*arguments, "--systems", "pendulums"])
     assert wrong.exit_code == 2 and "'pendulums' is none of" in wrong.output
-
-
-def test_costs_are_read_off_a_curve(benchmark):
-    points = [(1e-2, 1.0), (1e-4, 2.0), (1e-6, 1.5), (1e-8, 8.0)]
-    rows = [{"error": error, "seconds": cost} for error, cost in points]
-    assert benchmark.cost_at(rows, 1e-5) == pytest.approx(1.5)  # the second point is useless
-    assert benchmark.cost_at(rows, 1e-7) == pytest.approx(np.sqrt(1.5 * 8))
-    assert benchmark.cost_at(rows, 1e-1) == 1.0
-    assert benchmark.cost_at(rows, 1e-9) == np.inf
-    assert benchmark.cost_at([], 1e-3) == np.inf

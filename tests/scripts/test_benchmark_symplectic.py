@@ -2,15 +2,11 @@
 
 import importlib
 import json
-import shlex
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-import vpintegrator as vp
-from vpintegrator.cli import train
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
 
@@ -47,23 +43,3 @@ def test_the_tables_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     again = CliRunner().invoke(benchmark.main, arguments)
     assert again.exit_code == 0, again.output
     assert again.stdout == result.stdout.replace(result.stderr, "")
-
-
-@pytest.mark.parametrize("system", ["pendulum", "kepler", "toda"])
-def test_every_entry_is_a_model_of_vp_train(tmp_path, benchmark, system):
-    path = tmp_path / "data.h5"
-    data = vp.generate(system, path, count=10, steps=8)
-    for entry in ("g-sympnet", "la-sympnet-adam", "henonnet"):
-        given = shlex.split(benchmark.options(entry, data.system.dim))
-        output = ["-o", str(tmp_path / f"{entry}.safetensors"), "--epochs", "1", "--quiet"]
-        train.main([str(path), *output, "--compiled", "no", *given], standalone_mode=False)
-        model = vp.load(tmp_path / f"{entry}.safetensors")
-        assert model.symplectic
-        assert len(model.reversing_symmetries) == 0  # as published
-        assert not model.arguments.get("bodies")
-
-
-def test_mistakes(benchmark):
-    result = CliRunner().invoke(benchmark.main, ["--systems", "pendulumm"])
-    assert result.exit_code == 2
-    assert "--systems: 'pendulumm' is none of pendulum" in result.output

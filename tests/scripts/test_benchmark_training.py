@@ -37,17 +37,6 @@ def small(**options):
     )
 
 
-@pytest.fixture
-def timed(training, monkeypatch):
-    """The same with a peer in JAX, and with times that are known."""
-    monkeypatch.setattr(training, "_jax_step", lambda case: lambda: None)
-    monkeypatch.setattr(training, "time_together", lambda candidates, seconds: TIMES)
-    monkeypatch.setattr(training, "least_seconds", lambda *_: 0.02)
-    # 20 ms for a triangle of J^T J: 60^2 / 2 sums over 32 windows of 9 numbers
-    monkeypatch.setattr(training, "peak", lambda dtype: 60**2 * 32 * 9 / 0.02)
-    return training
-
-
 def run(training, *options):
     result = CliRunner().invoke(training.main, ["--quick", "--seconds", "0", *options])
     assert result.exit_code == 0, result.output
@@ -76,34 +65,6 @@ def test_the_tables(training, script):
                 # times and ratio have three digits each
                 assert ratios[-1] == pytest.approx(quotient, rel=0.016)
     assert len(ratios) == 5
-
-
-def test_ratios_and_shares_of_known_times(timed):
-    lines = [line for line in run(timed).splitlines() if line.startswith("published vpt")]
-    rows = [[cell.strip() for cell in line.split("  ") if cell] for line in lines]
-    step = ["60", "500 ms", "250 ms", "100 ms", "5 x", "2.5 x", "60%", "20%", "4.0%"]
-    jacobian = ["32", "500 ms", "100 ms", "5 x", "20%"]
-    iteration = ["60", "32", "500 ms", "200 ms", "100 ms", "5 x", "2 x"]
-    assert [row[1:] for row in rows] == [
-        ["float64", *step],
-        ["float32", *step],
-        jacobian,
-        [*iteration, "30%", "40%", "30%", "50%"],
-    ]
-
-
-def test_the_record_has_these_columns_and_its_figure_draws_them(timed, script):
-    figure, text = script("record_figure"), RECORD.read_text(encoding="utf-8")
-    place, output = script("all").place("training"), run(timed, "--markdown")
-    recorded, found = figure.tables(place.search(text)[0]), figure.tables(output)
-    for (old, old_rows), (new, rows) in zip(recorded.items(), found.items(), strict=True):
-        assert old.partition(",")[0] == new.partition(",")[0]
-        # a record may leave columns out
-        assert list(old_rows[0]) == [column for column in rows[0] if column in old_rows[0]]
-    drawn = figure.draw(place.sub(lambda _: f"\n{output}\n", text))
-    panel = next(axes for axes in drawn.axes if "first-order" in axes.get_title())
-    times = {line.get_label(): line.get_xdata().tolist() for line in panel.lines}
-    assert times == {"vpintegrator": [0.1], "eager PyTorch": [0.5], "JAX": [0.25]}
 
 
 def test_the_record_is_of_these_networks(script):
@@ -157,16 +118,3 @@ def test_the_step_in_jax_is_that_of_pytorch(script):
         expected.append(loss.item())
     # a step changes the loss by some millionths
     assert [step() for _ in range(3)] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--batch", "0"], ["--batch", "many"], ["--seconds", "-1"], ["--threads", "0"], ["--quik"]],
-    ids=" ".join,
-)
-def test_mistakes(training, arguments):
-    result = CliRunner().invoke(training.main, arguments)
-    assert result.exit_code == 2
-    *usage, sentence = result.output.splitlines()
-    assert sentence.startswith("Error: ") and arguments[0] in sentence
-    assert usage[0].startswith("Usage: ") and not any(line.startswith("Error") for line in usage)

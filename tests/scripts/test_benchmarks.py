@@ -1,9 +1,7 @@
 """The benchmarks of speed run, quickly; what they measure is for a quiet machine."""
 
-import importlib
 import sys
 
-import click
 import mpmath
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.scripts.conftest import BENCHMARKS
-from vpintegrator.compiled import compile_model
-from vpintegrator.errors import InputError
 
 DTYPES = (torch.float32, torch.float64)
 
@@ -46,73 +42,11 @@ def test_candidates_take_turns(script):
     assert order[-6:] in (list("abbaab"), list("baabba"))
 
 
-def test_short_calls_are_repeated(script):
-    calls = []
-    spent = script("harness").time_together({"a": lambda: calls.append(0)}, 0.0)["a"]
-    assert spent < 1e-4
-    assert len(calls) > 100
-
-
-def test_numbers_for_people(script):
-    harness = script("harness")
-    shown = [harness.duration(t) for t in (2.5, 0.99996, 1.5e-3, 3.81e-6, 2e-9)]
-    assert shown == ["2.5 s", "1 s", "1.5 ms", "3.81 us", "2 ns"]
-    assert harness.ratio(3.0, 2.0) == "1.5 x"
-    assert harness.ratio(1234.0, 1.0) == "1,234 x"
-    assert f"torch {torch.__version__}" in harness.machine()
-
-
-def test_options_of_every_benchmark(script):
-    harness, seen = script("harness"), {}
-
-    @harness.benchmark(seconds=2.0)
-    @click.option("--more", default=1)
-    def main(**arguments):
-        """Help."""
-        seen.update(arguments)
-        harness.print_table("Title", ["", "number"], [["a", 1]], ["a note"])
-
-    plain = CliRunner().invoke(main, ["--threads", "1", "--quick"])
-    assert seen == {"seconds": 2.0, "threads": 1, "quick": True, "more": 1}
-    assert plain.output == "Title\n   number\na       1\na note\n\n"
-    markdown = CliRunner().invoke(main, ["--markdown"]).output
-    assert markdown.splitlines()[2:5] == ["|   | number |", "| - | -----: |", "| a |      1 |"]
-
-
-def test_more_threads_than_cores(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    harness = importlib.import_module("harness")
-    before = torch.get_num_threads()
-    monkeypatch.setattr(harness.os, "sched_getaffinity", lambda process: {0}, raising=False)
-    monkeypatch.setattr(harness.os, "sched_setaffinity", lambda *_: None, raising=False)
-    try:
-        with pytest.raises(InputError, match="has 1 cores"):
-            harness.use_threads(2)
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_rollout(script, compiler):
     header, *rows = cells(run(script("rollout"), "--markdown"))
     assert [row[0] for row in rows] == ["40, float32", "1, float32"]
     assert header[:2] == ["trajectories", "ours"]
     assert "by eager" in header
-
-
-def test_rollout_without_jax(script, compiler, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    rollout = script("rollout")
-    cached = lambda case, model, trajectories: compile_model(model, trajectories)  # noqa: E731
-    monkeypatch.setattr(rollout.Case, "_ours", cached)
-    output = run(rollout)
-    assert "jax is left out: it is not installed" in output
-    assert "by eager" in output and "by jax" not in output
-
-
-def test_what_differs_is_no_peer(script, compiler):
-    case = script("rollout").Case(torch.float32, 40, 3, inductor=False)
-    with pytest.raises(click.ClickException, match="differs from the eager module"):
-        case._check("peer", 1.001 * case._expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -220,31 +154,6 @@ def test_export(script, compiler, monkeypatch, tmp_path):
     assert "onnxruntime or onnxscript is not installed" in output
 
 
-def test_bodies(script, compiler, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    bodies = script("bodies")
-    monkeypatch.setattr(bodies, "SIZES", (8,))
-    output = run(bodies, "--markdown")
-    header, *rows = cells(output)
-    assert header[:4] == ["bodies", "compiled", "eager", "stoermer-verlet"]
-    assert [row[0] for row in rows] == ["8"] and "jax is left out" in output
-
-
-def test_the_ring_in_jax_is_the_same(script):
-    pytest.importorskip("jax", reason="jax is in the extra bench")
-    bodies = script("bodies")
-    model, initial = bodies.ring(5), bodies.initial_states(3, 5)
-    found = bodies.in_jax(model, 4)(initial)
-    np.testing.assert_allclose(found, bodies.eager(model, initial, 4), rtol=1e-12, atol=1e-14)
-
-
-def test_stoermer_verlet_is_that_of_the_package(script):
-    bodies, system = script("bodies"), vp.load_system("toda", n=4)
-    initial = bodies.initial_states(3, 4)
-    expected = vp.integrate(system, "stoermer-verlet", initial, bodies.STEP, 5)[:, 1:]
-    np.testing.assert_allclose(bodies.stoermer_verlet(initial, 5), expected, atol=1e-14)
-
-
 def test_start_up(script):
     output = run(script("startup"), "--markdown")
     _, *rows = cells(output)
@@ -289,19 +198,6 @@ def test_the_record(record):
         "Before\n<!-- rollout -->\n\ngiven --threads 1 --quick --markdown\n\n<!-- end -->\n"
         "<!-- startup -->\nkept\n<!-- end -->\n"
     )
-
-
-def test_mistakes_with_the_record(record):
-    document, invoke = record
-    before = document.read_text()
-    assert "'rollouts' is none of" in invoke("--only", "rollouts").output
-    missing = invoke("--only", "export")
-    assert missing.exit_code == 2 and "no lines <!-- export -->" in missing.output
-    broken = invoke("--only", "startup")
-    assert broken.exit_code == 1 and "startup.py failed" in broken.output
-    assert document.read_text() == before
-    document.unlink()
-    assert "there is no document" in invoke("--only", "rollout").output
 
 
 def test_the_document_has_a_place_for_every_table(script):
