@@ -17,7 +17,7 @@ from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.variation import Variation, check_variation
 from vpintegrator.dynamics import InitialConditions, System, solve
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver, component_sizes
 from vpintegrator.dynamics.varied import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import toml_text
@@ -156,6 +156,7 @@ class Recipe:
         method: str | None = None,
         tighter: float = 1.0,
         progress: Callable[[int], None] | None = None,
+        sizes: np.ndarray | None = None,
     ) -> np.ndarray:
         """Exact states (trajectory, time, dim) after ``counts`` steps, by default after each.
 
@@ -169,14 +170,25 @@ class Recipe:
             The solver, by default the recipe's, and what the tolerances are divided by.
         progress
             Called now and then with the number of states found since the last call.
+        sizes
+            Sizes of the components, see :meth:`sizes`; by default those of these trajectories.
         """
         counts = np.arange(self.steps + 1) if counts is None else counts
         rtol = max(self.rtol / tighter, SMALLEST_TOLERANCE)
-        options = method or self.method, rtol, self.atol / tighter, progress
+        options = method or self.method, rtol, self.atol / tighter, progress, sizes
         if self.varied is None or self.vary is None:
             return solve(self.system, initial, self.step * counts, *options)
         steps, parameters = self.vary.split(conditions, self.step)
         return solve_varied(self.varied, initial, steps, parameters, counts, *options)
+
+    def sizes(self, initial: np.ndarray, conditions: np.ndarray) -> np.ndarray | None:
+        """Return the sizes of the components in all trajectories, (dim,); None for a map.
+
+        Absolute tolerances are relative to them.
+        """
+        if self.system.is_discrete:
+            return None
+        return component_sizes(self.flow(conditions), initial, self.duration)
 
     def flow(self, conditions: np.ndarray) -> System:
         """Return the system whose integration gives all of these trajectories together."""

@@ -87,10 +87,10 @@ def generate(
     Dataset
         Opened. Its ``accuracy`` holds, as measured: ``invariant_drift``, for each invariant the
         largest change along a trajectory divided by the largest value of the invariant anywhere;
-        ``estimated_error``, the largest difference in any component from a sample of trajectories
-        of each shard integrated again; ``sample``, their number; ``extended``, whether that was in
-        extended precision, or else more tightly. The last three are
-        absent for maps by formula, which are exact.
+        ``estimated_error``, the largest difference in any component, relative to the size of the
+        component, from a sample of trajectories of each shard integrated again; ``sample``, their
+        number; ``extended``, whether that was in extended precision, or else more tightly. The last
+        three are absent for maps by formula, which are exact.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def generate(
 
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
-        states = integrate(recipe, plan.initial, plan.conditions, advance)
+        states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, advance)
         seen = recipe.observe(states, 0, noise)
         groups = {group: seen[part] for group, part in recipe.parts().items()}
         accuracy = measure_accuracy(recipe, states, plan.conditions).summary()
@@ -182,6 +182,7 @@ def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
             first=rows.start,
             initial=plan.initial[rows],
             conditions=plan.conditions[rows],
+            sizes=plan.sizes,
             noise=noise,
             versions=versions(),
             reuse=reuse,

@@ -46,6 +46,8 @@ class Task:
         Initial states, (trajectory, dim).
     conditions
         Step and parameters that vary, (trajectory, name).
+    sizes
+        Sizes of the components in all trajectories, (dim,).
     noise
         Standard deviation of the observation's noise, (dim,).
     versions
@@ -61,6 +63,7 @@ class Task:
     first: int
     initial: np.ndarray
     conditions: np.ndarray
+    sizes: np.ndarray | None
     noise: np.ndarray
     versions: dict[str, str]
     reuse: bool
@@ -117,7 +120,7 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     if task.reuse and (found := find_shard(task)):
         return found
     recipe, count = task.recipe, len(task.initial)
-    states = integrate(recipe, task.initial, task.conditions, progress)
+    states = integrate(recipe, task.initial, task.conditions, task.sizes, progress)
     accuracy = measure_accuracy(recipe, states, task.conditions)
     seen = recipe.observe(states, task.first, task.noise)
     times = recipe.times
