@@ -62,8 +62,8 @@ class FunctionCall:
                 index[axis] = slice(rows[0], rows[-1] + 1) if consecutive else rows
                 given[key] = y[tuple(index)]
         if self.arguments[-1].isdigit():
-            rows = np.moveaxis(y, axis, 0) if isinstance(y, np.ndarray) else y.movedim(axis, 0)
-            given = {name: rows[int(name)] for name in self.arguments}
+            columns = np.moveaxis(y, axis, 0) if isinstance(y, np.ndarray) else y.movedim(axis, 0)
+            given = {name: columns[int(name)] for name in self.arguments}
         return self.function(*(given[name] for name in self.arguments), **parameters)
 
     @property

@@ -72,7 +72,7 @@ class Boris(OneStepMethod):
                     f"{system.name} the rate of {names[i]} is not {names[k]}; take another "
                     "method, such as implicit-midpoint"
                 )
-        names = [names[k] for k in velocities]
+        names = tuple(names[k] for k in velocities)
         matrix = _velocity_matrix(system)
         for i, j in np.ndindex(half, half):
             slopes = e.algebra.gradient(matrix[i, j])
