@@ -6,6 +6,7 @@ import json
 import math
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from vpintegrator.models.one_step import simplified
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.start import find_system
+from vpintegrator.runtime.deadline import TimeIsUp, check_time, time_left, unhurried, until
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.performance import (
     STEPS,
@@ -37,10 +39,10 @@ NAMES = (
     "stoermer-verlet",
     "strang-splitting",
     "rk4",
-    "gauss-legendre-4",
-    "gauss-legendre-6",
     "blanes-moan-4",
     "blanes-moan-6",
+    "gauss-legendre-4",  # implicit methods take longest: last, as the time may end
+    "gauss-legendre-6",
 )
 _PAIRS = 500  # pairs of the test group, for a root mean square known to 3 percent
 _ROUNDING = 1e-14  # error that no method can fall below
@@ -108,14 +110,15 @@ def verdict(
     dataset
         Dataset of the training.
     seconds
-        Time for the measurement of costs: none begins later, and 0 measures none.
+        Time for the measurement of costs: none begins later, or where it would end later; 0
+        measures none.
 
     Returns
     -------
     Verdict or None
-        None where the vector field is not known, for maps, and where no method applies. For a
-        family each state has the step and the parameters of its own trajectory, and costs are
-        those in the middle of what varies.
+        None where the vector field is not known, for maps, and where no method applies, or none
+        was judged before the deadline. For a family each state has the step and the parameters of
+        its own trajectory, and costs are those in the middle of what varies.
 
     Examples
     --------
@@ -137,28 +140,32 @@ def verdict(
     inputs, targets = data.test_pairs(model, _PAIRS)
     new_states = Objective().new_states(model, targets)[:, 0].double().cpu().numpy()
     first, scale = inputs[:, -1].double().cpu().numpy(), data.error_scale
-    deadline = time.perf_counter() + seconds
+    deadline = time.perf_counter() + min(seconds, time_left())
     one = _Case(model, system, data.dataset.step, inputs)
     if system.family is not None and seconds > 0:
         one = _typical(one, data)
-    found = []
-    for name in NAMES:
-        method = METHODS[name]
-        try:
-            method.require(system)
-            image = integrate(system, method, first, data.dataset.step, 1)[:, 1]
-        except InputError:
-            continue
-        wrong = (image - new_states)[:, list(scale.components)]
-        error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
-        if math.isfinite(error):
-            cost = _cost_of_method(method, one) if time.perf_counter() < deadline else math.nan
-            found.append(Performance(name, error, cost))
+    found: list[Performance] = []
+    with suppress(TimeIsUp):
+        for name in NAMES:
+            method, start = METHODS[name], time.perf_counter()
+            try:
+                method.require(system)
+                image = integrate(system, method, first, data.dataset.step, 1)[:, 1]
+            except InputError:
+                continue
+            wrong = (image - new_states)[:, list(scale.components)]
+            error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
+            if math.isfinite(error):
+                each = (time.perf_counter() - start) / len(first)
+                cost = _cost_of_method(method, one, each, deadline)
+                found.append(Performance(name, error, cost))
     if not found:
         return None
-    late = time.perf_counter() >= deadline
-    cost = math.nan if late else cost_of_model(one.model, one.windows)
-    error = relative_error(model, inputs, targets, scale=scale)
+    with until(deadline):
+        late = time.perf_counter() >= deadline
+        cost = math.nan if late else cost_of_model(one.model, one.windows)
+    with unhurried():
+        error = relative_error(model, inputs, targets, scale=scale)
     own = Performance(model.name, math.inf if math.isnan(error) else error, cost)
     return Verdict(own, sorted(found, key=lambda each: each.error))
 
@@ -184,12 +191,25 @@ def _typical(family: _Case, data: TrainingData) -> _Case:
     return _Case(model, system, step, family.windows[..., : model.dim])
 
 
-def _cost_of_method(method: ClassicalMethod, one: _Case) -> float:
+def _cost_of_method(method: ClassicalMethod, one: _Case, seconds: float, deadline: float) -> float:
+    """Return the seconds of a step; nan where they are not measured before the deadline.
+
+    Parameters
+    ----------
+    seconds
+        Time of a step of one trajectory without machine code, at most.
+    """
+    if time.perf_counter() >= deadline:
+        return math.nan
     states = one.windows[torch.arange(TRAJECTORIES) % len(one.windows), -1]
     first = states.double().cpu().numpy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about models that cannot be compiled
-        machine = compile_method(method, one.system, first, one.step)
+    try:
+        with warnings.catch_warnings(), until(deadline):
+            warnings.simplefilter("ignore")  # about models that cannot be compiled
+            machine = compile_method(method, one.system, first, one.step)
+            check_time(0.0 if machine else STEPS * TRAJECTORIES * seconds)
+    except TimeIsUp:
+        return math.nan
 
     def run() -> None:
         if machine:
@@ -197,7 +217,8 @@ def _cost_of_method(method: ClassicalMethod, one: _Case) -> float:
         else:
             method.start(one.system, first, one.step).advance(STEPS)
 
-    return cost_of_steps(run)
+    with until(deadline):
+        return cost_of_steps(run)
 
 
 def _times(ratio: float) -> str:

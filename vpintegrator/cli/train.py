@@ -40,6 +40,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
 from vpintegrator.renamed import with_new_names
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp
 from vpintegrator.storage.files import check_output
 
 if TYPE_CHECKING:
@@ -338,6 +339,8 @@ def main(
             options = replace(options, progress=show if first else None)
             candidate.search(data, options)
             history = candidate.train(data, options, files)
+    except TimeIsUp:
+        raise _nothing_in_time(options) from None
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     path, network = candidate.written or path, candidate.trained
@@ -347,7 +350,7 @@ def main(
         noise = "" if network.posterior is None else network.posterior.words
         training_report.report(network, history, path, checkpoint, noise)
         if history.stopped_by != "interrupt":
-            judge(network, data, path, candidate.cheapest, **comparisons)
+            judge(network, data, path, candidate.cheapest, _end(options), **comparisons)
             warn_of_structure(network, data)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
@@ -357,6 +360,8 @@ def main(
             + ("; --resume goes on from the last checkpoint" if checkpoint.exists() else "")
         )
     processes.stop()
+    if nothing and history.stopped_by == "seconds":
+        raise _nothing_in_time(options)
     if nothing:
         _leave_interrupted("not an epoch was done, so nothing is written")
 
@@ -420,6 +425,16 @@ def _check_files(path: Path, checkpoint: Path, overwrite: bool, resume: bool) ->
             f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
             "anew with --overwrite"
         )
+
+
+def _end(options: SearchOptions) -> float:
+    """Return the time at which everything that follows a training ends."""
+    return replace(options, budget=options.budget.or_default()).end(BEYOND)
+
+
+def _nothing_in_time(options: SearchOptions) -> InputError:
+    seconds = options.budget.or_default().seconds or 0.0
+    return InputError(f"no model was trained in {seconds:g} seconds; give more --seconds")
 
 
 def _leave_interrupted(what: str) -> NoReturn:

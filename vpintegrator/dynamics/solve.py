@@ -30,6 +30,7 @@ from vpintegrator.dynamics.formula_domain import FormulaDomain
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
+from vpintegrator.runtime.deadline import check_time
 
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
@@ -263,6 +264,7 @@ def iterate(
     state, done = initial, times[0]
     for k, time in enumerate(times):
         for _ in range(round(time - done)):
+            check_time()
             state, done = image(state), done + 1
             if not np.isfinite(state).all():
                 raise _escape(system, initial, state, done)
@@ -315,6 +317,7 @@ def stacked_field(system: System, count: int) -> Callable[[float, np.ndarray], n
     """
 
     def field(_: float, y: np.ndarray) -> np.ndarray:
+        check_time()
         return system.vector_field_by_component(y.reshape(system.dim, count)).ravel()
 
     return field

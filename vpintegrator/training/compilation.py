@@ -13,6 +13,7 @@ from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, w
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.runtime.deadline import time_left
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.training import processes
 from vpintegrator.training.objective import Objective
@@ -92,7 +93,8 @@ def compile_for_training(
         return None, refusal
 
     def worth(needed: float, cached: bool) -> bool:
-        return bool(compiled or needed < _SHARE * expected)
+        worthwhile = needed < _SHARE * expected and (cached or needed < time_left())
+        return bool(compiled or worthwhile)
 
     scale = model.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)

@@ -19,9 +19,9 @@ from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.linearised import linearised
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.damping import fit_damped, is_damped
-from vpintegrator.training.deadline import check_time
 from vpintegrator.training.linear import (
     LEFT_OUT,
     PENALTIES,

@@ -12,9 +12,9 @@ import torch
 
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, unhurried, until
 from vpintegrator.runtime.interrupts import HeldBack, held_back
 from vpintegrator.training import processes
-from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.optimizers.base import Optimizer
 from vpintegrator.training.optimizers.state import State, Tensors
@@ -149,7 +149,7 @@ class Training:
         """Keep the weights of an epoch that was left where there are no others."""
         if math.isfinite(self.history.best_validation_error):
             return
-        with until(math.inf, anew=True):
+        with unhurried():
             error = relative_error(self.model, *self.held_out, scale=self.scale)
         if math.isfinite(error):
             self.begin_from(self._weights(), error)

@@ -27,9 +27,9 @@ from vpintegrator.arguments import check_integrator, whole
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.storage.reading import read_json
 from vpintegrator.training.composed import state_derivatives
-from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.history import History
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.posterior import is_estimated, posterior_of_orbits, regularise

@@ -29,8 +29,8 @@ from vpintegrator.models.posterior import Posterior, named_draws
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.linearised import ShearDerivatives, linearised
 from vpintegrator.nn.reversible import psi_of
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.deadline import check_time
 from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.few_pairs import degrees, fits_few_pairs
 from vpintegrator.training.linear import (

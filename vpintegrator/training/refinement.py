@@ -11,7 +11,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.deadline import TimeIsUp, until
+from vpintegrator.runtime.deadline import TimeIsUp, until
 from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.linear import SETTLED, implicit_map
 from vpintegrator.training.orbits import fit_orbits, orbit_distance

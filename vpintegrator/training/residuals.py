@@ -14,7 +14,7 @@ from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.tensor_arguments import last_size
-from vpintegrator.training.deadline import check_time
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.objective import Objective
 
 BLOCK = 8192  # windows evaluated at once

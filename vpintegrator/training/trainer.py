@@ -19,13 +19,13 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, ending_of, unhurried, until
 from vpintegrator.runtime.devices import AUTO
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.compilation import Execution, compile_for_training
-from vpintegrator.training.deadline import BEYOND, at_latest, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.initial.random_starts import Stages
 from vpintegrator.training.initial.splitting import start_as_splitting
@@ -78,13 +78,15 @@ class Trainer:
         if self.normalise:
             self.data.normalise(model)
             if "training" not in model.metadata:  # untrained
-                start_as_splitting(model, self.data, self.method.initial_scheme)
+                with suppress(TimeIsUp), until(self._end(start)):
+                    start_as_splitting(model, self.data, self.method.initial_scheme)
         self._choose_device()
         model.to(self.execution.device)
         # random starts are of the whole model
         trained = simplified(model, fixed=True) if self.method.restarts == 1 else model
         self.trained = trained
-        self.pairs = self.kind.pairs_of(self.data, trained, self.objective)
+        with until(self._end(start)):
+            self.pairs = self.kind.pairs_of(self.data, trained, self.objective)
         self.held_out = self.data.held_out(trained)
         self.data.check_test(model)
         self.identity = self._identity()
@@ -110,7 +112,8 @@ class Trainer:
     def work(self, progress: Show | bool | None) -> str:
         """Train until the budget is used up; say what ended it early, if anything did."""
         try:
-            self.machine, self.not_compiled = self._compiled()
+            with suppress(TimeIsUp), until(self._end(self.stages.start)):
+                self.machine, self.not_compiled = self._compiled()
             if self.saved is not None:
                 self.stages.start = time.perf_counter() - self.saved.seconds
             with (
@@ -118,12 +121,14 @@ class Trainer:
                 logging_to(self.files.log) as note,
                 shown(progress if self.first else False) as show,
             ):
+                end = self._end(self.stages.start)
                 if self.method.optimizer == "auto" and self.saved is None and self.machine is None:
-                    self._choose_by_time()
-                with at_latest(self._end):
+                    with suppress(TimeIsUp), until(end):
+                        self._choose_by_time()
+                with until(end):
                     self.stages.run(partial(self._after_epoch, note, show))
-        except KeyboardInterrupt:
-            return "interrupt"
+        except KeyboardInterrupt as interruption:
+            return ending_of(interruption)
         except processes.LostProcess:
             return "lost process"
         except Exception:
@@ -143,7 +148,8 @@ class Trainer:
                 history.warning = doubt(self.trained, self.held_out, self.data.error_scale, history)
                 if history.warning and self.first:
                     warnings.warn(history.warning, stacklevel=4)
-                set_posterior(self.model, self.data)
+                with unhurried():
+                    set_posterior(self.model, self.data)
                 self.data.describe(self.model)
                 self.model.metadata["training"] = json.dumps(history.summary())
             if self.first and not self.stages.nothing:
@@ -158,18 +164,19 @@ class Trainer:
                 held.forget()  # the interrupt asks again for an end that is reached
         return history
 
-    @property
-    def _end(self) -> float:
+    def _end(self, start: float) -> float:
         """Return the time at which even the first epoch ends; never with several processes."""
-        if self.budget.seconds is None or processes.count() > 1:
+        budget = self.budget.or_default()
+        if budget.seconds is None or processes.count() > 1:
             return math.inf
-        return self.stages.start + BEYOND * self.budget.seconds
+        return start + BEYOND * budget.seconds
 
     def _check(self, history: History) -> None:
         """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
         if not history.epochs or math.isfinite(history.best_validation_error):
             return
-        error = relative_error(self.trained, *self.held_out, scale=self.data.error_scale)
+        with unhurried():
+            error = relative_error(self.trained, *self.held_out, scale=self.data.error_scale)
         if math.isfinite(error):
             history.best_validation_error = error
             return
@@ -181,7 +188,7 @@ class Trainer:
 
     def _begun(self, candidate: Integrator) -> Training:
         """Return the training of one of the starts, whatever the time."""
-        with until(math.inf, anew=True):
+        with unhurried():
             return self._prepared(candidate)
 
     def _prepared(self, candidate: Integrator) -> Training:

@@ -26,7 +26,7 @@ from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
-from vpintegrator.training.deadline import TimeIsUp
+from vpintegrator.runtime.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
 

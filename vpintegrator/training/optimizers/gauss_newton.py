@@ -12,8 +12,8 @@ import torch
 from torch.func import jvp, vjp
 
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training import processes
-from vpintegrator.training.deadline import check_time
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.least_squares import DampedLeastSquares, Linearisation
 

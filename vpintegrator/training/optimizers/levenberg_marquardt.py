@@ -22,8 +22,8 @@ import torch
 from torch.func import jacrev, vmap
 
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training import processes
-from vpintegrator.training.deadline import check_time
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.optimizers.normal_matrix import (

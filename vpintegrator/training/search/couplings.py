@@ -24,10 +24,10 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.growth import freeze_attention
 from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
+from vpintegrator.runtime.deadline import TimeIsUp, until
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import with_trained_attention
 from vpintegrator.training.compilation import Execution
-from vpintegrator.training.deadline import TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.method import Method

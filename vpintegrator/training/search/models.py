@@ -8,6 +8,7 @@ from dataclasses import replace
 from vpintegrator.arguments import grouped, of_kind, positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget
 from vpintegrator.training.method import Method
@@ -198,17 +199,18 @@ class _Search:
     def run(self, proposals: Sequence[Proposal]) -> SearchResult:
         """Try one proposal after the other, and choose."""
         for proposal in proposals:
-            if not self._is_wanted(proposal):
-                continue
             try:
-                self._try(proposal)
+                with until(self.options.end()):
+                    if not self._is_wanted(proposal):
+                        continue
+                    self._try(proposal)
             except InputError as error:
                 self.refusals.append(error)
                 self.options.tell(f"no {proposal.words}: {error}")
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as interruption:
                 if not self.results:
-                    raise
-                self.is_interrupted = True
+                    raise self.options.nothing(interruption) from None
+                self.is_interrupted = not isinstance(interruption, TimeIsUp)
             if self._is_over():
                 break
         if not self.results:
@@ -254,11 +256,13 @@ class _Search:
             return not late and not proposal.is_needless(met)
         if not self.results:
             return True
+        if self.options.is_late(proposal.latest):
+            return False
         if isinstance(proposal, CouplingProposal):
             explicit = [found for kind, found in self.results if kind.explicit]
             return all(each.error > GOOD for each in explicit)
         least = min(each.error for each in self.found)
-        return least > proposal.enough and not self.options.is_late(proposal.latest)
+        return least > proposal.enough
 
     def _known(self) -> SearchResult:
         """Return the best of linear maps, generating functions and splittings."""
@@ -310,7 +314,9 @@ class _Search:
         best = min(self.found, key=lambda each: each.error)
         try:
             pairs = [(each.model, each.error) for each in self.found]
-            cheapest = None if self.is_interrupted else compare_costs(pairs, self.task.data, target)
+            with until(self.options.end(BEYOND)):
+                data = self.task.data
+                cheapest = None if self.is_interrupted else compare_costs(pairs, data, target)
         except KeyboardInterrupt:
             cheapest = None
         if cheapest is None:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from vpintegrator.errors import InputError
+from vpintegrator.runtime.deadline import TimeIsUp
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.method import Method
@@ -74,6 +76,12 @@ class SearchOptions:
         """Return the seconds that are left, a tenth at least; None without a limit."""
         seconds = self.budget.seconds
         return None if seconds is None else max(seconds - self.used, 0.1)
+
+    def nothing(self, interruption: KeyboardInterrupt) -> BaseException:
+        """Return what is raised by a search that is interrupted before it has any model."""
+        if not isinstance(interruption, TimeIsUp):
+            return interruption
+        return InputError(f"no model was trained in {self.budget.seconds or 0:g} s; give more time")
 
     def limited(self, epochs: int | None) -> SearchOptions:
         """Return the options of a part of the search with other iterations."""

@@ -11,7 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, prolong
 from vpintegrator.models.growth import freeze_attention, refine
 from vpintegrator.nn.symmetry import symmetry_group
-from vpintegrator.training.deadline import check_time
+from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.initial.separable import separable_blocks
 from vpintegrator.training.initial.splitting import start_as_splitting
 from vpintegrator.training.search.making import Arguments, Make

@@ -11,7 +11,7 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
-from vpintegrator.training.deadline import TimeIsUp, until
+from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.method import Method
 from vpintegrator.training.search.making import Make
@@ -128,11 +128,12 @@ class _StageSearch(SizeSearch):
         for trial in self._trials():
             before = self._error
             try:
-                ended = self._train(trial)
-            except KeyboardInterrupt:
+                with until(self.options.end()):
+                    ended = self._train(trial)
+            except KeyboardInterrupt as interruption:
                 if self.best is None:
-                    raise
-                ended = "interrupt"
+                    raise self.options.nothing(interruption) from None
+                ended = ending_of(interruption)
             vain = 0 if self._error * _GAIN < before else vain + 1
             if ended or self._error < _EXACT or vain == 2 or self.options.is_late():
                 break
@@ -155,20 +156,17 @@ class _StageSearch(SizeSearch):
         model = self.make({"stages": trial.stages})
         _layer(model).begin_as(trial.factors)
         try:
-            with until(self.options.end()):
-                history = train(
-                    model,
-                    self.data,
-                    epochs=_EPOCHS,
-                    target=self.options.budget.target,
-                    seed=self.options.method.seed,
-                    initial_scheme="none",
-                    progress=self.options.progress or False,
-                )
+            history = train(
+                model,
+                self.data,
+                epochs=_EPOCHS,
+                target=self.options.budget.target,
+                seed=self.options.method.seed,
+                initial_scheme="none",
+                progress=self.options.progress or False,
+            )
         except NothingLearned as failure:
             history = failure.history
-        except TimeIsUp:
-            return "seconds"
         error = history.best_validation_error
         self.note(
             f"{trial.stages} stages, begun as {trial.scheme}: {history.parameters} coefficients, "
