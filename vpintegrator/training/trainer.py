@@ -112,8 +112,11 @@ class Trainer:
     def work(self, progress: Show | bool | None) -> str:
         """Train until the budget is used up; say what ended it early, if anything did."""
         try:
-            with suppress(TimeIsUp), until(self._end(self.stages.start)):
-                self.machine, self.not_compiled = self._compiled()
+            try:
+                with until(self._end(self.stages.start)):
+                    self.machine, self.not_compiled = self._compiled()
+            except TimeIsUp:
+                self.not_compiled = "the time was up before its machine code was ready"
             if self.saved is not None:
                 self.stages.start = time.perf_counter() - self.saved.seconds
             with (
