@@ -62,7 +62,7 @@ def test_a_part_that_is_measured_by_tolerance_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("vpintegrator.data.generation.accuracy._MOST", 0)
     dataset = vp.generate("rigid-body", tmp_path / "a.h5", count=40, steps=5)
     assert dataset.accuracy["sample"] == 8
-    assert accuracy_text("1e-9", dataset.accuracy).startswith("error about 1e-9 (8")
+    assert accuracy_text("1e-9", dataset.accuracy).startswith("relative error about 1e-9 (8")
 
 
 def test_the_estimated_error_of_the_rigid_body(tmp_path):

@@ -83,10 +83,11 @@ def test_a_ring_becomes_formulas_of_its_cells(tmp_path):
     def neighbours(z):
         return ring(z[..., [0, 2, 1, 3]])[..., [0, 2, 1, 3]]
 
-    with pytest.raises(vp.InputError, match="reorder them as x, y, px, py"):
-        vp.Map.from_function(
-            neighbours, 4, ["x", "px", "y", "py"], structure="symplectic", sample=(-0.1, 0.1)
-        )
+    names = ["x", "px", "y", "py"]
+    other = vp.Map.from_function(neighbours, 4, names, structure="symplectic", sample=(-0.1, 0.1))
+    assert other.canonical.components == map.components
+    with pytest.raises(vp.InputError, match="name the components x, px, y, py, or reorder them"):
+        vp.Map.from_function(neighbours, 4, structure="symplectic", sample=(-0.1, 0.1))
 
 
 def test_a_map_with_decisions_is_called(tmp_path):

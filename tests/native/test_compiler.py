@@ -5,6 +5,7 @@ import time
 import pytest
 
 from vpintegrator.native.compiler import Compilation, NotCompilable, cache_folder
+from vpintegrator.runtime.deadline import TimeIsUp, until
 
 SLOW = """#!/bin/sh
 test "$1" = --version && exec echo "slow compiler"
@@ -33,6 +34,17 @@ def test_a_compiler_that_is_stopped_leaves_nothing(empty, monkeypatch, tmp_path)
     time.sleep(1.2)
     assert not (tmp_path / "finished").exists()
     compilation.stop()  # once more does no harm
+
+
+def test_a_compiler_at_work_at_the_deadline_is_stopped(empty, monkeypatch, tmp_path):
+    compiler = tmp_path / "slow"
+    compiler.write_text(SLOW.format(folder=tmp_path))
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CXX", str(compiler))
+    with until(time.perf_counter() + 0.1), pytest.raises(TimeIsUp):
+        Compilation(["int one;"]).library()
+    time.sleep(1.2)
+    assert not (tmp_path / "finished").exists()
 
 
 def test_it_says_what_the_compiler_says(empty):

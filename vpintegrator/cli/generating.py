@@ -79,7 +79,7 @@ RECIPE_OPTIONS = Options(
         help=f"SciPy's solver: {', '.join(SOLVERS)}.",
     ),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
-    click.option("--atol", type=float, help="Absolute tolerance of every single trajectory."),
+    click.option("--atol", type=float, help="Absolute tolerance, of the size of a component."),
     click.option(
         "--split",
         type=click.Choice(["trajectory", "time"]),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vpintegrator.cli.common import progress_bar, tell
 from vpintegrator.cli.output import is_asked
 from vpintegrator.cli.training_report import friction
+from vpintegrator.runtime.deadline import until
 
 if TYPE_CHECKING:
     from vpintegrator.baselines import BaselineTable
@@ -27,10 +28,14 @@ def judge(
     data: Dataset,
     path: Path,
     cheapest: Cheapest | None,
+    end: float,
     verdict: bool,
     baselines: bool,
 ) -> None:
-    """Say what other models or classical methods of the same step would do, in the file, too."""
+    """Say what other models or classical methods of the same step would do, in the file, too.
+
+    The comparison with classical methods ends at ``end``, a value of ``time.perf_counter``.
+    """
     from vpintegrator.baselines.table import KEY as BASELINES
     from vpintegrator.models import save
     from vpintegrator.training.search.cheapest import KEY as CHEAPEST
@@ -43,7 +48,7 @@ def judge(
     beside: BaselineTable | None = None
     try:
         if verdict:
-            with progress_bar() as bar:
+            with progress_bar() as bar, until(end):
                 bar.add_task("comparison with classical methods", total=None)
                 found = compared(network, data, seconds=VERDICT_SECONDS)
         if baselines:

@@ -15,6 +15,7 @@ from vpintegrator.cli.architecture import flag
 from vpintegrator.cli.common import console
 from vpintegrator.cli.output import is_asked
 from vpintegrator.errors import InputError
+from vpintegrator.runtime.deadline import ending_of
 from vpintegrator.storage.files import check_output, safe_name
 
 if TYPE_CHECKING:
@@ -229,8 +230,10 @@ class Candidate:
     def train(self, data: Dataset, options: SearchOptions, files: Files) -> History:
         """Train the model, and write it; a search may have left nothing to train."""
         from vpintegrator.training import train
+        from vpintegrator.training.history import NothingLearned
 
         network, found = self.trained, self.found
+        limits = replace(options, budget=options.budget.or_default())
         if found is not None and found.complete:
             training_report.announce(network, data)
             return self._write(found, data, files)
@@ -239,7 +242,9 @@ class Candidate:
             if found is not None:
                 training_report.announce(network, data)
                 if found.ended == "interrupt":
-                    return self._leave(found, data, files)
+                    return self._leave(found, data, files, "interrupt")
+                if limits.is_late():
+                    return self._leave(found, data, files, "seconds")
                 options = _after_search(found, options)
             history = train(
                 network,
@@ -252,10 +257,14 @@ class Candidate:
                 normalise=self.normalise,
                 progress=options.progress or False,
             )
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interruption:
             if found is None or network.metadata["training"] != before:  # the model was written
                 raise
-            return self._leave(found, data, files)
+            return self._leave(found, data, files, ending_of(interruption))
+        except NothingLearned:
+            if found is None or found.rival is None:
+                raise
+            return self._take_rival(found, math.inf, data, files)
         if found is not None:
             return self._compared(found, history, data, files)
         if history.stopped_by == "solved" and options.refine and network.linear_in_parameters:
@@ -272,23 +281,23 @@ class Candidate:
             if self.written != files.output and files.output is not None:
                 Path(files.output).unlink(missing_ok=True)  # it holds the couplings
         elif not math.isfinite(error):
-            return self._leave(found, data, files)
+            return self._leave(found, data, files, history.stopped_by)
         elif self.cheapest is not None:
             self.cheapest = self.cheapest.trained(error)
         return history
 
-    def _leave(self, found: SearchResult, data: Dataset, files: Files) -> History:
-        """Write the model of a search as it is, where an interrupt leaves no time."""
+    def _leave(self, found: SearchResult, data: Dataset, files: Files, ending: str) -> History:
+        """Write the model of a search as it is, where an interruption leaves no time."""
         from vpintegrator.training.output import save_somewhere
 
         if _is_better(found.rival, found.error):
             history = self._take_rival(found, found.error, data, files)
-            return replace(history, stopped_by="interrupt")
+            return replace(history, stopped_by=ending)
         if math.isfinite(found.error) and files.output is not None:
             save_somewhere(found.model, files.output, files.overwrite)
         if found.history.warning:
             warnings.warn(found.history.warning, stacklevel=2)
-        return replace(found.history, stopped_by="interrupt")
+        return replace(found.history, stopped_by=ending)
 
     def _refined(
         self, data: Dataset, history: History, options: SearchOptions, files: Files

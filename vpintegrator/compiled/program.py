@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.compiled.scalar_graph import BINARY, ScalarGraph
+from vpintegrator.runtime.deadline import check_time
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
 _VECTORS = (".first", ".second", ".third", ".fourth")  # vectors of a value
@@ -154,6 +155,7 @@ class Program:
         part_of = {n: part for part, nodes in enumerate(steps) for n in nodes}
         self._place(steps, after, part_of)
         for part, nodes in enumerate(steps):
+            check_time()
             late = [n for _, group in after.get(part, []) for n in group]
             self._write_part(part, nodes, waiting, late, part_of)
             for name, group in after.get(part, []):

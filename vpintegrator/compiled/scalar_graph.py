@@ -11,6 +11,7 @@ import numpy as np
 
 from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.native import NotCompilable
+from vpintegrator.runtime.deadline import check_time
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
 
@@ -18,6 +19,7 @@ LEAVES = ("constant", "input", "parameter")
 BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _SQUARED = 32  # the largest exponent for which a power is a product
 # take as long as functions of one number do, or nearly
+_CHECKED = 256  # nodes between two looks at the time
 COSTLY = {"div", "pow", "atan2", *FUNCTIONS}
 # methods of the graph whose nodes have another name
 _METHODS = {
@@ -81,6 +83,8 @@ class ScalarGraph:
             number = len(self.nodes)
             if number == self.limit:
                 raise too_large(self.limit)
+            if number % _CHECKED == 0:
+                check_time()
             self._numbers[node] = number
             self.nodes.append(node)
             arguments = self.arguments(number)

@@ -132,5 +132,5 @@ def accuracy_text(error: str, accuracy: Mapping[str, Any]) -> str:
     """Return the error of generated states, and the way it was measured, in words."""
     again = f"{accuracy.get('sample', '?')} trajectories integrated again"
     if accuracy.get("extended"):
-        return f"error at most {error} on {again} in extended precision"
-    return f"error about {error} ({again}, more tightly)"
+        return f"relative error at most {error} on {again} in extended precision"
+    return f"relative error about {error} ({again}, more tightly)"

@@ -23,7 +23,9 @@ Field = Callable[[np.ndarray, np.ndarray], np.ndarray]  # components and paramet
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0  # safety factor, and bounds of the change of a step
 _ORDER = 8
 _MOST_STEPS = 20_000  # steps after which a solution counts as not returning
-_SMALLEST = 1e-14  # step, of the time or of one
+_SMALLEST = 1e-14  # step, of the time
+_NUDGE = 1e-8  # relative change of components that shows the terms of the field
+_COARSE, _COARSE_STEPS = 1e-6, 6  # tolerance and steps of solutions that show sizes
 _NEWTON = 8  # iterations at most; from the cubic's root two or three are enough
 _HALVINGS = 45  # bisections of the step, for the root of the cubic
 
@@ -36,7 +38,8 @@ class AdaptiveSteps:
     field
         f of components (dim, trajectory) and parameters (name, trajectory).
     rtol, atol
-        Tolerances of the local error of every single trajectory.
+        Tolerances of the local error of every single trajectory: relative to the component, and to
+        its size along the trajectory.
 
     Examples
     --------
@@ -60,29 +63,51 @@ class AdaptiveSteps:
         return self._stages(state, rate, step, parameters)[1]
 
     def step(
-        self, state: np.ndarray, rate: np.ndarray, step: np.ndarray, parameters: np.ndarray
+        self,
+        state: np.ndarray,
+        rate: np.ndarray,
+        step: np.ndarray,
+        parameters: np.ndarray,
+        size: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return states after a step, f there, and errors (trajectory,), accepted up to 1."""
+        """Return states after a step, f there, and errors (trajectory,), accepted up to 1.
+
+        ``size`` (dim, trajectory) are the sizes of the components before the step.
+        """
         stages, new = self._stages(state, rate, step, parameters)
         stages[-1] = self.field(new, parameters)
-        scale = self._atol + self._rtol * np.maximum(np.abs(state), np.abs(new))
+        scale = self._scale(np.maximum(np.abs(state), np.abs(new)), size)
         rows = stages.reshape(len(stages), -1)
-        fifth = (((self._e5 @ rows).reshape(state.shape) / scale) ** 2).sum(axis=0)
-        third = (((self._e3 @ rows).reshape(state.shape) / scale) ** 2).sum(axis=0)
+        fifth = (_ratio((self._e5 @ rows).reshape(state.shape), scale) ** 2).sum(axis=0)
+        third = (_ratio((self._e3 @ rows).reshape(state.shape), scale) ** 2).sum(axis=0)
         weight = np.sqrt((fifth + 0.01 * third) * len(state))
         error = np.abs(step) * np.divide(fifth, weight, out=np.zeros_like(fifth), where=weight != 0)
         return new, stages[-1].copy(), error
 
     def first_step(self, state: np.ndarray, rate: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return steps to begin with (Hairer, Norsett, Wanner, II.4)."""
-        scale = self._atol + self._rtol * np.abs(state)
-        size, speed = (np.sqrt(((v / scale) ** 2).mean(axis=0)) for v in (state, rate))
+        scale = self._scale(np.abs(state), np.zeros_like(state))
+        size, speed = (np.sqrt((_ratio(v, scale) ** 2).mean(axis=0)) for v in (state, rate))
         guess = np.where((size < 1e-5) | (speed < 1e-5), 1e-6, 0.01 * size / speed)
         ahead = self.field(state + guess * rate, parameters)
-        bend = np.sqrt((((ahead - rate) / scale) ** 2).mean(axis=0)) / guess
+        bend = np.sqrt((_ratio(ahead - rate, scale) ** 2).mean(axis=0)) / guess
         largest = np.maximum(speed, bend)
         second = (0.01 / np.maximum(largest, 1e-300)) ** (1 / _ORDER)
         return np.minimum(100 * guess, np.where(largest <= 1e-15, np.maximum(1e-6, guess), second))
+
+    def terms(self, state: np.ndarray, rate: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Return sizes of the terms of f at states (dim, trajectory), also where these cancel.
+
+        A component whose terms cancel consists of their rounding errors: relative to its own size
+        no step is accurate.
+        """
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], state.shape)
+        nudged = self.field(state * (1 + _NUDGE * signs), parameters)
+        found = np.abs(nudged - rate) / _NUDGE
+        return np.where(np.isfinite(found), found, 0.0)
+
+    def _scale(self, largest: np.ndarray, size: np.ndarray) -> np.ndarray:
+        return self._atol * np.maximum(size, largest) + self._rtol * largest
 
     @staticmethod
     def changed(step: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -104,6 +129,47 @@ class AdaptiveSteps:
             moved += state
             stages[s] = self.field(moved, parameters)
         return stages, state + step * (self._b @ rows[:count]).reshape(state.shape)
+
+
+def _ratio(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return values over their scale; 0 for components that are zero before and after a step."""
+    return np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
+
+
+def largest_values(
+    field: Field, state: np.ndarray, duration: float, parameters: np.ndarray
+) -> np.ndarray:
+    """Return the largest absolute values of the components in some steps, (dim, trajectory).
+
+    The steps, with a coarse tolerance, take about a period of the motion. A solution that grows
+    without bound is not much larger after them.
+
+    Parameters
+    ----------
+    field
+        f of components (dim, trajectory) and parameters (name, trajectory).
+    state
+        Initial states, (dim, trajectory).
+    duration
+        Length of the solutions, if that is shorter than the steps.
+    parameters
+        Parameters of each trajectory, (name, trajectory).
+    """
+    formulas = AdaptiveSteps(field, _COARSE, _COARSE)
+    rate, size, left = field(state, parameters), np.abs(state), np.full(state.shape[1], duration)
+    terms = formulas.terms(state, rate, parameters)
+    step = np.minimum(formulas.first_step(state, rate, parameters), left)
+    for _ in range(_COARSE_STEPS):
+        new, new_rate, error = formulas.step(state, rate, step, parameters, size)
+        accepted = error <= 1
+        state, rate = np.where(accepted, new, state), np.where(accepted, new_rate, rate)
+        size = np.maximum(size, np.abs(state))
+        size = np.where(accepted, np.maximum(size, step * terms), size)
+        left = np.where(accepted, left - step, left)
+        if not left.any():
+            break
+        step = np.minimum(formulas.changed(step, error), left)
+    return size
 
 
 @dataclass(frozen=True)
@@ -167,13 +233,14 @@ def advance(
     rate = formulas.field(state, parameters)
     time, passed = np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
     step = formulas.first_step(state, rate, parameters)
+    size, terms = np.abs(state), formulas.terms(state, rate, parameters)
     for _ in range(_MOST_STEPS * event.count):
         if not len(rows):
             break
         if event.component is None:
             last = step >= event.value - time
             step = np.where(last, event.value - time, step)
-        new, new_rate, error = formulas.step(state, rate, step, parameters)
+        new, new_rate, error = formulas.step(state, rate, step, parameters, size)
         accepted = error <= 1  # and so finite
         if event.component is None:
             done = accepted & last
@@ -194,13 +261,15 @@ def advance(
                 ends[:, rows[which]], durations[rows[which]] = at, time[which] + later
         state = np.where(accepted, new, state)
         rate = np.where(accepted, new_rate, rate)
+        size = np.maximum(np.maximum(size, np.abs(state)), step * terms * accepted)
         time = np.where(accepted, time + step, time)
         step = formulas.changed(step, error)
-        lost = ~(step > _SMALLEST * np.maximum(time, 1)) | ~np.isfinite(time)
+        lost = ~(step > _SMALLEST * time) | ~np.isfinite(time)
         keep = ~(done | lost)
         if not keep.all():
             rows, time, step, passed = rows[keep], time[keep], step[keep], passed[keep]
             state, rate, parameters = state[:, keep], rate[:, keep], parameters[:, keep]
+            size, terms = size[:, keep], terms[:, keep]
             event = event.of(keep)
     return ends, durations
 

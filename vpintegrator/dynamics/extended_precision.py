@@ -14,7 +14,7 @@ import numpy as np
 IS_EXTENDED = bool(np.finfo(np.longdouble).eps < 1e-18)
 _STEPS = range(2, 18, 2)
 _EVALUATIONS = sum(_STEPS) + len(_STEPS)
-_TOLERANCE = 1e-18  # error of a step, relative to the largest component
+_TOLERANCE = 1e-18  # error of a step, relative to the size of a component
 _MOST_PARTS = 64  # parts of the time between outputs
 
 Field = Callable[[np.ndarray], np.ndarray]
@@ -42,6 +42,7 @@ def solve_extended(
         None where that is not enough, as of stiff systems, or rounding is not that of long double.
     """
     z = initial.T.astype(np.longdouble)
+    size = np.abs(z).max(axis=1)  # of each component, up to here
     found, parts, spent = [z], 1, 0.0
     for length in np.diff(times.astype(np.longdouble)):
         while True:
@@ -49,21 +50,23 @@ def solve_extended(
             with np.errstate(all="ignore"):
                 for _ in range(parts):
                     new, own = _step(field, new, length / parts)
-                    error = np.maximum(error, own)
+                    larger = np.maximum(size, np.abs(new).max(axis=1))
+                    relative = np.divide(own, larger, out=np.zeros_like(own), where=larger != 0)
+                    error = np.maximum(error, relative.max())
             spent += parts * _EVALUATIONS * z.size
             if new.dtype != np.longdouble or spent > most or parts > _MOST_PARTS:
                 return None
             if error <= _TOLERANCE:
                 break
             parts *= 2
-        z = new
+        z, size = new, np.maximum(size, np.abs(new).max(axis=1))
         found.append(z)
         parts = max(parts // 2, 1) if error < _TOLERANCE / 1e6 else parts
     return np.stack(found).transpose(2, 0, 1)
 
 
-def _step(field: Field, z: np.ndarray, length: np.longdouble) -> tuple[np.ndarray, np.longdouble]:
-    """Return the states after a step, and the relative size of the last correction."""
+def _step(field: Field, z: np.ndarray, length: np.longdouble) -> tuple[np.ndarray, np.ndarray]:
+    """Return the states after a step, and the largest last correction of each component."""
     row: list[np.ndarray] = []
     for number, steps in enumerate(_STEPS):
         h, before = length / steps, z
@@ -75,4 +78,4 @@ def _step(field: Field, z: np.ndarray, length: np.longdouble) -> tuple[np.ndarra
             ratio = np.longdouble(steps) / _STEPS[number - k - 1]
             new.append(new[k] + (new[k] - coarser) / (ratio * ratio - 1))
         row = new
-    return row[-1], np.abs(row[-1] - row[-2]).max() / np.abs(row[-1]).max()
+    return row[-1], np.abs(row[-1] - row[-2]).max(axis=1)

@@ -342,8 +342,8 @@ def _read_order(table: Mapping[str, Any], source: str, state: StateNames) -> tup
         return ()
     if declared and len(names) % 2:
         raise InputError(
-            f"{source}, {declared[0]}: the state lists positions and as many momenta, but it has "
-            f"{len(names)} components"
+            f"{source}, {declared[0]}: the state lists positions and then as many momenta, but it "
+            f"has {len(names)} components"
         )
     try:
         return canonical_order(names, f"{source}, state")

@@ -7,6 +7,9 @@ whatever batch it is in:
 
     1/(N d) sum_{n,i} N (e_{n,i}/s_{n,i})^2 <= 1   =>   1/d sum_i (e_{n,i}/s_{n,i})^2 <= 1, all n.
 
+The absolute tolerance of a component is relative to its size in all trajectories, so a solution has
+the same relative error in any units.
+
 One-step methods are made to end a step at every output time: on the rigid body that is 20 to 100
 times more accurate than SciPy's interpolation at nearly the same cost.
 """
@@ -22,14 +25,17 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.arrays import as_array
+from vpintegrator.dynamics.crossings import largest_values
 from vpintegrator.dynamics.formula_domain import FormulaDomain
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
+from vpintegrator.runtime.deadline import check_time
 
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
 _COARSE = 1e-8  # tolerance of states on the way, which only initialise a training
+_SIZED = 16  # trajectories that show the sizes of the components
 LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
 # an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
 _IMPLICIT = ("Radau", "BDF", "LSODA")
@@ -43,6 +49,7 @@ def solve(
     rtol: float = 1e-12,
     atol: float = 1e-12,
     progress: Callable[[int], None] | None = None,
+    sizes: np.ndarray | None = None,
 ) -> np.ndarray:
     r"""Solve :math:`\dot z = f(z)` from many initial states, or iterate a map.
 
@@ -58,9 +65,12 @@ def solve(
     method
         Method out of ``vpintegrator.names.SOLVERS``, as in :func:`scipy.integrate.solve_ivp`.
     rtol, atol
-        Tolerances of the local error of every single trajectory.
+        Tolerances of the local error of every single trajectory: relative to the component at that
+        time, and to the size of the component.
     progress
         Called now and then with the number of states found since the last call.
+    sizes
+        Sizes of the components, (dim,); by default those of :func:`component_sizes`.
 
     Returns
     -------
@@ -112,11 +122,15 @@ def solve(
         iterate(system.iteration(rtol, atol), system, initial, times, states, progress)
         return states
     _check_rates(system, initial)
+    if sizes is None:
+        sizes = component_sizes(system, initial, float(times[-1] - times[0]))
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):
         part = slice(start, start + batch)
+        tolerances = rtol, atol * sizes
+        flow = system.of_trajectories(part)
         with np.errstate(all="ignore"):  # a blow-up is reported once, below
-            _solve_stack(system, initial[part], times, method, rtol, atol, states[part], progress)
+            _solve_stack(flow, initial[part], times, method, tolerances, states[part], progress)
     return states
 
 
@@ -135,6 +149,49 @@ def _check_rates(system: System, initial: np.ndarray) -> None:
             f"{len(outside)} of {len(initial)} initial states are outside of the domain of "
             f"{system.name}, the first is ({shown}{', ...' if system.dim > 8 else ''}): {words}"
         )
+
+
+def component_sizes(system: System, initial: np.ndarray, duration: float) -> np.ndarray:
+    """Return the sizes of the components, (dim,), that absolute tolerances are relative to.
+
+    The size is the largest absolute value in all initial states, and in the first period of the
+    motion of some of them. The size of an angle is at most its period, that of a component that
+    stays zero is 1.
+
+    Parameters
+    ----------
+    system
+        A system with a vector field.
+    initial
+        Initial states, (trajectory, dim); those that are not finite do not count.
+    duration
+        Duration of the motion.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.solve import component_sizes
+    >>> pendulum = vp.load_system("pendulum")
+    >>> component_sizes(pendulum, np.array([[1e-9, 0.0]]), duration=6.0).round(11)
+    array([1.e-09, 1.e-09])
+    """
+    known = np.flatnonzero(np.isfinite(initial).all(axis=1))
+    sizes = np.abs(initial[known]).max(axis=0, initial=0.0)
+    chosen = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _SIZED)).astype(int))]
+    flow = system.of_trajectories(chosen)
+    with np.errstate(all="ignore"):
+        moved = largest_values(
+            lambda state, _: flow.vector_field_by_component(state),
+            initial[chosen].T,
+            duration,
+            np.empty((0, len(chosen))),
+        )
+    return bounded_sizes(system, np.maximum(sizes, moved.max(axis=1, initial=0.0)))
+
+
+def bounded_sizes(system: System, sizes: np.ndarray) -> np.ndarray:
+    """Return sizes (dim,) that are at most the period for an angle, and 1 instead of 0."""
+    periods = np.array([system.periods.get(i, np.inf) for i in range(system.dim)])
+    return np.where(sizes > 0, np.minimum(sizes, periods), 1.0)
 
 
 def states_between(
@@ -207,6 +264,7 @@ def iterate(
     state, done = initial, times[0]
     for k, time in enumerate(times):
         for _ in range(round(time - done)):
+            check_time()
             state, done = image(state), done + 1
             if not np.isfinite(state).all():
                 raise _escape(system, initial, state, done)
@@ -259,9 +317,27 @@ def stacked_field(system: System, count: int) -> Callable[[float, np.ndarray], n
     """
 
     def field(_: float, y: np.ndarray) -> np.ndarray:
+        check_time()
         return system.vector_field_by_component(y.reshape(system.dim, count)).ravel()
 
     return field
+
+
+def stacked_tolerances(rtol: float, atol: np.ndarray, count: int) -> dict[str, Any]:
+    """Return SciPy's tolerances for the states of ``count`` trajectories in one vector.
+
+    Parameters
+    ----------
+    rtol, atol
+        Tolerances of each trajectory; the absolute ones are those of the components, (dim,).
+    count
+        Number of trajectories.
+    """
+    share = np.sqrt(count)
+    return {
+        "rtol": max(rtol / share, SMALLEST_TOLERANCE),
+        "atol": np.repeat(atol / share, count),
+    }
 
 
 def batch_size(method: str, rtol: float) -> int:
@@ -276,15 +352,13 @@ def _solve_stack(
     initial: np.ndarray,
     times: np.ndarray,
     method: str,
-    rtol: float,
-    atol: float,
+    tolerances: tuple[float, np.ndarray],
     states: np.ndarray,
     progress: Callable[[int], None] | None,
 ) -> None:
     count = len(initial)
     shape = (system.dim, count)
-    share = np.sqrt(count)
-    tolerances = {"rtol": max(rtol / share, SMALLEST_TOLERANCE), "atol": atol / share}
+    options = stacked_tolerances(*tolerances, count)
     field = stacked_field(system, count)
     states[:, 0] = initial
     y = initial.T.ravel()
@@ -294,7 +368,7 @@ def _solve_stack(
         kind, step = getattr(scipy.integrate, method), None
         for k, (start, end) in enumerate(itertools.pairwise(times), start=1):
             first = None if step is None else min(step, end - start)
-            solver = kind(field, start, y, end, first_step=first, **tolerances)
+            solver = kind(field, start, y, end, first_step=first, **options)
             while solver.status == "running":
                 solver.step()
                 if solver.status == "running":  # the last step is cut to end at the output time
@@ -312,7 +386,7 @@ def _solve_stack(
         return
     # a multistep method starts again at low order, so it is not stopped at every output
     solution = scipy.integrate.solve_ivp(
-        field, (times[0], times[-1]), y, method=method, t_eval=times, **tolerances
+        field, (times[0], times[-1]), y, method=method, t_eval=times, **options
     )
     if not solution.success or not np.isfinite(solution.y).all():
         last = solution.y[:, -1] if solution.y.size else y

@@ -407,6 +407,10 @@ class System(SystemProperties, RichDisplay, by="system"):
         """
         return self._field(state, parameters)
 
+    def of_trajectories(self, rows: Any) -> System:
+        """Return the flow of some trajectories of a stack: that of all, unless parameters vary."""
+        return self
+
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
         """Evaluate the vector field with components first, (dim, ...): fastest for NumPy."""
         result = np.empty_like(components)

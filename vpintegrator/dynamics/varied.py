@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.solve import batch_size, iterate, solve
+from vpintegrator.dynamics.solve import iterate, solve
 from vpintegrator.dynamics.system import System
 
 
@@ -48,6 +48,11 @@ class ScaledFlow(System):
             np.multiply(steps, value, out=result[i])
         return result
 
+    def of_trajectories(self, rows: Any) -> ScaledFlow:
+        """Return the flow of some of the trajectories."""
+        system, steps, parameters = self._given
+        return ScaledFlow(system, steps[rows], parameters[rows])
+
     def __reduce__(self) -> tuple[Any, ...]:
         return ScaledFlow, self._given
 
@@ -62,6 +67,7 @@ def solve_varied(
     rtol: float = 1e-12,
     atol: float = 1e-12,
     progress: Callable[[int], None] | None = None,
+    sizes: np.ndarray | None = None,
 ) -> np.ndarray:
     """Solve z' = f(z; parameters) from many initial states, each with its own step and parameters.
 
@@ -78,7 +84,7 @@ def solve_varied(
     counts
         After how many steps states are given, increasing, (time,); the first is that of the initial
         states.
-    method, rtol, atol, progress
+    method, rtol, atol, progress, sizes
         Arguments of :func:`vpintegrator.dynamics.solve`.
 
     Returns
@@ -100,16 +106,13 @@ def solve_varied(
     >>> states[1, 2].round(3)  # after two steps of 0.2
     array([1.31 , 0.532])
     """
-    states = np.empty((len(initial), len(counts), system.dim))
     if system.is_discrete:
+        states = np.empty((len(initial), len(counts), system.dim))
         image = system.iteration(rtol, atol, parameters)
         iterate(image, system, initial, counts, states, progress)
         return states
-    batch = batch_size(method, rtol)
-    for start in range(0, len(initial), batch):
-        part = slice(start, start + batch)
-        flow = ScaledFlow(system, steps[part], parameters[part])
-        states[part] = solve(flow, initial[part], counts, method, rtol, atol, progress)
+    flow = ScaledFlow(system, steps, parameters)
+    states = solve(flow, initial, counts, method, rtol, atol, progress, sizes)
     if (explicit_time := system.explicit_time) is not None:  # to the last digit, however long
         states[..., explicit_time] = initial[:, explicit_time, None] + steps[:, None] * (
             counts - counts[0]

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from vpintegrator.native.cache import LibraryCache, cache_folder
+from vpintegrator.runtime.deadline import check_time, time_left
 
 FLAGS = (
     "-O2",
@@ -103,6 +104,8 @@ class Compilation:
         ------
         NotCompilable
             If the compiler fails, or the cache cannot be used.
+        TimeIsUp
+            If the compiler is at work at the deadline; it is ended.
         """
         try:
             if self._found is not None:
@@ -161,8 +164,9 @@ class Compilation:
     def _wait(self) -> None:
         for process in self._processes:
             try:
-                failed = process.wait(_LONGEST)
+                failed = process.wait(max(min(_LONGEST, time_left()), 0))
             except subprocess.TimeoutExpired:
+                check_time()
                 raise NotCompilable(
                     f"{self._compiler[0]} took more than {_LONGEST} seconds"
                 ) from None

@@ -10,6 +10,7 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
 
@@ -28,7 +29,9 @@ class Reference:
     states
         (trajectory, time, dim).
     error
-        Estimate of its largest error in any component of each trajectory, (trajectory,).
+        Estimate of its largest error in any component of each trajectory, relative to the size of
+        the component, (trajectory,). The size is the largest absolute value in all trajectories,
+        and the period of an angle at most.
     """
 
     states: np.ndarray
@@ -89,7 +92,7 @@ def solve_reference(
         return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
     recording = recording or Recording()
     count = len(times) - 1
-    control, error, done = initial, np.zeros(len(initial)), 0
+    control, error, done = initial, np.zeros(initial.shape), 0
     saved = recording.progress()
     begun = "reference.done" in saved
     if begun:
@@ -102,6 +105,9 @@ def solve_reference(
         entries = {"done": np.array(done), "control": control, "error": error}
         recording.record({f"reference.{name}": value for name, value in entries.items()})
 
+    sizes = None
+    if not system.is_discrete:
+        sizes = component_sizes(system, initial, float(times[-1] - times[0]))
     recorded = clock.monotonic()
     if progress:
         progress("reference", done, count)
@@ -114,10 +120,12 @@ def solve_reference(
             if each == 2:
                 halves[1::2] = (part[1:] + part[:-1]) / 2
             start = np.array(states[done])
-            new = solve(system, start, halves, METHOD, TOLERANCE, TOLERANCE)[:, ::each]
-            other = solve(system, control, part, METHOD, CONTROL_TOLERANCE, CONTROL_TOLERANCE)
+            new = solve(system, start, halves, METHOD, TOLERANCE, TOLERANCE, sizes=sizes)
+            new = new[:, ::each]
+            tolerance = CONTROL_TOLERANCE
+            other = solve(system, control, part, METHOD, tolerance, tolerance, sizes=sizes)
             states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
-            largest = np.maximum(error, np.abs(new - other).max(axis=(1, 2)))
+            largest = np.maximum(error, np.abs(new - other).max(axis=1))
             # together, lest an interruption come between them
             done, control, error = done + len(part) - 1, other[:, -1], largest
             if clock.monotonic() - recorded > RECORD_SECONDS:
@@ -128,4 +136,5 @@ def solve_reference(
     finally:
         if done:
             record()
-    return Reference(states.transpose(1, 0, 2), error)
+    relative = error / bounded_sizes(system, np.abs(states).max(axis=(0, 1)))
+    return Reference(states.transpose(1, 0, 2), relative.max(axis=1))

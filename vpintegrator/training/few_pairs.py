@@ -81,7 +81,10 @@ def fit_few_pairs(
     if math.isinf(fit.cost):
         return FewPairsFit(math.inf, math.inf, math.inf)
     with one_blas_thread():
-        fit.iterate(iterations)
+        try:
+            fit.iterate(iterations)
+        finally:  # an interruption may come at a trial
+            fit.vector.write(fit.theta)
         left_out = (fit.left_out() ** 2).mean(1)
     return FewPairsFit(
         training=float(fit.residual.square().mean().sqrt()),
@@ -140,7 +143,6 @@ class _ShearFit:
             costs.append(self.cost)
             if len(costs) > 10 and self.cost > _SETTLED * costs[-11]:
                 break
-        self.vector.write(self.theta)
 
     def left_out(self) -> np.ndarray:
         """Return leave-one-out residuals (pair, component) of the equations linearised here."""

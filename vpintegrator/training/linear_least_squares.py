@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from scipy import linalg
 
+from vpintegrator.runtime.deadline import check_time
+
 PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
 _TINY = 1e-300
@@ -45,6 +47,7 @@ class SequentialQR:
 
     def add(self, matrix: np.ndarray, right: np.ndarray) -> None:
         """Take further rows (row, column) and their right sides (row,)."""
+        check_time()
         stacked = np.vstack([self._triangle, np.column_stack([matrix, right])])
         self.rows += len(matrix)
         # PyTorch keeps to the threads that it was given
@@ -76,6 +79,7 @@ class SequentialQR:
         Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)
         pivots, projected = np.abs(np.diag(upper)), Q.T @ right
         for tolerance in tolerances:
+            check_time()
             rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
             kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
             coefficients, whitening = np.zeros(self.columns), np.zeros((self.columns, rank))
@@ -111,6 +115,7 @@ class SequentialQR:
         U, sizes, V = (part.numpy() for part in torch.linalg.svd(torch.from_numpy(R), False))
         projected, V = U.T @ right, V.T / weights[:, None]
         for penalty in penalties:
+            check_time()
             damped = sizes**2 + penalty
             yield Solution(V @ (sizes / damped * projected), V, 1 / np.sqrt(damped))
 

@@ -13,6 +13,7 @@ import torch
 from vpintegrator.compiled import NotCompilable, compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import TimeIsUp, check_time
 from vpintegrator.storage.reading import read_json
 
 TRAJECTORIES, STEPS, _REPEATS = 1_000, 10, 3
@@ -98,22 +99,26 @@ def cost_of_model(model: Integrator, windows: torch.Tensor) -> float:
     Returns
     -------
     float
-        Seconds; nan without machine code, or if its compilation would take long.
+        Seconds; nan without machine code, or if its compilation takes longer than the time left.
     """
     windows = windows[torch.arange(TRAJECTORIES) % len(windows)].cpu()
     try:
         machine = compile_model(model, TRAJECTORIES, windows.numpy(), LARGEST)
-    except NotCompilable:
+    except (NotCompilable, TimeIsUp):
         return math.nan
     given = windows.numpy().astype(machine.dtype)
     return cost_of_steps(lambda: machine.advance(given, STEPS)) / model.prediction_window
 
 
 def cost_of_steps(run: Callable[[], object]) -> float:
-    """Return the least seconds of some runs, for a step of a trajectory."""
-    spent = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        run()
-        spent.append(time.perf_counter() - start)
-    return min(spent) / STEPS / TRAJECTORIES
+    """Return the least seconds of some runs, for a step of a trajectory; nan if the time is up."""
+    spent: list[float] = []
+    try:
+        while len(spent) < _REPEATS:
+            check_time(max(spent, default=0.0))
+            start = time.perf_counter()
+            run()
+            spent.append(time.perf_counter() - start)
+    except TimeIsUp:
+        pass
+    return min(spent, default=math.nan) / STEPS / TRAJECTORIES

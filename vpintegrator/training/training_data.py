@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import time
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
@@ -26,12 +27,14 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.chart_map import ChartMap
-from vpintegrator.training.residuals import BLOCK, ErrorScale, relative_error_of
+from vpintegrator.runtime.deadline import time_left, unhurried
+from vpintegrator.training.residuals import ErrorScale, relative_error_of
 
 IN_MEMORY = 1 << 24  # bytes of states; of larger groups random parts are read, see SampledStates
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
 FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
+_AT_ONCE = 1_000  # windows of the test group between two looks at the time
 _TEST_WINDOWS = 10_000  # by which the root mean square is known to a percent
 
 
@@ -167,13 +170,17 @@ class TrainingData:
     def test_error(self, model: Integrator) -> float:
         """Return the relative error on test windows; nan without a test group.
 
-        It is infinite where the model overflows.
+        It is infinite where the model overflows. If the time is up, the windows so far count, of
+        which there are some always.
         """
         if not self.tested:
             return float("nan")
         model = simplified(model)
         pairs = self._pairs("test", model)
-        error = relative_error_of(model, self._in_order(pairs, model.scale), self.error_scale)
+        end = time.perf_counter() + time_left()
+        with unhurried():
+            parts = self._in_order(pairs, model.scale, end)
+            error = relative_error_of(model, parts, self.error_scale)
         return math.inf if math.isnan(error) else error
 
     def test_pairs(self, model: Integrator, count: int) -> Pair:
@@ -265,10 +272,12 @@ class TrainingData:
             self._made[key] = pairs
         return self._made[key]
 
-    def _in_order(self, pairs: Pairs, like: torch.Tensor) -> Iterator[Pair]:
-        for chosen in pairs.places(_TEST_WINDOWS).split(BLOCK):
+    def _in_order(self, pairs: Pairs, like: torch.Tensor, end: float) -> Iterator[Pair]:
+        for chosen in pairs.places(_TEST_WINDOWS).split(_AT_ONCE):
             inputs, targets = pairs[chosen]
             yield inputs.to(like), targets.to(like)
+            if time.perf_counter() > end:
+                return
 
 
 class _Moments:

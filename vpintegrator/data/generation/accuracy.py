@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.data.recipe import Recipe
+from vpintegrator.dynamics import System
 from vpintegrator.dynamics.extended_precision import IS_EXTENDED, solve_extended
 from vpintegrator.dynamics.magnitude import size_of
+from vpintegrator.dynamics.solve import bounded_sizes
 
 _SAMPLE = 32  # trajectories of each part that are integrated a second time, in extended precision,
 _FEWER = 8  # or where that takes too long, more tightly
@@ -29,7 +31,9 @@ class Accuracy:
         Largest change of each invariant along a trajectory, and largest value of the invariant, or
         of its terms if the terms cancel.
     difference
-        Largest difference in any component from the second integration; None for maps by formula.
+        Largest difference in any component from the second integration, relative to the size of
+        the component: its largest absolute value, and the period of an angle at most. None for maps
+        by formula.
     sample
         Number of trajectories that were integrated a second time.
     extended
@@ -73,13 +77,20 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
         times = recipe.duration / recipe.steps * np.arange(recipe.steps + 1)
         exact = solve_extended(field, states[chosen, 0], times, _MOST)
         if exact is not None:
-            wrong = np.abs(exact - states[chosen])[..., recipe.system.moving]
-            return Accuracy(change, largest, float(wrong.max()), len(chosen), extended=True)
+            wrong = relative_error(recipe.system, exact - states[chosen], states)
+            return Accuracy(change, largest, wrong, len(chosen), extended=True)
     chosen = _sample(len(states), _FEWER)
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
     again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
-    difference = float(np.abs(again - states[np.ix_(chosen, at)]).max())
-    return Accuracy(change, largest, difference, len(chosen))
+    wrong = relative_error(recipe.system, again - states[np.ix_(chosen, at)], states)
+    return Accuracy(change, largest, wrong, len(chosen))
+
+
+def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -> float:
+    """Return the largest difference (..., dim) in a component that moves, relative to its size."""
+    sizes = np.abs(states).max(axis=(0, 1))
+    ratio = np.abs(difference).max(axis=(0, 1)) / bounded_sizes(system, sizes)
+    return float(ratio[system.moving].max(initial=0.0))
 
 
 def combine(parts: Iterable[Accuracy]) -> Accuracy:

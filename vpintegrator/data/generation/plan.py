@@ -31,12 +31,15 @@ class Plan:
         Initial states of all trajectories, (trajectory, dim).
     conditions
         Step and parameters that vary, (trajectory, name).
+    sizes
+        Sizes of the components, (dim,); None for a map.
     rows
         Trajectories of a shard.
     """
 
     initial: np.ndarray
     conditions: np.ndarray
+    sizes: np.ndarray | None
     rows: int
 
     @classmethod
@@ -46,7 +49,8 @@ class Plan:
         stack = stack_size(recipe)
         trajectory = 8 * recipe.system.dim * (recipe.steps + 1)
         stacks = min(max(_MEMORY // (stack * trajectory), 1), _STACKS)
-        return cls(initial, conditions, stack * stacks)
+        sizes = recipe.sizes(initial, conditions)
+        return cls(initial, conditions, sizes, stack * stacks)
 
     @property
     def shards(self) -> int:
@@ -72,6 +76,7 @@ def integrate(
     recipe: Recipe,
     initial: np.ndarray,
     conditions: np.ndarray,
+    sizes: np.ndarray | None,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Return states (trajectory, time, dim) from initial states (trajectory, dim).
@@ -84,6 +89,8 @@ def integrate(
         Initial states of the trajectories.
     conditions
         Step and parameters that vary, (trajectory, name).
+    sizes
+        Sizes of the components in all trajectories of the dataset, (dim,).
     progress
         Called now and then with the number of states found since the last call.
 
@@ -96,5 +103,5 @@ def integrate(
     states = np.empty((len(initial), recipe.steps + 1, recipe.system.dim))
     for start in range(0, len(initial), stack):
         rows = slice(start, start + stack)
-        states[rows] = recipe.solve(initial[rows], conditions[rows], progress=progress)
+        states[rows] = recipe.solve(initial[rows], conditions[rows], progress=progress, sizes=sizes)
     return states

@@ -155,8 +155,7 @@ def _residuals(
 
 
 def _flow(system: System, initial: np.ndarray, times: np.ndarray) -> np.ndarray:
-    atol = _TOLERANCE * max(float(np.abs(initial).max()), 1e-6)
-    return solve(system, initial, times, rtol=_TOLERANCE, atol=atol)
+    return solve(system, initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
 def judge(

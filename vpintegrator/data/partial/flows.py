@@ -78,10 +78,8 @@ class FlowOrbits:
     def _solve(
         self, theta: np.ndarray, first: np.ndarray, steps: np.ndarray, count: int
     ) -> np.ndarray:
-        atol = _TOLERANCE * max(float(np.abs(first).max()), 1e-6)
-        return solve_varied(
-            self._system, first, steps, theta, np.arange(count), rtol=_TOLERANCE, atol=atol
-        )
+        times, tolerances = np.arange(count), {"rtol": _TOLERANCE, "atol": _TOLERANCE}
+        return solve_varied(self._system, first, steps, theta, times, **tolerances)
 
     def tangent(
         self, theta: np.ndarray, first: np.ndarray, times: np.ndarray

@@ -32,7 +32,6 @@ from vpintegrator.dynamics.reading import read_equations
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 
-CHECKED = 16  # states at which a function and its formulas are compared
 _AGREEMENT = 1e-11  # relative: other orders of the same operations
 DECLARED = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
 _STATES = 64  # of the checks
@@ -282,9 +281,9 @@ def _compare_with_function(given: GivenFunction, system: System) -> None:
     """
     if given.call is None:
         return
-    generator = np.random.default_rng(0)
-    states = system.sample_initial(CHECKED, generator)
-    times = states[:, -1] if system.explicit_time is not None else np.zeros(CHECKED)
+    states, times = sampled(given)  # also those at which formulas have no value
+    if system.explicit_time is not None:
+        states = np.column_stack([states, times])
     dim = len(given.components)
     called = Values(given.call, dim, given.parameters, states[:, :dim], times)
     with np.errstate(all="ignore"):

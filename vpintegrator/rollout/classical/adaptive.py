@@ -12,13 +12,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, batch_size, stacked_field
+from vpintegrator.dynamics.solve import (
+    SMALLEST_TOLERANCE,
+    batch_size,
+    component_sizes,
+    stacked_field,
+    stacked_tolerances,
+)
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.cursor import Cursor
@@ -44,7 +50,8 @@ class AdaptiveMethod(ClassicalMethod):
     solver
         ``"RK45"``, ``"DOP853"``, ``"Radau"`` or ``"LSODA"``.
     rtol, atol
-        Tolerances of the local error.
+        Tolerances of the local error: relative to the component at that time, and to its size in
+        all trajectories, see :func:`vpintegrator.dynamics.solve.component_sizes`.
 
     Raises
     ------
@@ -78,19 +85,28 @@ class AdaptiveMethod(ClassicalMethod):
         )
 
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        return _AdaptiveCursor(self, system, step, np.array(initial, dtype=np.float64), 0)
+        initial = np.array(initial, dtype=np.float64)
+        sizes = component_sizes(system, initial, _SEGMENT * step)
+        return _AdaptiveCursor(self, system, step, initial, 0, sizes)
 
     def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        return _AdaptiveCursor(self, system, step, snapshot["state"], int(snapshot["done"]))
+        state, done, sizes = snapshot["state"], int(snapshot["done"]), snapshot["sizes"]
+        return _AdaptiveCursor(self, system, step, state, done, sizes)
 
 
 class _AdaptiveCursor(Cursor):
-    remembered = ("state", "done")
+    remembered = ("state", "done", "sizes")
 
     def __init__(
-        self, method: AdaptiveMethod, system: System, step: float, state: np.ndarray, done: int
+        self,
+        method: AdaptiveMethod,
+        system: System,
+        step: float,
+        state: np.ndarray,
+        done: int,
+        sizes: np.ndarray,
     ) -> None:
-        self._method, self._system, self._step = method, system, step
+        self._method, self._system, self._step, self._sizes = method, system, step, sizes
         # (trajectory, dim) where the segment began, and the steps done since then
         self._begin(state.copy())
         for _ in range(done):
@@ -112,7 +128,8 @@ class _AdaptiveCursor(Cursor):
 
     def _stack(self, trajectories: np.ndarray) -> tuple[np.ndarray, Iterator[np.ndarray]]:
         first = self._state[trajectories]
-        return trajectories, _solve(self._method, self._system, self._step, first)
+        solution = _solve(self._method, self._system, self._step, first, self._sizes)
+        return trajectories, solution
 
     def _next(self) -> np.ndarray:
         """Return the states one step later, (trajectory, dim)."""
@@ -142,15 +159,11 @@ class _AdaptiveCursor(Cursor):
 
 
 def _solve(
-    method: AdaptiveMethod, system: System, step: float, first: np.ndarray
+    method: AdaptiveMethod, system: System, step: float, first: np.ndarray, sizes: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Yield states of a segment, (trajectory, dim) each, while one solver succeeds for all."""
     shape = (system.dim, len(first))
-    share = np.sqrt(len(first))
-    options: dict[str, Any] = {
-        "rtol": max(method.rtol / share, SMALLEST_TOLERANCE),
-        "atol": method.atol / share,
-    }
+    options = stacked_tolerances(method.rtol, method.atol * sizes, len(first))
     field = stacked_field(system, len(first))
     if method.solver in _IMPLICIT:
         options["jac"] = lambda _, y: system.jacobian_by_component(y)
@@ -189,7 +202,8 @@ def _method(name: str, order: int, solver: str, source: str) -> AdaptiveMethod:
         title=f"{solver} (rtol 1e-6)",
         order=order,
         solver=solver,
-        source=f"SciPy's {solver} at rtol 1e-6, atol 1e-9, sampled at the step: {source}",
+        source=f"SciPy's {solver} at rtol 1e-6, atol 1e-9 times a component's size, sampled at the "
+        f"step: {source}",
     )
 
 

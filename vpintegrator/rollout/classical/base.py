@@ -15,6 +15,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.runtime.deadline import check_time
 
 Result = TypeVar("Result")
 
@@ -212,6 +213,7 @@ class _Iteration(Cursor):
         states = np.empty((count, *self._state.shape))
         with np.errstate(all="ignore"):
             for k in range(count):
+                check_time()
                 self._advance()
                 states[k] = self._state
         return np.ascontiguousarray(states.transpose(2, 0, 1))

@@ -16,10 +16,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vpintegrator.runtime.deadline import check_time
+
 _MAXIMUM_ITERATIONS = 60
 _SLOW = 1e-2  # an update shrinking by less asks for a new Jacobian
 _ROUNDING = 1e-9  # updates this small (relative) that shrink no more are rounding errors
 _NOTHING = 2.0**-57  # smaller updates (relative) change no digit of the vector field's argument
+_NUMBERS = 1 << 21  # in matrices that are inverted between two looks at the time
 _FORESEEN = 2.0**-60  # an update foreseen to be smaller is not worth computing
 
 Field = Callable[[np.ndarray], np.ndarray]
@@ -73,6 +76,7 @@ def solve_stages(
     running = np.ones(count, dtype=bool)
     failed = np.zeros(count, dtype=bool)
     for _ in range(_MAXIMUM_ITERATIONS):
+        check_time()
         points = base + stage
         slopes = field(points)
         update = _solve(inverse, residual(slopes, stage) / units)
@@ -123,16 +127,23 @@ def _inverse_newton_matrix(jacobian: np.ndarray, matrix: np.ndarray) -> np.ndarr
 
 def inverse_matrices(matrices: np.ndarray) -> np.ndarray:
     """Return inverses of a batch (trajectory, size, size); NaN for singular matrices."""
+    result = np.empty(matrices.shape)
+    together = max(_NUMBERS // max(matrices.shape[-1] ** 2, 1), 1)
+    for start in range(0, len(matrices), together):
+        check_time()
+        part = slice(start, start + together)
+        try:
+            result[part] = np.linalg.inv(matrices[part])
+        except np.linalg.LinAlgError:
+            result[part] = [_inverse(matrix) for matrix in matrices[part]]
+    return result
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
     try:
-        return np.linalg.inv(matrices)
+        return np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
-        result = np.full(matrices.shape, np.nan)
-        for i, matrix in enumerate(matrices):
-            try:
-                result[i] = np.linalg.inv(matrix)
-            except np.linalg.LinAlgError:
-                continue
-        return result
+        return np.full(matrix.shape, np.nan)
 
 
 def _solve(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:

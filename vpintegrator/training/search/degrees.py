@@ -9,6 +9,7 @@ from typing import Any
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import ending_of, unhurried, until
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.few_data import FEW_WORDS, FOLDS, known_pairs
 from vpintegrator.training.history import Budget, History
@@ -149,14 +150,15 @@ class _DegreeSearch(SizeSearch):
         """Solve for one degree after the other."""
         ended = ""
         try:
-            for degree in self._degrees()[: self.options.budget.epochs]:
-                ended = self._solve(degree)
-                if ended:
-                    break
-        except KeyboardInterrupt:
+            with until(self.options.end()):
+                for degree in self._degrees()[: self.options.budget.epochs]:
+                    ended = self._solve(degree)
+                    if ended:
+                        break
+        except KeyboardInterrupt as interruption:
             if not self.fits:
-                raise
-            ended = "interrupt"
+                raise self.options.nothing(interruption) from None
+            ended = ending_of(interruption)
         if not self.fits:
             raise self.refusal or InputError("no degree gives a generating function for these data")
         place = len(self.fits) - 1 if ended == "target" else self._place()
@@ -171,7 +173,8 @@ class _DegreeSearch(SizeSearch):
     def _result(self, place: int, ended: str) -> SearchResult:
         fit, model = self.fits[place]
         if model.posterior is None:  # of a refined one it is that over orbits
-            set_posterior(model, self.data)
+            with unhurried():
+                set_posterior(model, self.data)
         history = self.history
         history.parameters = fit.coefficients
         history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place

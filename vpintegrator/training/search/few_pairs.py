@@ -12,6 +12,7 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import prolong, refine
+from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.few_data import FEW_WORDS, KnownPairs, cross_validated, known_pairs
 from vpintegrator.training.few_pairs import FewPairsFit, fit_few_pairs, fits_few_pairs
 from vpintegrator.training.history import History
@@ -55,24 +56,29 @@ class _FewPairsSearch(SizeSearch):
         self.equations = self.known.before.numel()
         self.history = History("levenberg-marquardt", options.method.seed, 0)
         self.history.windows = len(self.known.before)
+        self.best: tuple[Integrator, FewPairsFit] | None = None
 
     def run(self) -> SearchResult:
         """Grow a model, try the reflections that it nearly has, and keep the better of both."""
         self.options.tell(FEW_WORDS.format(len(self.known.before)))
-        ended = ""
-        model, fit = self._first({})
+        ended, error = "", math.inf
         try:
-            model, fit = self._grown(model, fit)
-            rhos = self._supported(model, fit)
-            if rhos:
-                model, fit = self._symmetric(rhos, model, fit)
-            model, fit = self._fitted(model, None)
-        except KeyboardInterrupt:
-            ended = "interrupt"
-        error = math.inf if ended else cross_validated(model, self.known, _fit_in_short)
+            with until(self.options.end()):
+                model, fit = self._first({})
+                model, fit = self._grown(model, fit)
+                rhos = self._supported(model, fit)
+                if rhos:
+                    model, fit = self._symmetric(rhos, model, fit)
+                model, fit = self._fitted(model, None)
+                error = cross_validated(model, self.known, _fit_in_short)
+                if count(model) <= MOST:
+                    model.posterior = posterior_of_pairs(model, self.known.before, self.known.after)
+        except KeyboardInterrupt as interruption:
+            if self.best is None:
+                raise self.options.nothing(interruption) from None
+            ended = ending_of(interruption)
+            model, fit = self.best
         error = error if math.isfinite(error) else fit.error
-        if not ended and count(model) <= MOST:
-            model.posterior = posterior_of_pairs(model, self.known.before, self.known.after)
         self.history.parameters, self.history.best_epoch = count(model), self.history.epochs
         found = self.solved(model, error, self.history, ended)
         found.typical = fit.typical if self.known.are_single else None
@@ -126,6 +132,8 @@ class _FewPairsSearch(SizeSearch):
                 yield larger
 
     def _tell(self, model: Integrator, fit: FewPairsFit) -> None:
+        if self.best is None or fit.typical <= self.best[1].typical:
+            self.best = model, fit
         rhos = len(model.reversing_symmetries)
         symmetric = f", {rhos} reversing symmetries" if rhos else ""
         self.note(

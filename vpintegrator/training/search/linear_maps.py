@@ -13,6 +13,7 @@ import torch
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import check_time, until
 from vpintegrator.training.few_data import cross_validated, known_pairs
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.linear import FEWEST, ROWS
@@ -105,9 +106,15 @@ class _PatternSearch(SizeSearch):
 
     def run(self) -> SearchResult:
         """Fit all patterns, and the map of the best one."""
-        for pattern in self._patterns():
-            z, y = self._pairs(self._model(pattern))
-            self.fits.append((pattern, fit_pattern(z, y, pattern)))
+        try:
+            with until(self.options.end()):
+                for pattern in self._patterns():
+                    check_time()
+                    z, y = self._pairs(self._model(pattern))
+                    self.fits.append((pattern, fit_pattern(z, y, pattern)))
+        except KeyboardInterrupt as interruption:
+            if not self.fits:
+                raise self.options.nothing(interruption) from None
         for kind in dict.fromkeys(_kind(pattern) for pattern, _ in self.fits):
             pattern, fit = self._best([each for each in self.fits if _kind(each[0]) == kind])
             self.note(

@@ -6,6 +6,7 @@ import json
 import math
 
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import unhurried
 from vpintegrator.training.history import History
 from vpintegrator.training.residuals import doubt, relative_error
 from vpintegrator.training.search.making import Make, making
@@ -45,7 +46,8 @@ class SizeSearch:
 
     def validation_error(self, model: Integrator) -> float:
         """Return the error on the validation windows; infinite if some states have no image."""
-        error = relative_error(model, *self.data.held_out(model), scale=self.data.error_scale)
+        with unhurried():
+            error = relative_error(model, *self.data.held_out(model), scale=self.data.error_scale)
         return math.inf if math.isnan(error) else error
 
     def solved(self, model: Integrator, error: float, history: History, ended: str) -> SearchResult:

@@ -1,0 +1,205 @@
+"""Equal relative results for any size of each component: data, references, solvers, sections."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.cli.gen import main as gen
+from vpintegrator.cli.rollout import main as rollout
+from vpintegrator.dynamics.solve import component_sizes
+from vpintegrator.dynamics.varied import solve_varied
+
+# x moves, y moves, w is constant, and zero in some tests, u begins at zero
+FIELD = """
+title = "Components of different sizes"
+state = ["x", "y", "w", "u"]
+[parameters]
+a = {}
+b = {}
+c = {}
+d = {}
+[vector_field]
+x = "a*y/b"
+y = "-b*(x/a + (x/a)**3)"
+w = "0"
+u = "d*(w/c - x*y/(a*b))"
+[initial_conditions]
+distribution = "uniform"
+low = ["-a", "-b", "{}*c", "0"]
+high = ["a", "b", "{}*c", "0"]
+[defaults]
+step = 2.0
+steps = 20
+"""
+DUFFING = """
+title = "Duffing oscillator of size a"
+state = ["q", "p"]
+hamiltonian = "p**2/2 + q**2/2 + q**4/(4*a**2)"
+[parameters]
+a = 1.0
+[[reversing_symmetry]]
+p = "-p"
+[initial_conditions]
+distribution = "uniform"
+low = "-a"
+high = "a"
+[defaults]
+step = 2.0
+steps = 20
+"""
+REVERSING = '[[reversing_symmetry]]\np = "-p"\n'
+PERIOD = 'time = "t"\nperiod = "2*pi"\n[parameters]'
+TIMES = 2.0 * np.arange(5)
+UNIT = np.random.default_rng(0).uniform(-1, 1, (3, 4)) * [1, 1, 1, 0]
+SIZES = st.lists(st.floats(-30, 30).map(lambda k: 10.0**k), min_size=4, max_size=4)
+EXTREME = [1e-30, 1e30, 1e-12, 1e6]
+
+
+def field(sizes, constant=1.0):
+    return vp.System(FIELD.format(*sizes, constant, constant), "sizes")
+
+
+def relative_states(sizes, solver):
+    """Return states over their sizes, of the system with these sizes and of that with sizes 1."""
+    unit = [1.0] * 4
+    return [solver(field(each), UNIT * each) / each for each in (np.array(sizes), np.array(unit))]
+
+
+@given(SIZES)
+@example(EXTREME)
+@settings(max_examples=5)
+def test_states_and_references_are_those_of_unit_size(sizes):
+    for method in ("DOP853", "RK45"):
+        states, unit = relative_states(
+            sizes, lambda s, z, method=method: vp.solve(s, z, TIMES, method, 1e-11, 1e-11)
+        )
+        assert np.abs(states - unit).max() < 1e-10
+    exact = [
+        vp.rollout.solve_reference(field(each), UNIT * each, TIMES) for each in (sizes, np.ones(4))
+    ]
+    assert np.abs(exact[0].states / sizes - exact[1].states).max() < 1e-10
+    assert exact[0].error == pytest.approx(exact[1].error, rel=0.2, abs=1e-13)
+
+
+@given(SIZES)
+@example(EXTREME)
+@settings(max_examples=4)
+def test_solvers_of_the_table_are_those_of_unit_size(sizes):
+    for method in ("rk45", "dop853"):
+        states, unit = relative_states(
+            sizes, lambda s, z, method=method: vp.integrate(s, method, z, 2.0, 4)
+        )
+        assert np.abs(states - unit).max() < 1e-10
+    # their choice of orders turns with the rounding, so that they agree to their tolerance
+    exact = vp.solve(field(np.ones(4)), UNIT, TIMES)
+    for method in ("radau", "lsoda"):
+        states, unit = relative_states(
+            sizes, lambda s, z, method=method: vp.integrate(s, method, z, 2.0, 4)
+        )
+        assert np.abs(states - exact).max() < 10 * np.abs(unit - exact).max() < 1e-2
+
+
+@given(SIZES)
+@example(EXTREME)
+@settings(max_examples=4)
+def test_varied_steps_and_parameters(sizes):
+    steps, lengths = np.array([0.5, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
+
+    def states(a, b, c, d):
+        varied = field((1, b, c, d)).with_open(["a"])
+        start = UNIT[:3] * np.stack([a * lengths, *np.outer([b, c, d], np.ones(3))], axis=1)
+        parameters = (a * lengths)[:, None]
+        found = solve_varied(varied, start, steps, parameters, np.arange(5))
+        return found / (a, b, c, d)
+
+    assert np.abs(states(*sizes) - states(1.0, 1.0, 1.0, 1.0)).max() < 1e-10
+
+
+@given(st.floats(-30, 30))
+@settings(max_examples=5)
+def test_returns_to_a_section(exponent):
+    def images(a):
+        forced = DUFFING.replace("q**4/(4*a**2)", "q**4/(4*a**2) - 0.3*a*q*cos(t)")
+        forced = forced.replace("[parameters]", PERIOD).replace("a = 1.0", f"a = {a!r}")
+        returns = vp.return_map(vp.System(forced.replace(REVERSING, ""), "forced"), "t = 0")
+        return vp.solve(returns, UNIT[:, :2] * a, np.arange(3)) / a
+
+    assert np.abs(images(10.0**exponent) - images(1.0)).max() < 1e-10
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_components_that_stay_zero_or_constant(constant):
+    start = UNIT * [1e-10, 1e5, constant, 0]
+    system = field([1e-10, 1e5, 1.0, 1.0], constant)
+    sizes = component_sizes(system, start, 20.0)
+    assert sizes[2] == max(np.abs(start[:, 2]).max(), constant == 0)
+    states = vp.solve(system, start, TIMES)
+    assert (states[..., 2] == start[:, None, 2]).all()
+    assert np.isfinite(states).all()
+    at_rest = vp.solve(system, np.zeros((1, 4)), TIMES)
+    assert (at_rest == 0).all()
+    report = vp.compare(None, ["rk4", "dop853"], system=system, initial=start, step=0.1, steps=20)
+    assert report.reference_error.max() < 1e-11
+    assert report.summary("dop853").error < 1e-6 * 1e5
+
+
+def test_a_start_from_rest():
+    """All is zero at first, and the sizes are those that the force gives."""
+    pushed = vp.System(
+        'title = "Pushed"\ntime = "t"\nstate = ["q", "p"]\nhamiltonian = '
+        '"p**2/2 + q**2/2 - 1e-9*q*sin(2*t)"\n',
+        "pushed",
+    )
+    exact = 1e-9 * (2 * np.sin(TIMES) - np.sin(2 * TIMES)) / 3
+    states = vp.solve(pushed, np.zeros((1, 3)), TIMES)
+    assert np.abs(states[0, :, 0] - exact).max() < 1e-20
+
+
+def test_a_component_of_rounding_errors_keeps_no_solver_from_its_steps():
+    """The difference of two equal oscillators is zero but for the rounding of its terms."""
+    system = vp.System(
+        'title = "Equal oscillators"\nstate = ["x", "y", "e"]\n[vector_field]\nx = "y"\n'
+        'y = "-x"\ne = "(x + 0.1)**3 - x**3 - 0.3*x**2 - 0.03*x - 0.001"\n',
+        "equal",
+    )
+    states = vp.solve(system, np.array([[1.0, 0.0, 0.0]]), TIMES)
+    assert np.abs(states[0, :, 0] - np.cos(TIMES)).max() < 1e-10
+
+
+@given(st.floats(-30, 30))
+@example(-12.0)
+@settings(max_examples=1)
+def test_commands(tmp_path_factory, exponent):
+    folder, a = tmp_path_factory.mktemp("sizes"), 10.0**exponent
+    found = [_commands(folder / str(k), size) for k, size in enumerate((a, 1.0))]
+    assert np.abs(found[0][0] / a - found[1][0]).max() < 1e-10
+    assert found[0][1] == pytest.approx(found[1][1], rel=0.5, abs=1e-13)
+    for row, unit in zip(found[0][2]["table"], found[1][2]["table"], strict=True):
+        # the errors of SciPy's solvers are those of their tolerance
+        assert row["median RMSE"] / a == pytest.approx(unit["median RMSE"], rel=1e-5)
+    errors = [each[2]["reference_error"] for each in found]
+    assert errors[0] == pytest.approx(errors[1], rel=0.2)
+
+
+def _commands(folder, a):
+    """Return states, their printed accuracy, and the JSON of a rollout for components of size a."""
+    folder.mkdir()
+    (folder / "duffing.toml").write_text(DUFFING)
+    parameter, data = ("-p", f"a={a!r}"), folder / "data.h5"
+    arguments = ["--count", "5", "--steps", "5", *parameter, "-o", str(data), "--json"]
+    made = CliRunner().invoke(gen, [str(folder / "duffing.toml"), *arguments])
+    assert made.exit_code == 0, made.output
+    accuracy = json.loads(made.stdout)["accuracy"]["estimated_error"]
+    with h5py.File(data) as file:
+        states = file["train/state"][...]
+    arguments = ["--against", "rk4,rk45,dop853", "--steps", "8", "--step", "0.5", "--json"]
+    arguments += ["--trajectories", "3", "-o", str(folder / "rollout.h5"), *parameter]
+    ran = CliRunner().invoke(rollout, ["--system", str(folder / "duffing.toml"), *arguments])
+    assert ran.exit_code == 0, ran.output
+    return states, accuracy, json.loads(ran.stdout)
