@@ -17,6 +17,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.names import OPTIMIZER_CLASSES, OPTIMIZERS
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.runtime.deadline import time_left
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.training.initial_scheme import check_initial_scheme
 from vpintegrator.training.linear_map import linear_layer
@@ -185,7 +186,8 @@ def compile_for_training(
         return None, refusal
 
     def worth(needed: float, cached: bool) -> bool:
-        return bool(compiled or needed < _SHARE * expected)
+        worthwhile = needed < _SHARE * expected and (cached or needed < time_left())
+        return bool(compiled or worthwhile)
 
     scale = model.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)

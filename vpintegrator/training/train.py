@@ -7,6 +7,7 @@ import math
 import os
 import time
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, wrap
 from vpintegrator.models.one_step import simplified
 from vpintegrator.models.wrapped import check_model, is_own
-from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, at_latest, until
+from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, ending_of, unhurried, until
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training.history import Budget, History, NothingLearned, Show, shown
@@ -169,10 +170,12 @@ class _Training:
         if normalise:
             self.data.normalise(model)
             if "training" not in model.metadata:  # untrained
-                start_as_splitting(model, self.data, self.method.initial_scheme)
+                with suppress(TimeIsUp), until(self._end):
+                    start_as_splitting(model, self.data, self.method.initial_scheme)
         model.to(self.execution.device)
         self.trained = simplified(model, fixed=True)
-        self.pairs = self.kind.pairs_of(self.data, self.trained, self.objective)
+        with until(self._end):
+            self.pairs = self.kind.pairs_of(self.data, self.trained, self.objective)
         self.held_out = self.data.held_out(self.trained)
         self.scale = self.data.error_scale
         self.data.check_test(model)
@@ -182,7 +185,7 @@ class _Training:
         history = self.history
         try:
             machine, self.history.not_compiled = self._compiled()
-            with torch_threads(), shown(progress) as show, at_latest(self._end):
+            with torch_threads(), shown(progress) as show, until(self._end):
                 self._begin(machine)
                 while not history.stopped_by:
                     try:
@@ -195,8 +198,8 @@ class _Training:
                         self._note(*errors)
                     if show is not None:
                         show(history)
-        except KeyboardInterrupt:
-            return "interrupt"
+        except KeyboardInterrupt as interruption:
+            return ending_of(interruption)
         return ""
 
     def finish(self, ending: str, files: Files) -> History:
@@ -213,7 +216,8 @@ class _Training:
                 history.warning = doubt(self.trained, self.held_out, self.scale, history)
                 if history.warning:
                     warnings.warn(history.warning, stacklevel=4)
-                set_posterior(model, self.data)
+                with unhurried():
+                    set_posterior(model, self.data)
                 self.data.describe(model)
                 model.metadata["training"] = json.dumps(history.summary())
                 if files.output is not None:
@@ -231,20 +235,24 @@ class _Training:
     def _compiled(self) -> tuple[CompiledResidual | None, str]:
         """Return the machine code of the training, or None and the reason."""
         batch = self.method.batch or self.kind.default_batch(self.trained, self.objective)
-        return compile_for_training(
-            self.trained,
-            self.objective,
-            self.kind,
-            self.execution,
-            seconds=self.budget.seconds,
-            epochs=self.budget.epochs,
-            steps=self.kind.steps(len(self.pairs), batch),
-        )
+        try:
+            with until(self._end):
+                return compile_for_training(
+                    self.trained,
+                    self.objective,
+                    self.kind,
+                    self.execution,
+                    seconds=self.budget.seconds,
+                    epochs=self.budget.epochs,
+                    steps=self.kind.steps(len(self.pairs), batch),
+                )
+        except TimeIsUp:
+            return None, "the time was up before its machine code was ready"
 
     def _begin(self, machine: CompiledResidual | None) -> None:
         """Make the optimizer, whatever the time; a model that was trained before loses nothing."""
         method, model = self.method, self.trained
-        with held_back(), until(math.inf, anew=True):
+        with held_back(), unhurried():
             self.machine, self.history.compiled = machine, machine is not None
             self.optimizer = self.kind(
                 model,
@@ -294,7 +302,7 @@ class _Training:
         """Keep the weights of an epoch that was left where there are no others."""
         if math.isfinite(self.history.best_validation_error):
             return
-        with until(math.inf, anew=True):
+        with unhurried():
             error = relative_error(self.trained, *self.held_out, scale=self.scale)
         if math.isfinite(error):
             self.best, self.history.best_validation_error = self._weights(), error
@@ -304,7 +312,8 @@ class _Training:
         history = self.history
         if not history.epochs or math.isfinite(history.best_validation_error):
             return
-        error = relative_error(self.trained, *self.held_out, scale=self.scale)
+        with unhurried():
+            error = relative_error(self.trained, *self.held_out, scale=self.scale)
         if not math.isfinite(error):
             raise NothingLearned(self.model.name, history)
         history.best_validation_error = error

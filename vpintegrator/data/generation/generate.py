@@ -1,0 +1,193 @@
+"""Generating a dataset: initial states, their trajectories by SciPy, and how accurate they are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.dataset_file import save_dataset
+from vpintegrator.data.generation.accuracy import measure_accuracy
+from vpintegrator.data.generation.plan import Plan, integrate
+from vpintegrator.data.generation.shard import Shard, Task, make_shard
+from vpintegrator.data.generation.shards import Shards
+from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.recipe_files import load_recipe
+from vpintegrator.data.view import shard_name
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.runtime.workers import check_workers, cluster, process_pool, versions
+from vpintegrator.storage.files import check_output, check_space
+from vpintegrator.storage.reading import StoredGroup, open_any
+from vpintegrator.storage.shard_folder import folder_of, remove_shards
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_ROOM = 2**17  # bytes that a small dataset takes besides its states
+_LARGEST_SINGLE = 2**30  # bytes of states up to which a dataset is one file
+
+
+def generate(
+    source: str | os.PathLike[str] | Recipe | System,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    workers: int = 1,
+    scheduler: str | os.PathLike[str] | Client | None = None,
+    single_file: bool | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **overrides: Any,
+) -> Dataset:
+    """Generate a dataset and write it to a file.
+
+    A small dataset is made in this process. One of more than some 20 MiB is made in shards:
+    consecutive trajectories, each in a file of its own in the folder ``path`` + ``.shards``. They
+    are the same whoever makes them, so that neither the number of workers nor an interruption
+    changes a bit of the states. No more than a shard for each worker is in memory, besides the
+    initial states.
+
+    Parameters
+    ----------
+    source
+        A recipe or a system: a name in the catalogue, a path, TOML text, a :class:`Recipe` or a
+        :class:`System`.
+    path
+        The HDF5 file to write.
+    overwrite
+        Whether a file of that name, and the shards beside it, may be replaced.
+    resume
+        Whether to keep the shards that an interrupted call left, or that an incomplete dataset
+        still has: each is read and checked, and what is missing or damaged is made anew.
+    workers
+        Processes on this machine.
+    scheduler
+        Address or file of a dask scheduler whose workers make the shards, or its
+        ``distributed.Client``. The folder of ``path`` must be shared by all machines.
+    single_file
+        Whether the shards are copied to one file in the end and deleted, or the file is a view of
+        them (an HDF5 virtual dataset) that needs the folder beside it. By default one file up to
+        1 GiB.
+    progress
+        Called with the numbers of states found and wanted.
+    **overrides
+        ``count``, ``step``, ``steps``, ``seed``, ``parameters``, ``vary``, ``method``, ``rtol``,
+        ``atol``, ...: see :func:`load_recipe`.
+
+    Returns
+    -------
+    Dataset
+        Opened. Its ``accuracy`` holds, as measured: ``invariant_drift``, for each invariant the
+        largest change along a trajectory divided by the largest value of the invariant anywhere;
+        ``estimated_error``, the largest difference in any component, relative to the size of the
+        component, from a sample of trajectories of each shard integrated again; ``sample``, their
+        number; ``extended``, whether that was in extended precision, or else more tightly. The last
+        three are absent for maps by formula, which are exact.
+
+    Raises
+    ------
+    InputError
+        If the input is wrong, or a solution does not reach the last time.
+    OSError
+        If the disk is full or the workers are lost; ``resume`` then goes on.
+
+    Examples
+    --------
+    >>> dataset = generate("rigid-body", "rigid-body.h5", count=100)  # doctest: +SKIP
+    >>> dataset = generate(  # doctest: +SKIP
+    ...     "rigid-body", "large.h5", count=10**6, steps=100, workers=8, resume=True
+    ... )
+    """
+    workers = check_workers(workers, scheduler)
+    recipe = load_recipe(source, **overrides)
+    path = check_output(path, overwrite or resume)
+    found = _layout(path, recipe) if resume and path.exists() else None
+    if resume and path.exists() and not found:
+        check_output(path, overwrite)
+    if found == "file":
+        remove_shards(path)  # if it was stopped just before that
+        return _opened(path, recipe)
+    size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
+    there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
+    check_space(path, size + _ROOM - there)  # before as much as the initial states is made
+    plan = Plan.of(recipe)
+    total, done = len(plan.initial) * (recipe.steps + 1), 0
+
+    def advance(states: int) -> None:
+        nonlocal done
+        done += states
+        if progress:
+            progress(done, total)
+
+    advance(0)
+    if plan.shards == 1 and not folder_of(path).exists():
+        states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, advance)
+        groups = {group: states[part] for group, part in recipe.parts().items()}
+        accuracy = measure_accuracy(recipe, states, plan.conditions).summary()
+        save_dataset(path, recipe, groups, accuracy, overwrite, conditions=plan.conditions)
+        return _opened(path, recipe)
+    if single_file is None:
+        single_file = found != "view" and size <= _LARGEST_SINGLE
+    shards = Shards(path, recipe, plan)
+    with shards.open(resume, overwrite):
+        shards.check_space(2 if single_file else 1)
+        made = []
+        with _run(min(workers, plan.shards), scheduler, shards.folder, advance) as run:
+            for shard in run(_tasks(shards, resume)):
+                made.append(shard)
+                if scheduler is not None or workers > 1 or shard.reused:
+                    advance(shard.trajectories * (recipe.steps + 1))
+        shards.bind(made, single=single_file, overwrite=overwrite or found == "view")
+    return _opened(path, recipe)
+
+
+def _opened(path: Path, recipe: Recipe) -> Dataset:
+    """Return the dataset, with a system that no file holds beside it."""
+    dataset = Dataset(path)
+    return dataset if recipe.system.has_formulas else dataset.attached(recipe.system)
+
+
+def _run(
+    workers: int,
+    scheduler: str | os.PathLike[str] | Client | None,
+    folder: Path,
+    advance: Callable[[int], None],
+) -> AbstractContextManager[Callable[[Iterable[Task]], Iterator[Shard]]]:
+    """Return the workers that make the shards; ``advance`` tells the progress of one."""
+    if scheduler is not None:
+        return cluster(scheduler, folder, make_shard)
+    if workers > 1:
+        return process_pool(workers, make_shard)
+    return contextlib.nullcontext(partial(map, partial(make_shard, progress=advance)))
+
+
+def _tasks(shards: Shards, reuse: bool) -> Iterator[Task]:
+    plan, folder = shards.plan, shards.folder.resolve()
+    for number, rows in plan:
+        yield Task(
+            recipe=shards.recipe,
+            path=folder / shard_name(number),
+            identity=shards.identity,
+            number=number,
+            first=rows.start,
+            initial=plan.initial[rows],
+            conditions=plan.conditions[rows],
+            sizes=plan.sizes,
+            versions=versions(),
+            reuse=reuse,
+        )
+
+
+def _layout(path: Path, recipe: Recipe) -> str | None:
+    """Return ``file`` or ``view`` if the file is a dataset of this recipe, else None."""
+    with contextlib.suppress(InputError), open_any(path) as file:
+        f = StoredGroup(file, path)
+        if (f.text("recipe"), f.text("system")) == (recipe.text, recipe.system.text):
+            return "view" if f.has("shards") else "file"
+    return None

@@ -1,0 +1,296 @@
+"""Recipes: the trajectories of a dataset, their system, and their integration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.arguments import is_number
+from vpintegrator.catalogue import SYSTEMS, catalogue
+from vpintegrator.data.split import GROUPS, Split, consecutive
+from vpintegrator.data.variation import Variation, check_variation
+from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver, component_sizes
+from vpintegrator.dynamics.varied import ScaledFlow, solve_varied
+from vpintegrator.errors import InputError, nearest
+from vpintegrator.storage.toml import toml_text
+
+_DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
+_LARGEST = 2**63 - 1  # whole number that files can hold
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Description from which a dataset can be generated again.
+
+    Attributes
+    ----------
+    system
+        The system, with its parameters.
+    step
+        Time between the states of a trajectory, if the step does not vary.
+    steps
+        Number of steps; a trajectory has ``steps + 1`` states.
+    trajectories
+        Number of trajectories in each of the groups train, validation and test.
+    initial_conditions
+        Table of the distribution; empty for the system's own.
+    split
+        Assignment of trajectories, or of parts of them in time, to the groups.
+    vary
+        Step and parameters that vary from trajectory to trajectory; None for nothing.
+    method, rtol, atol
+        Solver and tolerances, see :func:`vpintegrator.dynamics.solve`.
+    seed
+        Seed of the random initial states.
+    title, reference
+        Title and reference, for readers.
+    source
+        The file's name, for messages.
+
+    Examples
+    --------
+    >>> recipe = vp.load_recipe("pendulum")
+    >>> recipe.step, recipe.steps
+    (0.2, 10)
+    """
+
+    system: System
+    step: float
+    steps: int
+    trajectories: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TRAJECTORIES))
+    initial_conditions: Mapping[str, Any] = field(default_factory=dict)
+    split: Split = field(default_factory=Split)
+    vary: Variation | None = None
+    method: str = "DOP853"
+    rtol: float = 1e-12
+    atol: float = 1e-12
+    seed: int = 0
+    title: str = ""
+    reference: str = ""
+    source: str = "recipe"
+
+    def __post_init__(self) -> None:
+        where = self.source
+        self.system.require_equations("integrating")
+        _require_positive(self.step, f"{where}, step")
+        _require_whole(self.steps, f"{where}, steps", 1)
+        _require_whole(self.seed, f"{where}, seed", 0)
+        unknown = [key for key in self.trajectories if key not in GROUPS]
+        if unknown:
+            raise InputError(
+                f"{where}, [trajectories]: unknown group '{unknown[0]}'"
+                f"{nearest(unknown[0], GROUPS)}; the groups are {', '.join(GROUPS)}"
+            )
+        for group in GROUPS:
+            _require_whole(self.trajectories.get(group, 0), f"{where}, [trajectories] {group}", 0)
+        if self.trajectories.get("train", 0) < 1:
+            raise InputError(f"{where}, [trajectories] train: at least one trajectory is needed")
+        _require_positive(self.rtol, f"{where}, [solver] rtol")
+        _require_positive(self.atol, f"{where}, [solver] atol")
+        check_solver(self.method, self.rtol, self.atol, f"{where}, [solver]: ")
+        if self.system.is_discrete and self.step != 1:
+            raise InputError(
+                f"{where}, step: a step of {self.system.name}, a map, is one iteration; leave it "
+                "out"
+            )
+        self._check_split()
+        if self.vary is not None and not self.vary.ranges:
+            object.__setattr__(self, "vary", None)
+        if self.vary is not None:
+            self.system.require_formulas("varying a step or parameters")
+            check_variation(self.vary, self.system, where)
+
+    def __repr__(self) -> str:
+        groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
+        varied = "" if self.vary is None else f", {', '.join(self.vary.ranges)} vary"
+        solver = f", {self.method} at {self.rtol:g}" if self.is_solved else ""
+        return (
+            f"<Recipe {self.system.name}: {groups} trajectories of {self.steps:,} steps of "
+            f"{self.step:g}{varied}{solver}, seed {self.seed}>"
+        )
+
+    @cached_property
+    def varied(self) -> System | None:
+        """The system with the varying parameters left open; None if nothing varies."""
+        if self.vary is None:
+            return None
+        return self.system.with_open(self.vary.parameters)
+
+    def conditions(self) -> np.ndarray:
+        """Return the step and parameters that vary, for all trajectories: (trajectory, name).
+
+        The values of each group cover the ranges evenly.
+        """
+        if self.vary is None:
+            return np.empty((self.count, 0))
+        cut = self.split.by == "time"
+        counts = [self.count] if cut else [self.trajectories.get(group, 0) for group in GROUPS]
+        return self.vary.draw(counts, self.seed)
+
+    def solve(
+        self,
+        initial: np.ndarray,
+        conditions: np.ndarray,
+        counts: np.ndarray | None = None,
+        *,
+        method: str | None = None,
+        tighter: float = 1.0,
+        progress: Callable[[int], None] | None = None,
+        sizes: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Exact states (trajectory, time, dim) after ``counts`` steps, by default after each.
+
+        Parameters
+        ----------
+        initial, conditions
+            Initial states of the trajectories, and step and parameters that vary.
+        counts
+            Increasing numbers of steps, 0 first.
+        method, tighter
+            The solver, by default the recipe's, and what the tolerances are divided by.
+        progress
+            Called now and then with the number of states found since the last call.
+        sizes
+            Sizes of the components, see :meth:`sizes`; by default those of these trajectories.
+        """
+        counts = np.arange(self.steps + 1) if counts is None else counts
+        rtol = max(self.rtol / tighter, SMALLEST_TOLERANCE)
+        options = method or self.method, rtol, self.atol / tighter, progress, sizes
+        if self.varied is None or self.vary is None:
+            return solve(self.system, initial, self.step * counts, *options)
+        steps, parameters = self.vary.split(conditions, self.step)
+        return solve_varied(self.varied, initial, steps, parameters, counts, *options)
+
+    def sizes(self, initial: np.ndarray, conditions: np.ndarray) -> np.ndarray | None:
+        """Return the sizes of the components in all trajectories, (dim,); None for a map.
+
+        Absolute tolerances are relative to them.
+        """
+        if self.system.is_discrete:
+            return None
+        return component_sizes(self.flow(conditions), initial, self.duration)
+
+    def flow(self, conditions: np.ndarray) -> System:
+        """Return the system whose integration gives all of these trajectories together."""
+        if self.varied is None or self.vary is None:
+            return self.system
+        return ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether a solver has a part in the states; a map by formula is only iterated."""
+        return not self.system.is_exact
+
+    @property
+    def duration(self) -> float:
+        """Duration of a trajectory in the time of :meth:`flow`; in steps if something varies."""
+        return self.steps if self.vary is not None else self.step * self.steps
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times of the states of a trajectory, (time,); in steps if steps vary."""
+        own = self.vary is not None and self.vary.of_step is not None
+        return (1.0 if own else self.step) * np.arange(self.steps + 1)
+
+    @property
+    def count(self) -> int:
+        """Number of trajectories in all groups together."""
+        return sum(self.trajectories.get(group, 0) for group in GROUPS)
+
+    def _check_split(self) -> None:
+        self.parts()  # there must be times enough to cut
+        if self.split.by == "trajectory" and self.split.fractions is not None:
+            raise InputError(
+                f"{self.source}, [split]: the numbers of trajectories are given in [trajectories]; "
+                "fractions are for a split by time"
+            )
+
+    def initial_states(self) -> np.ndarray:
+        """Return the initial states of all trajectories, (trajectory, dim).
+
+        Raises
+        ------
+        InputError
+            If there are none, or fewer than are wanted.
+        """
+        generator = np.random.default_rng(self.seed)
+        system, parameters, table = self.system, None, self.initial_conditions
+        if self.vary is not None and self.varied is not None and self.vary.parameters:
+            # each state from the distribution of its own parameters
+            system, parameters = self.varied, self.vary.split(self.conditions(), self.step)[1]
+        conditions = system.states_of(table, self.source) if table else system.initial_conditions
+        return conditions.sample(self.count, generator, parameters)
+
+    def parts(self) -> dict[str, tuple[slice, slice]]:
+        """Return, for each group, the slices of its trajectories and of their times."""
+        if self.split.by == "time":
+            whole = slice(0, self.count)
+            cut = consecutive(self.split.counts(self.steps + 1, fewest=2))
+            return {group: (whole, times) for group, times in cut.items()}
+        counts = [self.trajectories.get(group, 0) for group in GROUPS]
+        whole = slice(0, self.steps + 1)
+        return {group: (which, whole) for group, which in consecutive(counts).items()}
+
+    def with_count(self, count: int) -> Recipe:
+        """Return the recipe for ``count`` trajectories in all, in the same proportions."""
+        _require_whole(count, "count", 3 if self.split.by == "trajectory" else 1)
+        total = self.count
+        counts = {
+            group: max(round(count * self.trajectories.get(group, 0) / total), 1)
+            if self.trajectories.get(group, 0)
+            else 0
+            for group in GROUPS
+        }
+        counts["train"] += count - sum(counts.values())
+        return dataclasses.replace(self, trajectories=counts)
+
+    @property
+    def text(self) -> str:
+        """The recipe as TOML, with every value it was run with."""
+        named = {"title": self.title, "reference": self.reference}
+        values = {
+            **{key: text for key, text in named.items() if text},
+            **self._system_entries(),
+            "step": self.step,
+            "steps": self.steps,
+            "seed": self.seed,
+        }
+        tables: dict[str, Mapping[str, Any]] = {
+            "parameters": self.system.definitions,
+            "trajectories": self.trajectories,
+            "initial_conditions": self.initial_conditions,
+            "split": self.split.table,
+            "vary": self.vary.table if self.vary else {},
+            "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol}
+            if self.is_solved
+            else {},
+        }
+        return toml_text(values, tables)
+
+    def _system_entries(self) -> dict[str, str]:
+        """The system, by name where the catalogue's is meant; one's own travels as its text."""
+        name, text = self.system.name, self.system.text
+        known = catalogue(SYSTEMS).get(name)
+        if known is not None and known.read_text(encoding="utf-8") == text:
+            return {"system": name}
+        # by the end of a line it is told from a name
+        return {"system_name": name, "system": text if "\n" in text else text + "\n"}
+
+
+def _require_positive(value: Any, where: str) -> None:
+    if not is_number(value) or value <= 0:
+        raise InputError(f"{where}: expected a positive number, found {value!r}")
+
+
+def _require_whole(value: Any, where: str, least: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InputError(f"{where}: expected a whole number of at least {least}, found {value!r}")
+    if value > _LARGEST:
+        raise InputError(f"{where}: the number is too large; {_LARGEST} is the largest possible")

@@ -1,0 +1,379 @@
+"""Initialisation of polynomial couplings by a classical splitting method of the system.
+
+A vector field that is a sum of shears f_1 + ... + f_m is solved by the shears one after the other,
+and back again, with the factors of a composition (``compositions``). A model whose
+couplings are these shears equals that method, its initial splitting scheme. Such a model is near
+the flow, and least squares find the rest; from the identity they may stall at errors of order one.
+The shears are fitted to the vector field at the training states, or to differences of the states if
+the equations are not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.compositions import FACTORS
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import simplified
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
+from vpintegrator.nn.shears import LinearShear, is_prolongable
+from vpintegrator.nn.symmetry import TOLERANCE
+from vpintegrator.runtime.deadline import TimeIsUp
+from vpintegrator.training.residuals import relative, relative_error_of
+from vpintegrator.training.training_data import TrainingData
+
+INITIAL_SCHEMES = ("auto", "none", *FACTORS)
+_NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
+_LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
+_FITTED = 1e-5  # relative residual from which on clusters of more bodies are left alone
+_LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
+_NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
+_MOST_STEPS = 64  # steps of a method within a step of the data
+
+
+def check_initial_scheme(scheme: str) -> str:
+    """Return the name of a method to begin as, "auto" or "none", or InputError."""
+    if scheme not in INITIAL_SCHEMES:
+        raise InputError(
+            f"initial_scheme must be one of {', '.join(INITIAL_SCHEMES)}, not {scheme!r}"
+        )
+    return scheme
+
+
+@dataclass(frozen=True)
+class InitialState:
+    """Initialisation of a model, and the errors of its fit.
+
+    Attributes
+    ----------
+    method
+        Splitting method that initialises the model, in words. Empty if the model is unchanged: its
+        error is smaller already, or it is no stack of couplings by polynomials.
+    residual
+        Relative residual of the fit of the shears to the vector field of the data.
+    error
+        Relative error of the model, one window ahead.
+    """
+
+    method: str = ""
+    residual: float = math.inf
+    error: float = math.inf
+
+
+def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "auto") -> InitialState:
+    """Give a model the weights of a splitting method, if it has no better ones.
+
+    Parameters
+    ----------
+    model
+        Normalised. Attention layers are frozen.
+    data
+        Training data of the model.
+    scheme
+        The method, one of ``compositions.FACTORS``, in the number of steps of least
+        error that fits into the stack; "auto" is Strang splitting, from whose short and equal steps
+        training gets furthest; "none" leaves the model as it is.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, or a named one needs more layers.
+    """
+    check_initial_scheme(scheme)
+    if scheme == "auto" and "initial_scheme" in model.metadata:
+        return InitialState()  # the model is initialised already
+    model = simplified(model, fixed=True)
+    shears = [] if scheme == "none" else shears_of(model)
+    parts = parts_of(shears)
+    if not shears:
+        if scheme not in ("auto", "none"):
+            raise InputError(
+                f"initial_scheme = {scheme} is for polynomials; {model.name} has none here"
+            )
+        return InitialState()
+    generator = torch.Generator().manual_seed(0)
+    count = max(_STATES, _NUMBERS // model.dim)
+    inputs, targets = data.pairs(model).sample(count, generator)
+    if not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
+        return InitialState()
+    reversible = isinstance(model.core, Reversible)
+    methods = list(compositions(parts, reversible, scheme))
+    if not methods:
+        if scheme != "auto" and reversible and len(FACTORS[scheme]) % 2:
+            raise InputError(
+                f"initial_scheme = {scheme} is not symmetric, as a reversible model is"
+            )
+        if scheme != "auto":
+            raise InputError(
+                f"initial_scheme = {scheme} needs more layers than depth = {_depth(model)}; give "
+                "more"
+            )
+        return InitialState()
+    # a method that errs more than standing still is none
+    scale = data.error_scale
+    moved = (targets - inputs[:, -1:])[..., list(scale.components)].square().sum().item()
+    still = relative(moved, targets[..., 0].numel(), scale.spread)
+    own = relative_error_of(model, [(inputs, targets)], scale)
+    best = min(own if math.isfinite(own) else math.inf, still)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
+    reflection = model.core.reflection if isinstance(model.core, Reversible) else None
+    fields, residual = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
+    chosen = ""
+    with suppress(TimeIsUp):
+        for name, shares in methods:
+            for shear, part, share in zip(shears, parts, shares, strict=True):
+                shear.set(share * fields[part])
+            error = relative_error_of(model, [(inputs, targets)], scale)
+            if error < best:
+                best, chosen = error, name
+                weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(weights)
+    if not chosen:
+        return InitialState()
+    model.metadata["initial_scheme"] = chosen
+    model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
+    what = "differences of the states" if _by_differences(data) else "the system's vector field"
+    model.choices.append(
+        f"{_BEGINS} {chosen}, an error of {best:.0e}; "
+        f"its shears are fitted to {residual:.0e} of {what}"
+    )
+    return InitialState(chosen, residual, best)
+
+
+_BEGINS = "training begins as"
+
+
+def shears_of(model: Integrator) -> list[LinearShear]:
+    """Return the shears of a model in the order of psi; none if it has other couplings."""
+    psi = psi_of(model.core)
+    if not isinstance(psi, Composition):
+        return []
+    # unlike couplings, attention, which is frozen here, moves no state by itself
+    stack = [
+        layer
+        for layer in psi
+        if is_prolongable(layer) or not getattr(layer, "identity_at_zero", False)
+    ]
+    if not all(map(is_prolongable, stack)):
+        return []
+    return [shear for layer in stack for shear in layer.shears()]  # type: ignore[operator]
+
+
+def parts_of(shears: list[LinearShear]) -> list[int]:
+    """Return the part of the vector field that each shear follows, as a number.
+
+    Shears of the same block, in the same rotated coordinates, follow the same part.
+    """
+    numbers: dict[tuple[Any, int], int] = {}
+    found = []
+    for shear in shears:
+        basis = None if shear.rotation is None else tuple(shear.rotation.flatten().tolist())
+        found.append(numbers.setdefault((basis, shear.block), len(numbers)))
+    return found
+
+
+def compositions(
+    parts: list[int], reversible: bool, scheme: str = "auto"
+) -> Iterator[tuple[str, list[float]]]:
+    """Yield methods that fit into a stack of shears, each with what each shear moves of a step.
+
+    Parameters
+    ----------
+    parts
+        Number of the part of the field of each shear, in the order of application.
+    reversible
+        Whether the stack is psi in psi R psi^-1 R, and so half of the method: the later half.
+    scheme
+        The name of the method that is wanted, or "auto".
+    """
+    last = max(parts)
+    turning = [n == 0 or part in (0, last) for n, part in enumerate(parts)]
+    if any(abs(a - b) != 1 for a, b in pairwise(parts)):  # not to and fro
+        if scheme in ("auto", "coordinate-splitting"):
+            whole = parts.count(last) * (2 if reversible else 1)
+            yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
+        return
+    # shears of the first and last part belong to two sweeps each, but for the very first
+    sweep = 0
+    sweeps: list[tuple[int, ...]] = [(0,)]
+    for turns in turning[1:]:
+        sweeps.append((sweep, sweep + 1) if turns else (sweep,))
+        sweep += turns
+    name = "strang-splitting" if scheme == "auto" else scheme
+    method = FACTORS[name]
+    if reversible and len(method) % 2:
+        return
+    for steps in range(1, _MOST_STEPS):
+        factors = [factor / steps for factor in method] * steps
+        if reversible:
+            factors = factors[len(factors) // 2 :]
+        for pause in (0, 1):  # sweeps without any motion, so that it begins with the last part
+            if len(factors) + pause > sweep:
+                continue
+            moved = [0.0] * pause + factors + [0.0] * (sweep + 1)
+            words = f"{steps} steps of {name}" if steps > 1 else name
+            yield words, [sum(moved[n] for n in each) for each in sweeps]
+
+
+def _depth(model: Integrator) -> int:
+    return int(model.arguments["depth"])
+
+
+def _by_differences(data: TrainingData) -> bool:
+    """Whether no vector field is known."""
+    system = data.dataset.system
+    return system.is_measured or system.is_discrete
+
+
+def _velocities(
+    model: Integrator, data: TrainingData, before: torch.Tensor, after: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return normalised states, and the vector field there in units of a model's call."""
+    system = data.dataset.system
+    before, after = before.cpu().double(), after.cpu().double()
+    if _by_differences(data):
+        states, moved = (before + after) / 2, after - before
+    else:
+        states = before
+        time = model.prediction_window * data.dataset.step
+        moved = time * torch.from_numpy(system.vector_field(states.numpy()))
+    if model.explicit_time:  # no shear moves it
+        moved[..., -1] = 0.0
+    return model.normalised(states), model.normalised_rates(states, moved)
+
+
+def fit(
+    parts: dict[int, LinearShear],
+    z: torch.Tensor,
+    velocity: torch.Tensor,
+    reflection: Reflection | None,
+) -> tuple[dict[int, torch.Tensor], float]:
+    """Return the parameters of parts that sum to a vector field, and the relative residual.
+
+    Parameters
+    ----------
+    parts
+        A shear of each part.
+    z, velocity
+        States and what the field is there, (state, dim).
+    reflection
+        R of psi R psi^-1 R, by which a shear comes with its image.
+    """
+    # each component counts by its own size: of bodies the light ones move as far as the heavy
+    sizes = velocity.norm(dim=0)
+    sizes = sizes.clamp_min(_LEAST_SIZE * float(sizes.max())) * math.sqrt(velocity.shape[1])
+    if all(shear.rotation is None for shear in parts.values()):
+        found, squares = {}, 0.0
+        for part, shear in parts.items():
+            found[part], residual = _fitted_alone(shear, z, velocity, sizes)
+            squares += residual**2
+        return found, math.sqrt(squares)
+    columns = {}
+    for part, shear in parts.items():
+        (group,) = shear.groups
+        columns[part] = shear.columns(z, group)
+        if reflection is not None:
+            image = shear.columns(reflection(z), group).movedim(-1, 0)
+            columns[part] = (columns[part] - reflection(image).movedim(0, -1)) / 2
+    matrix = torch.cat([(c / sizes[:, None]).flatten(0, 1) for c in columns.values()], 1)
+    solution, residual = _least_squares(matrix, (velocity / sizes).flatten())
+    counts = [c.shape[-1] for c in columns.values()]
+    return dict(zip(columns, solution.split(counts), strict=True)), residual
+
+
+def _fitted_alone(
+    shear: LinearShear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
+) -> tuple[torch.Tensor, float]:
+    """Return the parameters of a shear that alone moves its components, and the residual.
+
+    Groups come one after the other: later ones are left at zero where those before suffice.
+    """
+    own = shear.components
+    wanted = (velocity[:, own] / sizes[own]).flatten()
+    columns: list[torch.Tensor] = []
+    size = float(wanted.norm())
+    residual, solution = size, wanted.new_zeros(0)
+    for group in shear.groups:
+        moved = shear.columns(z, group)[:, own] / sizes[own, None]
+        columns.append(moved.flatten(0, 1))
+        if residual > _FITTED * size:
+            solution, residual = _least_squares(torch.cat(columns, 1), wanted)
+    missing = sum(c.shape[1] for c in columns) - len(solution)
+    return torch.cat([solution, solution.new_zeros(missing)]), residual
+
+
+def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Return the solution of least norm, in columns of length one, and the residual's length."""
+    lengths = matrix.norm(dim=0)
+    idle = lengths < _NEGLIGIBLE
+    lengths = lengths.masked_fill(idle, math.inf)
+    scaled = matrix / lengths
+    solution = torch.linalg.lstsq(
+        scaled, wanted[:, None], rcond=_LEAST_SINGULAR_VALUE, driver="gelsd"
+    ).solution[:, 0]
+    return solution / lengths, float((scaled @ solution - wanted).norm())
+
+
+def separable_blocks(
+    system: System, states: np.ndarray, group: torch.Tensor, explicit_time: bool = False
+) -> list[list[int]] | None:
+    """Greedily partition the components into blocks whose diagonal Jacobian block is zero.
+
+    The motion of one block with the other blocks held fixed is a shear, which one step solves
+    exactly. The vector field is the sum of these motions.
+
+    Parameters
+    ----------
+    system
+        System; the partition needs its equations as formulas.
+    states
+        States at which the Jacobian is evaluated, (state, dim).
+    group
+        Symmetries (element, dim, dim) that must map every block to itself.
+    explicit_time
+        Whether the last component is a time, which no shear moves and which is its own block.
+
+    Returns
+    -------
+    list of list of int, or None
+        None if a component drives itself or one of its images under the symmetries, or if the
+        equations are not known.
+    """
+    if not system.has_formulas or system.is_discrete:
+        return None
+    driven = (np.abs(system.jacobian(states)) > 0).reshape(-1, system.dim, system.dim).any(0)
+    linked = (group.abs() > TOLERANCE).any(0).numpy()
+    conditions = [] if system.family is None else system.family.places
+    conditions = [system.dim - 1] if explicit_time else conditions
+    blocks: list[list[int]] = []
+    placed: set[int] = {*conditions}
+    for component in range(system.dim):
+        if component in placed:
+            continue
+        # components linked by a group are linked by one of its elements: no chains to follow
+        alike = [int(index) for index in np.flatnonzero(linked[:, component] | linked[component])]
+        if driven[np.ix_(alike, alike)].any():
+            return None
+        placed.update(alike)
+        for block in blocks:
+            both = [*block, *alike]
+            if not driven[np.ix_(both, both)].any():
+                block.extend(alike)
+                break
+        else:
+            blocks.append(alike)
+    if conditions:  # brackets of all others depend on them
+        blocks.append(conditions)
+    return [sorted(block) for block in blocks] if len(blocks) > 1 else None

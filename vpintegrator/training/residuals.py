@@ -1,0 +1,350 @@
+"""Objective, residuals and errors: predicted minus true states, one window ahead or more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.func import functional_call
+
+from vpintegrator.arguments import check, check_integrator, not_negative, of_kind, whole
+from vpintegrator.compiled import CompiledResidual
+from vpintegrator.data.pairs import Pair
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.names import LOSSES
+from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.runtime.deadline import check_time
+from vpintegrator.training.history import History
+
+BLOCK = 8192  # windows evaluated at once
+# times the validation error, at least: 7 times is the most of about a dozen systems of the
+# catalogue, and 400 where the validation error is rounding, below _ROUNDING
+_FAR, _ROUNDING = 100.0, 1e-10
+
+
+@dataclass(frozen=True)
+class Objective:
+    r"""A least-squares problem.
+
+    .. math:: \sum_{\text{windows}} \sum_{k=1}^{H P}
+        \left\| W \left( z_k^{\text{predicted}} - z_k^{\text{true}} \right) \right\|^2
+
+    over the H P states that H predictions of P states each make of a window, with the weights
+    :math:`W = I` or those of the model's normalisation,
+    :math:`W = \operatorname{diag}(1/\text{scale})`.
+
+    Attributes
+    ----------
+    loss
+        ``mean-square``: differences in units of the model's normalisation, so that every component
+        counts alike. ``relative``: in the units of the states, so that the sum of squares is that
+        of the relative L2 error (the loss of arXiv 2312.11166).
+    horizon
+        Number H of predictions, each made from the one before. More than one teaches the model what
+        happens on its own windows, which lie off the surface that true windows fill.
+    noise
+        Standard deviation of random noise on the inputs, in units of the model's normalisation,
+        for the same purpose.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> objective = vp.training.Objective(horizon=2, noise=1e-3)
+    >>> vp.train(model, dataset, objective=objective, epochs=2).epochs
+    2
+    """
+
+    loss: str = "mean-square"
+    horizon: int = 1
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
+        check(self, horizon=whole, noise=not_negative)
+
+    def residuals_of_window(self, model: Integrator) -> int:
+        """Return the number of components that are predicted from a window."""
+        return self.horizon * model.prediction_window * model.dim
+
+    def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
+        """Return the true states to be predicted, out of targets (..., time, dim)."""
+        return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
+
+    def difference(
+        self,
+        model: Integrator,
+        inputs: torch.Tensor,
+        new_states: torch.Tensor,
+        parameters: Mapping[str, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Return predicted minus true states, (..., horizon * prediction_window, dim).
+
+        With ``parameters`` these take the place of the model's own.
+        """
+        new, window = model.prediction_window, inputs
+        predictions = []
+        for _ in range(self.horizon):
+            output = (
+                model(window)
+                if parameters is None
+                else functional_call(model, dict(parameters), (window,))
+            )
+            predictions.append(output[..., model.window - new :, :])
+            window = (
+                output
+                if new == model.window
+                else torch.cat([window[..., new:, :], predictions[-1]], dim=-2)
+            )
+        predicted = predictions[0] if self.horizon == 1 else torch.cat(predictions, dim=-2)
+        return predicted - new_states
+
+    def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
+        """Return the residuals whose squares are summed."""
+        return difference / model.state_scale if self.loss == "mean-square" else difference
+
+    def noisy(
+        self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
+    ) -> torch.Tensor:
+        """Return the inputs with fresh noise, if there is to be any."""
+        if not self.noise:
+            return inputs
+        noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
+        return inputs + self.noise * model.state_scale * noise.to(inputs.device)
+
+
+class ParameterVector:
+    """Translates between a vector and the named parameters of a model that are trained."""
+
+    def __init__(self, model: Integrator) -> None:
+        self.model = model
+        named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.names, self.parameters = list(named), list(named.values())
+        self.shapes = [p.shape for p in named.values()]
+        self.sizes = [p.numel() for p in named.values()]
+
+    def read(self) -> torch.Tensor:
+        """Return the model's parameters now, as a new vector."""
+        return torch.cat([each.detach().reshape(-1) for each in self.parameters])
+
+    def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the vector's parts by name, in the parameters' shapes."""
+        parts = vector.split(self.sizes)
+        return {
+            name: part.reshape(shape)
+            for name, part, shape in zip(self.names, parts, self.shapes, strict=True)
+        }
+
+    @torch.no_grad()
+    def write(self, vector: torch.Tensor) -> None:
+        """Set the model's parameters."""
+        for own, part in zip(self.parameters, vector.split(self.sizes), strict=True):
+            own.copy_(part.view(own.shape))
+
+
+class Residuals(ParameterVector):
+    """Weighted residuals, their sums of squares and the gradient of these.
+
+    Parameters
+    ----------
+    model, objective
+        Model and objective to differentiate. The model's own parameters are only read and written.
+    compiled
+        Machine code of the residuals, which replaces PyTorch as soon as it is ready.
+    """
+
+    def __init__(
+        self, model: Integrator, objective: Objective, compiled: CompiledResidual | None = None
+    ) -> None:
+        super().__init__(model)
+        self.objective, self.compiled = objective, compiled
+
+    def __call__(self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Return the residuals of some windows, flattened."""
+        difference = self.objective.difference(self.model, x, y, self.named(vector))
+        return self.objective.weighted(self.model, difference).reshape(-1)
+
+    def gradient(
+        self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return weighted and plain sums of squares, (2,), and the gradient of the first."""
+        check_time()
+        if self.compiled is not None:
+            arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
+            squares, half = map(torch.from_numpy, self.compiled.gradient(*arrays))
+            return squares, 2 * half
+        vector = vector.detach().requires_grad_()
+        difference = self.objective.difference(self.model, inputs, targets, self.named(vector))
+        cost = self.objective.weighted(self.model, difference).square().sum()
+        (gradient,) = torch.autograd.grad(cost, vector, allow_unused=True, materialize_grads=True)
+        squares = torch.stack([cost.detach(), difference.detach().square().sum()])
+        return squares, gradient
+
+    @torch.no_grad()
+    def sums(
+        self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the sums of squares alone, of any number of windows."""
+        if self.compiled is not None:
+            arrays = (tensor.numpy() for tensor in (vector, inputs, targets))
+            return torch.from_numpy(self.compiled.sums(*arrays))
+        squares = inputs.new_zeros(2)
+        parameters = self.named(vector)
+        for x, y in zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True):
+            check_time()
+            difference = self.objective.difference(self.model, x, y, parameters)
+            squares[0] += self.objective.weighted(self.model, difference).square().sum()
+            squares[1] += difference.square().sum()
+        return squares
+
+
+@dataclass(frozen=True)
+class ErrorScale:
+    """The size that errors are relative to.
+
+    Attributes
+    ----------
+    components
+        Numbers of the components that move; others do not count.
+    spread
+        Root mean square distance of the states from their mean, in these components.
+    """
+
+    components: tuple[int, ...]
+    spread: float
+
+
+@torch.no_grad()
+def relative_error(
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    compiled: CompiledResidual | None = None,
+    scale: ErrorScale | None = None,
+) -> float:
+    r"""Return the relative L2 error one window ahead, over all new states.
+
+    .. math:: \frac{1}{s} \sqrt{\frac{1}{N}
+        \sum_{n=1}^{N} \| z_n^{\text{predicted}} - z_n^{\text{true}} \|_2^2}
+
+    with the spread :math:`s` of the states about their mean, in the components that move.
+
+    The model is judged in evaluation mode, as it is rolled out, and left as it was.
+
+    Parameters
+    ----------
+    model
+        The model.
+    inputs, targets
+        Pairs of windows, shape (pair, window, dim) and (pair, time, dim), see
+        :func:`vpintegrator.data.windows`.
+    compiled
+        The residuals of the model as machine code, to be used instead.
+    scale
+        The size of errors, that of all training states in a training. By default the spread of the
+        new states here, in all components but those that the model conserves.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
+    >>> inputs, targets = map(torch.from_numpy, vp.windows(dataset.states("test"), 1))
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> 0 < vp.training.relative_error(model, inputs, targets) < 1
+    True
+    """
+    check_integrator(model)
+    for name, tensor in (("inputs", inputs), ("targets", targets)):
+        of_kind(name, tensor, torch.Tensor, "a tensor (pair, time, dim)")
+        last_size(name, tensor, {"dim": model.dim})
+        if tensor.ndim != 3:
+            raise InputError(f"{name} has shape {tuple(tensor.shape)}, not (pair, time, dim)")
+    new_states = Objective().new_states(model, targets)
+    scale = scale or _scale_of(model, new_states)
+    if compiled is not None and _keeps_others(model, scale):
+        vector = ParameterVector(model).read()
+        squares = compiled.sums(*(tensor.numpy() for tensor in (vector, inputs, new_states)))[1]
+        return relative(float(squares), new_states[..., 0].numel(), scale.spread)
+    parts = zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True)
+    return relative_error_of(model, parts, scale)
+
+
+@torch.no_grad()
+def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> float:
+    """Return the relative error of any number of windows, computed part by part."""
+    objective, moving = Objective(), list(scale.components)
+    squares, count = 0.0, 0
+    mode = model.training
+    model.eval()
+    for inputs, targets in parts:
+        check_time()
+        new_states = objective.new_states(model, targets)
+        difference = objective.difference(model, inputs, new_states)[..., moving]
+        squares += difference.square().sum().item()
+        count += new_states[..., 0].numel()
+    model.train(mode)
+    return relative(squares, count, scale.spread)
+
+
+def relative(squares: float, count: int, spread: float = 1.0) -> float:
+    """Return the root of the mean of so many squares, relative to a spread, if there is any."""
+    return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)
+
+
+def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History) -> str:
+    """Return a warning if errors exceed those of no change, or are far larger on the test group.
+
+    Parameters
+    ----------
+    model
+        Trained.
+    held_out
+        Pairs of windows of the validation group.
+    scale
+        The size of errors.
+    history
+        History with the errors of validation and test.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.residuals import ErrorScale, doubt
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> windows = torch.zeros(5, 1, 2).double(), torch.ones(5, 1, 2).double()
+    >>> history = vp.training.History("adam", 0, 100, best_validation_error=0.1, test_error=1e9)
+    >>> doubt(model, windows, ErrorScale((0, 1), 1.0), history)
+    'vpff is not to be relied on: its test error 1.0e+09 is far above the validation error 1.0e-01'
+    """
+    inputs, targets = held_out
+    new_states = Objective().new_states(model, targets)
+    moved = (inputs[..., -1:, :] - new_states)[..., list(scale.components)].square().sum()
+    still = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
+    validation, test = history.best_validation_error, history.test_error
+    unreliable = f"{model.name} is not to be relied on: its"
+    if test > max(_FAR * validation, _ROUNDING):
+        return (
+            f"{unreliable} test error {test:.1e} is far above the validation error {validation:.1e}"
+        )
+    for name, error in (("validation", validation), ("test", test)):
+        if math.isfinite(still) and error > still:
+            return f"{unreliable} {name} error {error:.1e} is above that of no change, {still:.1e}"
+    return ""
+
+
+def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:
+    moving = tuple(i for i in range(model.dim) if i not in model.conserved_components)
+    seen = states[..., list(moving)].reshape(-1, len(moving))
+    spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
+    return ErrorScale(moving, spread)
+
+
+def _keeps_others(model: Integrator, scale: ErrorScale) -> bool:
+    """Whether the components that do not count are exact."""
+    return {*range(model.dim)} - {*scale.components} <= model.conserved_components

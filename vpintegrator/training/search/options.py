@@ -1,0 +1,97 @@
+"""Options of a search for a model, the same for everything that the search tries."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from vpintegrator.errors import InputError
+from vpintegrator.runtime.deadline import TimeIsUp
+from vpintegrator.training.history import Budget, History, Show
+from vpintegrator.training.method import Execution, Method
+from vpintegrator.training.residuals import Objective
+from vpintegrator.training.search.making import Arguments
+
+Tell = Callable[[str], None]
+
+
+def _say_nothing(line: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of a search, and of every training in it.
+
+    Decisions of a search count iterations. Seconds count from the beginning of the search; they
+    only end it.
+
+    Attributes
+    ----------
+    budget
+        Limits of the whole search.
+    method, objective, execution
+        Arguments of every training.
+    sizes
+        Arguments of the models that are given, and that the search leaves as they are.
+    refine
+        Whether generating functions of noisy states are refined by orbits.
+    tell
+        Called with a line about each model.
+    progress
+        Called with the history of the training at hand, whose share is that of the whole budget.
+    start
+        Value of ``time.perf_counter`` at the beginning.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    method: Method = field(default_factory=Method)
+    objective: Objective = field(default_factory=Objective)
+    execution: Execution = field(default_factory=Execution)
+    sizes: Arguments = field(default_factory=dict)
+    refine: bool = True
+    tell: Tell = _say_nothing
+    progress: Show | None = None
+    start: float = field(default_factory=lambda: time.perf_counter())
+
+    @property
+    def used(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self.start
+
+    def end(self, share: float = 1.0) -> float:
+        """Return the time at which a share of the seconds is used up; infinite without seconds."""
+        seconds = self.budget.seconds
+        return math.inf if seconds is None else self.start + share * seconds
+
+    def is_late(self, share: float = 1.0) -> bool:
+        """Whether more than a share of the seconds is used."""
+        return time.perf_counter() > self.end(share)
+
+    def left(self) -> float | None:
+        """Return the seconds that are left, a tenth at least; None without a limit."""
+        seconds = self.budget.seconds
+        return None if seconds is None else max(seconds - self.used, 0.1)
+
+    def nothing(self, interruption: KeyboardInterrupt) -> BaseException:
+        """Return what is raised by a search that is interrupted before it has any model."""
+        if not isinstance(interruption, TimeIsUp):
+            return interruption
+        return InputError(f"no model was trained in {self.budget.seconds or 0:g} s; give more time")
+
+    def limited(self, epochs: int | None) -> SearchOptions:
+        """Return the options of a part of the search with other iterations."""
+        return replace(self, budget=replace(self.budget, epochs=epochs))
+
+    def rest(self) -> SearchOptions:
+        """Return the options of a search in the seconds that are left."""
+        budget = replace(self.budget, seconds=self.left())
+        return replace(self, budget=budget, start=time.perf_counter())
+
+    def show(self, history: History, epochs: int) -> None:
+        """Report progress after so many epochs of the search."""
+        if self.progress is not None:
+            history.share = self.budget.share(epochs, self.used)
+            self.progress(history)
