@@ -1,12 +1,10 @@
-"""Families: one network for every step and parameter, beside RK4, strupnet and sparse regression.
+"""Families: one network for every step and parameter, beside RK4 and strupnet.
 
     python scripts/benchmarks/families.py --folder measured
 
 Each part is measured by itself and leaves a file in the folder; what is there is not done again.
 Networks are those of ``vp-train`` with nothing but the budget, in processor time, so that a busy
-machine measures the same. ``irregular-pendulum`` has noise of 2 % and steps between 0.05 and 0.3:
-its baseline smooths each component by a spline and finds the equations among polynomials, sines
-and cosines by sequentially thresholded least squares, with the best of several thresholds.
+machine measures the same.
 """
 
 from __future__ import annotations
@@ -28,8 +26,6 @@ from harness import machine, print_table
 
 import numpy as np
 import torch
-from scipy.integrate import solve_ivp
-from scipy.interpolate import make_smoothing_spline
 
 import vpintegrator as vp
 from vpintegrator.cli import train
@@ -42,7 +38,6 @@ Ranges = dict[str, tuple[float, float]]
 BODY: Ranges = {"I1": (1.6, 2.4), "I2": (0.8, 1.2), "I3": (0.8 * 2 / 3, 1.2 * 2 / 3)}
 LEAST = 1e-3  # the smallest step, beside zero: a step of data is positive
 STATES, TIME, ORBITS = 200, 120.0, 8
-NOISE, SPAN = 0.02, 100.0
 _SMALL = 20.0  # seconds for a few parameters
 
 
@@ -185,81 +180,6 @@ def _thresholded(A: np.ndarray, b: np.ndarray, threshold: float) -> np.ndarray:
     return found
 
 
-def _sparse(
-    times: np.ndarray, seen: np.ndarray, threshold: float
-) -> Callable[[float, np.ndarray], np.ndarray]:
-    """The vector field that splines and sparse regression give."""
-    states, slopes = [], []
-    for t, orbit in zip(times, seen, strict=True):
-        splines = [make_smoothing_spline(t, orbit[:, c]) for c in (0, 1)]
-        inner = t[5:-5]  # at their ends splines are worst
-        states.append(np.stack([spline(inner) for spline in splines], 1))
-        slopes.append(np.stack([spline.derivative()(inner) for spline in splines], 1))
-    A, b = _library(np.concatenate(states)), np.concatenate(slopes)
-    C = np.stack([_thresholded(A, b[:, c], threshold) for c in (0, 1)], 1)
-    return lambda t, z: (_library(z[None]) @ C)[0]
-
-
-MEASURED = """
-state = ["q", "p"]
-measured = true
-periodic = { q = "2*pi" }
-[[reversing_symmetry]]
-p = "-p"
-[[reversing_symmetry]]
-q = "-q"
-"""
-
-
-def irregular_pendulum(folder: Path, seconds: float, orbits: int = 50) -> dict[str, Any]:
-    """Noisy states at irregular times: errors on clean orbits over 100 units of time."""
-    generator, system = np.random.default_rng(0), vp.load_system("pendulum")
-    initial = system.sample_initial(orbits, generator)
-    times = np.cumsum(generator.uniform(0.05, 0.3, (orbits, 101)), axis=1)
-    times -= times[:, :1]
-    exact = np.concatenate(
-        [vp.solve(system, z[None], t) for z, t in zip(initial, times, strict=True)]
-    )
-    seen = exact + NOISE * exact.std((0, 1)) * generator.normal(size=exact.shape)
-    rows = ["trajectory,t,q,p"]
-    for n in range(orbits):
-        rows += [f"{n},{t},{q},{p}" for t, (q, p) in zip(times[n], seen[n], strict=True)]
-    table = folder / "pendulum.csv"
-    table.write_text("\n".join(rows) + "\n")
-    (folder / "measured.toml").write_text(MEASURED)
-    test = system.sample_initial(20, np.random.default_rng(5))
-    grid = np.arange(0, SPAN + 1e-9, 0.1)
-    reference = vp.solve(system, test, grid)
-
-    def errors(states: np.ndarray) -> dict[str, float]:
-        each = vp.rollout.root_mean_square_error(states, reference)
-        return {"median": float(np.median(each)), "worst": float(np.max(each))}
-
-    found: dict[str, Any] = {}
-    for threshold in (0.02, 0.05, 0.1, 0.2):
-        field = _sparse(times, seen, threshold)
-        solved = [
-            solve_ivp(field, (0, SPAN), z, t_eval=grid, rtol=1e-9, atol=1e-9).y.T for z in test
-        ]
-        whole = [
-            np.pad(y, ((0, len(grid) - len(y)), (0, 0)), constant_values=np.nan) for y in solved
-        ]
-        found[f"splines and sparse regression, threshold {threshold:g}"] = errors(np.array(whole))
-    data = vp.import_dataset(
-        table,
-        folder / "irregular.h5",
-        system=str(folder / "measured.toml"),
-        fractions=[0.9, 0.06, 0.04],
-        overwrite=True,
-    )
-    options = ["--degree", "3", "--depth", "2"]
-    for name, more in (("pairs alone", []), ("orbits of 50 steps", ["--orbits", "50"])):
-        model = trained(data, folder, min(seconds, _SMALL), *options, *more)
-        states = vp.rollout(model.at(step=0.1), test, len(grid) - 1)
-        found[f"family, {name}"] = errors(states)
-    return found
-
-
 PARTS: dict[str, Callable[[Path, float], dict[str, Any]]] = {
     "rigid-body": lambda folder, seconds: family(
         "rigid-body", {"step": (LEAST, 0.4)} | BODY, folder, seconds, 6000, [0.1, 0.2, 0.4]
@@ -271,7 +191,6 @@ PARTS: dict[str, Callable[[Path, float], dict[str, Any]]] = {
         "double-pendulum", {"step": (LEAST, 0.2)}, folder, seconds, 8000, [0.05, 0.1, 0.2]
     ),
     "strupnet": strupnet,
-    "irregular-pendulum": irregular_pendulum,
 }
 
 

@@ -63,23 +63,6 @@ def test_measured_data_go_all_the_way(run, lab, tmp_path):
     assert not (tmp_path / "b.h5").exists()
 
 
-def test_columns_that_are_parameters_and_irregular_times(run, tmp_path):
-    lines = ["run,t,l,q,p"]
-    for k in range(8):
-        times = np.cumsum(np.random.default_rng(k).uniform(0.05, 0.3, 20))
-        lines += [f"{k},{t:.9f},{1 + k / 7},{np.cos(t):.9f},{-np.sin(t):.9f}" for t in times]
-    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
-    columns = ["--from", "a.csv", "--parameter-columns", "l"]
-    result = run(main, *columns)
-    assert result.exit_code == 0, result.output
-    assert "each pair of neighbours is a trajectory of two states" in result.output
-    assert "114 train, 19 validation, 19 test; a step of" in result.output
-    assert list(open_dataset("a.h5").varied) == ["step", "l"]
-    resampled = run(main, *columns, "--irregular", "resample", "--step", "0.1", "-o", "b.h5")
-    assert resampled.exit_code == 0, resampled.output
-    assert open_dataset("b.h5").step == 0.1 and list(open_dataset("b.h5").varied) == ["l"]
-
-
 def test_a_system_behind_the_data(run, lab):
     result = run(main, "--from", lab, "--system", "harmonic-oscillator", "-o", "a.h5")
     assert result.exit_code == 0, result.output
@@ -127,7 +110,7 @@ def test_inspect(run, lab, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == b"mine"
     run(main, "--inspect", "a.h5", "--overwrite")
     assert (tmp_path / "a.png").stat().st_size > 10_000
-    run(main, "--from", lab, "--missing")
+    run(main, "--from", lab)
     result = run(main, "--inspect", "lab.h5", "-o", "look.pdf")
     assert "imported from  lab.csv, q,p (seed 0)" in result.output
     assert "its equations are not known" in result.output
@@ -167,14 +150,12 @@ def test_inspect_other_files(run):
         (["--from", "none.csv"], "there is no file none.csv"),
         (["--from", "lab.csv", "pendulum"], "leave out 'pendulum'"),
         (["--from", "lab.csv", "--count", "5"], "--count is not for --from"),
-        (["--from", "lab.csv", "--noise", "0.1"], "--noise is not for --from"),
         (["--from", "lab.csv", "--workers", "2"], "not for --from"),
-        (["--from", "lab.csv", "--step", "0.3"], "steps are not equal"),
+        (["--from", "lab.csv", "--step", "0.3"], "states need equal steps"),
         (["--from", "lab.csv", "--vary", "l=1:2"], "--vary is not for --from"),
         (["--from", "lab.csv", "--parameter-columns", "l"], "no column 'l' (it has: trajectory"),
-        (["--from", "lab.csv", "--longest-step", "1"], "longest_step is for pairs"),
-        (["pendulum", "--irregular", "pairs"], "--irregular is an option of --from"),
-        (["--from", "lab.csv", "--step", "-1"], "must be a positive number"),
+        (["--from", "lab.csv", "--parameter-columns", "q", "--variable", "p"], "q changes in row"),
+        (["--from", "lab.csv", "--step", "-1"], "step = -1.0 must be positive"),
         (["--from", "lab.csv", "--variable", "r"], "no column 'r' (it has: trajectory, time"),
         (["--from", "lab.csv", "--system", "rigid-body"], "rigid-body has 3 components"),
         (["--from", "lab.csv", "-p", "g=1"], "give one with --system"),
@@ -201,54 +182,21 @@ def test_mistakes(run, tmp_path, lab, arguments, message):
     assert (tmp_path / lab).read_bytes() == before
 
 
-def test_what_was_guessed_is_printed(run, tmp_path):
-    rows = "".join(f"{t:.1f};{np.cos(t):.6f}\n".replace(".", ",") for t in TIMES)
-    (tmp_path / "bare.csv").write_text(rows)
-    result = run(main, "--from", "bare.csv")
+def test_what_the_import_assumed_is_printed_and_kept(run, lab):
+    options = ["--from", lab, "--system", "harmonic-oscillator", "-p", "k=1"]
+    said = run(main, *options, "-o", "a.h5")
+    assert said.exit_code == 0, said.output
+    (note,) = re.findall(r"note +(one step of the equations misses.*)", said.output)
+    miss = float(re.findall(r"by (\S+) of", note)[0])
+    assert miss < 1e-7
+    found = run(main, "--inspect", "a.h5", "--overwrite")
+    assert note[:60] in found.output
+
+
+def test_a_table_without_a_header(run, lab, tmp_path):
+    rows = (tmp_path / lab).read_text().splitlines()[1:]
+    (tmp_path / "bare.csv").write_text("\n".join(rows))
+    assert refused(run(main, "--from", "bare.csv"), "name them with --columns")
+    result = run(main, "--from", "bare.csv", "--columns", "run,t,q,p")
     assert result.exit_code == 0, result.output
-    assert "guessed        the comma is the decimal mark (--decimal" in result.output
-    assert "guessed        there is no header; the first column, which increases" in result.output
-    result = run(
-        main, "--from", "bare.csv", "--overwrite", "--decimal", ",", "--columns", "t,q [m]"
-    )
-    assert "guessed" not in result.output
-    assert "states         q [m]" in result.output
-    assert refused(run(main, "pendulum", "--decimal", ","), "--decimal is an option of --from")
-
-
-def test_equations_are_judged_and_their_parameters_fitted(run, tmp_path):
-    lines = ["t,q,p"] + [f"{t:.1f},{np.cos(t):.4f},{-np.sin(t):.4f}" for t in TIMES]
-    (tmp_path / "lab.csv").write_text("\n".join(lines))
-    options = ["--from", "lab.csv", "--system", "harmonic-oscillator", "--overwrite"]
-    result = run(main, *options)
-    assert "one step of them misses" in result.output and "NOT" not in result.output
-    result = run(main, *options, "-p", "k=4")
-    assert result.exit_code == 0, result.output
-    assert "they do NOT describe the data" in result.output and "--fit k" in result.output
-    result = run(main, *options, "-p", "k=4", "--fit", "k", "--noise", "3e-5")
-    assert re.search(r"fitted         k = (0\.9999|1\.0000)\d* \+- .* \(standard", result.output)
-    assert "NOT" not in result.output and "as given" in result.output
-    assert refused(run(main, *options, "--fit", "c"), "has no parameter 'c'")
-
-
-def test_inspect_says_what_the_import_found(run, tmp_path):
-    """Units, guesses, the residual and fitted parameters, as they were said."""
-    times = 0.05 * np.arange(60)
-    rows = [f"{t:.2f},{np.cos(2 * t):.9f},{-2 * np.sin(2 * t):.9f}" for t in times]
-    (tmp_path / "lab.csv").write_text("t,q [m],p\n" + "\n".join(rows) + "\n")
-    (tmp_path / "spring.toml").write_text(
-        'state = ["q", "p"]\nhamiltonian = "p**2/2 + k*q**2/2"\nparameters = {k = 3}\n'
-    )
-    options = ["--from", "lab.csv", "--system", "spring.toml", "--overwrite", "--seed", "1"]
-    for further, words in (([], "do NOT describe"), (["--fit", "k"], "fitted         k = ")):
-        said = run(main, *options, *further)
-        assert said.exit_code == 0, said.output
-        lines = re.findall(
-            r"^  (states|guessed|equations|fitted) +(.*)$", said.output, re.MULTILINE
-        )
-        found = run(main, "--inspect", "lab.h5", "--overwrite")
-        assert found.exit_code == 0, found.output
-        assert words in found.output
-        assert "units          q [m], p" in found.output
-        for _, text in lines:
-            assert text in found.output
+    assert "states         q, p" in result.output

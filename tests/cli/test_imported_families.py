@@ -180,7 +180,7 @@ def test_steps_that_vary_through_the_commands(run, tmp_path):
     assert list(vp.open_dataset("runs.h5").varied) == ["step", "k"]
     assert run(train, "runs.h5", *SOLVED, "-o", "runs.safetensors").exit_code == 0
     named = ("--step", "0.12", "-p", "k=1.3", "--initial", "1,0", "--steps", "20")
-    result = run(rollout, "runs.safetensors", *named, "-o", "a.h5")
+    result = run(rollout, "runs.safetensors", *named, *FAST, "-o", "a.h5")
     assert result.exit_code == 0, result.output
     found = open_rollout("a.h5").runs["runs"].states[0]
     assert np.abs(found - swing((1.0, 0.0), 0.12 * NUMBERS, 1.3)).max() < 1e-2

@@ -85,7 +85,7 @@ def test_lazily_by_component_and_time(dataset):
 def test_missing_states_are_nan(engine, tmp_path):
     states = np.ones((6, 5, 1))
     states[0, 3:] = np.nan
-    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0, missing=True)
+    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0)
     counts = []
     for group in dataset.shapes:
         with xarray.open_dataset(dataset.path, group=group, engine=engine) as data:

@@ -1,15 +1,14 @@
-"""Pairs of states before and after a map: lost particles, structure, questions."""
+"""Pairs of states before and after a map: files, lost particles, structure."""
 
-import warnings
-
+import h5py
 import numpy as np
+import pandas
 import pytest
+import scipy.io
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.data.importing.arrays import Arrays
-from vpintegrator.data.importing.questions import questions
 from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
@@ -25,22 +24,50 @@ def pairs_of(dataset):
     return found[np.argsort(found[:, 0, 0])]
 
 
-def guessed(dataset, key="guessed"):
-    return read_toml(dataset.recipe, "")["imported"][key]
-
-
 def expected(order=(0, 2, 1, 3), before=BEFORE, after=AFTER):
     both = np.stack([before, after], axis=1)[..., list(order)]
     return both[np.argsort(both[:, 0, 0])]
 
 
+def table(names, *states):
+    return pandas.DataFrame(dict(zip(names, np.concatenate(states, axis=1).T, strict=True)))
+
+
 def test_arrays_become_trajectories_of_two_states(tmp_path):
     dataset = vp.import_pairs(BEFORE, AFTER, tmp_path / "a.h5", components=NAMES)
     assert dataset.system.components == ("x", "y", "px", "py")
-    assert dataset.system.is_canonical
-    assert dataset.step == 1
+    assert dataset.system.is_canonical and dataset.step == 1
     np.testing.assert_array_equal(pairs_of(dataset), expected())
-    assert any("stored as x, y, px, py" in text for text in guessed(dataset, "structure"))
+    notes = read_toml(dataset.recipe, "")["imported"]["notes"]
+    assert any("stored as x, y, px, py" in text for text in notes)
+
+
+def test_sources_of_both(tmp_path):
+    arrays = {"first": BEFORE, "second": AFTER}
+    np.savez(tmp_path / "a.npz", **arrays)
+    scipy.io.savemat(tmp_path / "a.mat", arrays)
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file["run/first"], file["run/second"] = BEFORE, AFTER
+    together = table([f"{n}_in" for n in NAMES] + [f"{n}_out" for n in NAMES], BEFORE, AFTER)
+    together.insert(0, "id", np.arange(40))
+    together.to_csv(tmp_path / "a.csv")
+    np.save(tmp_path / "in.npy", BEFORE)
+    np.save(tmp_path / "out.npy", AFTER)
+    table(NAMES, BEFORE).to_csv(tmp_path / "in.csv", index=False)
+    table(NAMES[::-1], AFTER[:, ::-1]).to_csv(tmp_path / "out.csv", index=False)
+    for source, before, after in (
+        (tmp_path / "a.npz", "first", "second"),
+        (tmp_path / "a.mat", "first", "second"),
+        (tmp_path / "a.hdf5", "run/first", "run/second"),
+        (arrays, "first", "second"),
+        (tmp_path / "a.csv", "in", "out"),
+        (together, "_in", "_out"),
+        (None, tmp_path / "in.npy", tmp_path / "out.npy"),
+        (None, tmp_path / "in.csv", tmp_path / "out.csv"),
+    ):
+        options = {"components": NAMES, "source": source, "overwrite": True}
+        dataset = vp.import_pairs(before, after, tmp_path / "b.h5", **options)
+        np.testing.assert_array_equal(pairs_of(dataset), expected())
 
 
 def test_lost_particles_are_left_out_and_counted(tmp_path):
@@ -49,11 +76,16 @@ def test_lost_particles_are_left_out_and_counted(tmp_path):
     dataset = vp.import_pairs(BEFORE, after, tmp_path / "a.h5", step=0.5)
     kept = np.isfinite(after).all(axis=1)
     np.testing.assert_array_equal(pairs_of(dataset), expected(range(4), BEFORE[kept], AFTER[kept]))
-    assert dataset.step == 0.5
-    assert "lost particles): 3 pairs of 40" in guessed(dataset)[0]
+    assert dataset.step == 0.5 and "3 pairs of 40" in dataset.recipe
     with pytest.raises(InputError, match="0 of 40 pairs are complete"):
         vp.import_pairs(BEFORE, np.full((40, 4), np.nan), tmp_path / "b.h5")
     assert not (tmp_path / "b.h5").exists()
+
+
+def test_pairs_that_follow_one_another_are_one_trajectory(tmp_path):
+    dataset = vp.import_pairs(BEFORE[:-1], BEFORE[1:], tmp_path / "a.h5")
+    joined = np.concatenate([dataset.states(group)[0] for group in dataset.shapes])
+    np.testing.assert_array_equal(joined, BEFORE)
 
 
 @pytest.mark.parametrize(
@@ -64,25 +96,6 @@ def test_structure_is_claimed_and_decides_the_model(structure, model, tmp_path):
     dataset = vp.import_pairs(BEFORE, AFTER, tmp_path / "a.h5", structure=structure)
     assert vp.models.suited(dataset.system) == model
     assert vp.open_dataset(dataset.path).system.is_canonical == (structure == "symplectic")
-    again = vp.load_system(dataset.system.text)
-    assert again.structure == dataset.system.structure
-
-
-def test_structure_does_not_contradict_states_or_systems(tmp_path):
-    with pytest.raises(InputError, match="positions and as many momenta, but there are 3"):
-        vp.import_dataset(np.zeros((6, 5, 3)), tmp_path / "a.h5", step=1, structure="symplectic")
-    with pytest.raises(InputError, match="structure must be one of symplectic"):
-        vp.import_pairs(BEFORE, AFTER, tmp_path / "a.h5", structure="hamiltonian")
-    with pytest.raises(InputError, match="structure is claimed of states without a system"):
-        vp.import_dataset(
-            np.zeros((6, 5, 2)), tmp_path / "a.h5", step=1, system="pendulum", structure="none"
-        )
-    text = 'measured = true\nsymplectic = true\nstate = ["a", "b", "c"]\n'
-    with pytest.raises(InputError, match="positions and then as many momenta"):
-        vp.load_system(text)
-    text = 'measured = true\nsymplectic = true\ndivergence_free = false\nstate = ["a", "b"]\n'
-    with pytest.raises(InputError, match="symplectic maps preserve volume"):
-        vp.load_system(text)
 
 
 @given(dof=st.integers(1, 4), seed=st.integers(0, 99), style=st.sampled_from("qxn"))
@@ -100,22 +113,18 @@ def test_names_tell_positions_from_momenta_in_any_order(dof, seed, style):
     assert told == dict(zip(positions, momenta, strict=True))
 
 
-def test_a_trajectory_of_unrelated_rows_is_questioned(tmp_path):
-    rows = np.random.default_rng(1).uniform(-1, 1, (400, 4))
-    with pytest.warns(UserWarning, match="are these pairs of states before and after"):
-        dataset = vp.import_dataset(rows, tmp_path / "a.h5", step=1)
-    assert any("--pairs" in text for text in guessed(dataset))
-
-
-def test_trajectories_are_not_questioned():
-    angle = np.arange(400) * np.pi / 2 * 1.01  # a quarter turn: jumps are as large as the spread
-    turning = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-    kicked = np.zeros((400, 2))
-    kicked[0] = 0.3, 1.2
-    for n in range(399):  # a chaotic map
-        p = kicked[n, 1] + 0.9 * np.sin(kicked[n, 0])
-        kicked[n + 1] = np.mod(kicked[n, 0] + p, 2 * np.pi), p
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for states in (turning, kicked):
-            assert questions(Arrays(states[None])) == []
+@pytest.mark.parametrize(
+    ("before", "after", "options", "message"),
+    [
+        (BEFORE, AFTER[:20], {}, r"before have shape \(40, 4\), after \(20, 4\)"),
+        (BEFORE[:3].T, AFTER[:3].T, {"components": ["x"]}, "1 components are named"),
+        (BEFORE[:8].T, AFTER[:8].T, {}, "fewer pairs than components"),
+        (BEFORE, AFTER, {"structure": "hamiltonian"}, "structure must be one of symplectic"),
+        ("a", "b", {"source": {"a": BEFORE}}, "has no variable 'b'"),
+        ("in", "out", {"source": table(NAMES, BEFORE)}, "expected columns such as x and x_out"),
+        (BEFORE, AFTER, {"source": {"a": BEFORE}}, "give texts"),
+    ],
+)
+def test_mistakes(before, after, options, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        vp.import_pairs(before, after, tmp_path / "a.h5", **options)

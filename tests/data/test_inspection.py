@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from vpintegrator.data import generate, import_dataset
 from vpintegrator.data.inspection import inspect_dataset
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.preview import _first, _portrait, draw_preview
+from vpintegrator.plotting.preview import _portrait, draw_preview
 from vpintegrator.plotting.style import PAPER
 
 
@@ -40,13 +40,11 @@ def test_ranges_and_drift(body, monkeypatch):
 
 def test_what_is_missing_is_counted(tmp_path):
     states = np.random.default_rng(0).normal(size=(5, 8, 2))
-    states[0, 2] = np.nan
-    states[3, 0, 1] = np.nan
-    dataset = import_dataset(
-        states, tmp_path / "a.h5", step=1.0, missing=True, split="time", system="pendulum"
-    )
+    states[0, 2:] = np.nan
+    states[3, 7:] = np.nan
+    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0, split="time", system="pendulum")
     groups = inspect_dataset(dataset)
-    assert [group.missing for group in groups.values()] == [2, 0, 0]
+    assert [group.missing for group in groups.values()] == [2, 2, 3]
     assert np.isfinite(groups["train"].low).all()
     assert np.isfinite(groups["train"].changes["energy"])
 
@@ -70,8 +68,9 @@ def test_preview(body, tmp_path, name):
 )
 def test_preview_of_anything(shape, options, tmp_path):
     states = np.random.default_rng(0).normal(size=shape)
-    states[0, 3] = np.nan
-    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0, missing=True, **options)
+    if len(states) > 1:
+        states[0, 3:] = np.nan
+    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0, **options)
     draw_preview(dataset, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000
     with pytest.raises(InputError, match=r"written to a file \.png"):
@@ -89,19 +88,6 @@ def test_each_trajectory_is_judged_with_its_own_parameters(tmp_path):
         assert low == dataset.conditions(name)[:, 1].min()
     draw_preview(dataset, tmp_path / "a.png", groups=groups)
     assert (tmp_path / "a.png").stat().st_size > 10_000
-
-
-def test_pairs_of_neighbours_are_drawn_as_what_they_come_from(tmp_path):
-    times = np.cumsum(np.random.default_rng(0).uniform(0.05, 0.3, (6, 20)), axis=1)
-    states = np.stack([np.cos(times), -np.sin(times)], axis=-1)
-    dataset = import_dataset(states, tmp_path / "a.h5", times=times)
-    found, known = _first(dataset, "train")
-    seen = np.isfinite(known).all(axis=1)
-    assert seen.sum() == 2 * 19 and np.ptp(found[seen]) == pytest.approx(np.ptp(times[0]), rel=0.5)
-    np.testing.assert_allclose(known[seen][:, 0], np.cos(found[seen]))
-    assert inspect_dataset(dataset)["train"].conditions["step"][1] < 0.3
-    draw_preview(dataset, tmp_path / "a.png")
-    assert (tmp_path / "a.png").exists()
 
 
 def test_a_portrait_in_many_dimensions_is_of_as_many_states_as_others(tmp_path):

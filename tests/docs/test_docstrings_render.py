@@ -13,7 +13,6 @@ from sphinx.ext.napoleon import Config, NumpyDocstring
 FACES = (
     "compiled",
     "data",
-    "data.importing.arguments",
     "runtime.devices",
     "dynamics",
     "errors",

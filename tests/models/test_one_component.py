@@ -34,16 +34,12 @@ def test_models_that_need_more_components_say_so(angle):
         vp.models.build(angle.system, "vpt", window=2)
 
 
-def test_irregular_times_become_windows_or_are_refused(tmp_path):
-    times = np.cumsum(np.random.default_rng(0).uniform(0.05, 0.15, (12, 80)), axis=1)
-    states = np.sin(times + np.arange(12)[:, None])[..., None]
-    data = vp.import_dataset(states, tmp_path / "a.h5", times=times)
-    assert not data.is_family
-    assert "a single component needs windows" in data.recipe
-    pairs = vp.import_dataset(states, tmp_path / "b.h5", times=times, irregular="pairs")
-    assert pairs.is_family
-    with pytest.raises(InputError, match=r"not the whole state.*irregular resample"):
-        suited(vp.data.ExtendedDataset(pairs).system)
+def test_families_of_one_component_are_refused(tmp_path):
+    states = np.sin(0.1 * np.arange(80) + np.arange(12)[:, None])[..., None]
+    source = {"angle": states, "k": np.arange(12.0)}
+    runs = vp.import_dataset(source, tmp_path / "a.h5", step=0.1, parameter_columns=["k"])
+    with pytest.raises(InputError, match=r"not the whole state.*families read single states"):
+        suited(vp.data.ExtendedDataset(runs).system)
 
 
 def test_a_component_is_drawn_over_itself_one_time_later():

@@ -182,10 +182,10 @@ def test_mistakes(dataset, window, options, message):
 
 
 def test_training_on_what_was_observed(tmp_path):
-    """Gaps are left out; the normalisation is that of the states there are."""
+    """Some runs are shorter; the normalisation is that of the states there are."""
     states = orbits(20)
-    states[np.random.default_rng(0).random(states.shape[:2]) < 0.1] = np.nan
-    dataset = vp.import_dataset(states, tmp_path / "a.h5", step=0.1, missing=True)
+    states[::3, 25:] = np.nan
+    dataset = vp.import_dataset(states, tmp_path / "a.h5", step=0.1)
     model = trained(dataset, vp.models.VolumePreservingFeedForward, width=4, epochs=30)
     known = dataset.states("train")
     np.testing.assert_allclose(model.shift, np.nanmean(known, axis=(0, 1)))

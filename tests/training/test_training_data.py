@@ -37,11 +37,11 @@ def test_statistics_part_by_part(body, on_disk):
     assert model.metadata["region"] == Domain.of_states(states, dataset.system).text
 
 
-def test_a_component_that_is_never_observed_in_a_part(tmp_path, on_disk):
+def test_a_part_of_the_file_in_which_all_runs_have_ended(tmp_path, on_disk):
     states = np.random.default_rng(0).normal(size=(80, 9, 2))
-    states[:40, :, 1] = np.nan
+    states[:40, 4:] = np.nan
     on_disk.setattr(training_data, "IN_MEMORY", 1 << 12)
-    data = TrainingData(import_dataset(states, tmp_path / "a.h5", step=1.0, missing=True))
+    data = TrainingData(import_dataset(states, tmp_path / "a.h5", step=1.0))
     moments = data._statistics[0]
     seen = np.concatenate(data._sampled("train").parts)
     np.testing.assert_allclose(moments.mean, np.nanmean(seen, (0, 1)), rtol=1e-12)

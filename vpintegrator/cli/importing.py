@@ -2,83 +2,38 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.common import Options, read_fractions, read_numbers, say
+from vpintegrator.cli.common import Options, read_fractions
 from vpintegrator.errors import InputError
-from vpintegrator.names import ROWS, STRUCTURES
+from vpintegrator.names import STRUCTURES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
 
 OPTIONS = Options(
-    click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take."),
+    click.option(
+        "--variable", metavar="NAME,...", help="With --from: arrays or columns of the states."
+    ),
     click.option(
         "--system",
         metavar="SYSTEM|FILE.toml|MODULE:NAME",
         help="With --from: the system behind them.",
     ),
     click.option(
-        "--fit",
-        metavar="NAME,...",
-        help="With --from and --system: parameters to estimate from the data, with standard "
-        "errors.",
-    ),
-    click.option(
-        "--observed",
-        metavar="EXPRESSION,...",
-        help="With --from and --system: what each column is, a component or a linear combination, "
-        "as in q or 'q[0]+q[1]'; the other components are reconstructed.",
-    ),
-    click.option(
-        "--positions-only",
-        is_flag=True,
-        help="With --from: the columns are positions q; learn V of H = p.p/2m + V(q) from them.",
-    ),
-    click.option(
-        "--angles",
-        metavar="NAME,...",
-        help="With --positions-only: angles of the period 2 pi.  [default: columns in rad or deg]",
-    ),
-    click.option("--masses", metavar="M,...", help="With --positions-only: masses.  [default: 1]"),
-    click.option(
-        "--potential-degree",
-        type=click.IntRange(min=1),
-        help="With --positions-only: degree of V.  [default: by leaving out trajectories]",
-    ),
-    click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps)."),
-    click.option(
-        "--irregular",
-        type=click.Choice(["pairs", "resample"]),
-        help="With --from: take each pair of neighbours with a step of its own, or bring irregular "
-        "times to equal steps by cubic splines, and say the error.  [default: pairs where steps "
-        "differ by more than a tenth]",
-    ),
-    click.option(
-        "--longest-step",
-        type=float,
-        help="With --from: the longest step of a pair.  [default: 10 times the median]",
-    ),
-    click.option(
         "--parameter-columns",
         metavar="NAME,...",
-        help="With --from: columns or arrays that are parameters, or inputs held over a step.",
-    ),
-    click.option(
-        "--decimal",
-        type=click.Choice([".", ","]),
-        help="With --from: the decimal mark of a text file.  [default: found out]",
+        help="With --from: columns or arrays that are parameters, constant in each run.",
     ),
     click.option(
         "--columns",
-        metavar="NAME,...|OLD=NEW,...",
-        help="With --from: names of all columns of a text file without a header, as in time,q,p, "
-        "or new names of columns, as in angle=theta,Versuch=run; with --pairs, of the components.",
+        metavar="NAME,...",
+        help="With --from: names of all columns of a text table, as in time,q,p; with --pairs, of "
+        "the components.",
     ),
     click.option(
         "--pairs",
@@ -92,15 +47,9 @@ OPTIONS = Options(
         help="With --from or --pairs, without --system: structure of the map that is looked for.  "
         "[default: symplectic where components are named q1,p1 or x,px, else volume-preserving]",
     ),
-    click.option(
-        "--topology",
-        type=click.Choice(ROWS),
-        help="With --from or --pairs, without --system: the components are those of sites along a "
-        "ring, all alike, or a chain; models then use neighbours.",
-    ),
     click.option("--title", help="With --from: what the data are."),
 )
-_OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "topology", "variable", "columns")
+_OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "variable", "columns")
 _SHARED = ("step", "seed", "split", "fractions")  # options allowed with a recipe
 
 
@@ -125,37 +74,22 @@ def import_file(
     from vpintegrator.cli.own_code import is_reference, system_of
     from vpintegrator.cli.reporting import report_imported
     from vpintegrator.data import import_dataset
-    from vpintegrator.storage.files import check_output, replacing
 
     if "fractions" in options:
         options = {**options, "fractions": read_fractions(options["fractions"])}
     if is_reference(str(options.get("system", ""))):
         options = {**options, "system": system_of(options["system"], parameters)}
         parameters = {}
-    if "masses" in options:
-        options = {**options, "masses": read_numbers(options["masses"], "masses")}
-    for key in ("fit", "parameter_columns", "observed", "angles"):
+    for key in ("columns", "parameter_columns"):
         if key in options:
             options = {**options, key: [name.strip() for name in options[key].split(",")]}
-    if "columns" in options:
-        options = {**options, "columns": _read_columns(options["columns"])}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the report says it
-        if "pairs" in options:
-            dataset = _import_pairs(source, output, overwrite, parameters, options)
-        else:
-            assert source is not None
-            path = _path(source, output)
-            options = {"parameters": parameters, "overwrite": overwrite, **options}
-            learned = path.with_name(f"{path.stem}-system.toml")
-            if options.get("positions_only"):
-                check_output(learned, overwrite)
-            dataset = import_dataset(source, path, **options)
+    if "pairs" in options:
+        dataset = _import_pairs(source, output, overwrite, parameters, options)
+    else:
+        assert source is not None
+        options = {"parameters": parameters, "overwrite": overwrite, **options}
+        dataset = import_dataset(source, _path(source, output), **options)
     report_imported(dataset)
-    if options.get("positions_only"):
-        with replacing(learned, overwrite) as part:
-            part.write_text(dataset.system.text, encoding="utf-8")
-        say("system file", f"{learned}, with the potential and its standard errors")
 
 
 def _import_pairs(
@@ -180,8 +114,6 @@ def _import_pairs(
             "before,after, or two files"
         )
     components = given.pop("columns", None)
-    if isinstance(components, Mapping):
-        raise InputError("--columns names the components of --pairs, as in x,px,y,py")
     before, after = names if source is not None else (Path(name) for name in names)
     return import_pairs(
         before,
@@ -192,20 +124,6 @@ def _import_pairs(
         overwrite=overwrite,
         **given,
     )
-
-
-def _read_columns(text: str) -> list[str] | dict[str, str]:
-    """Parse ``time,q,p`` to a list of names, ``angle=theta,Versuch=run`` to old and new names."""
-    entries = [entry.strip() for entry in text.split(",")]
-    if not any("=" in entry for entry in entries):
-        return entries
-    found = {}
-    for entry in entries:
-        old, _, new = (part.strip() for part in entry.partition("="))
-        if not old or not new:
-            raise InputError(f"--columns {entry}: expected OLD=NEW, as in angle=theta")
-        found[old] = new
-    return found
 
 
 def _path(source: Path, output: Path | None) -> Path:

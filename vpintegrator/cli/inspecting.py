@@ -13,7 +13,7 @@ import numpy as np
 
 from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
-from vpintegrator.cli.reporting import told_of_bodies, told_of_equations, told_of_import
+from vpintegrator.cli.reporting import notes_of_import, told_of_bodies
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.cli.structure import structure_lines
 from vpintegrator.cli.training_report import attention_words, friction
@@ -90,8 +90,6 @@ def _of_dataset(dataset: Dataset, groups: dict[str, Group]) -> Lines:
     for name, (low, high) in dataset.varied.items():
         if name != "step":
             yield "varies", f"{_plain(name)} from {low:.6g} to {high:.6g}"
-    if dataset.origins("train") is not None:
-        yield "pairs", "each trajectory is a pair of neighbouring measurements"
     unit = "t/step" if "step" in dataset.varied else "t"
     unit = "iteration" if system.is_discrete else unit
     for name, group in groups.items():
@@ -133,8 +131,7 @@ def _of_origin(dataset: Dataset) -> Lines:
         variable = f", {imported['variable']}" if imported.get("variable") else ""
         source = imported.get("source", "an unknown file")
         yield "imported from", f"{source}{variable} (seed {dataset.seed})"
-        (_, units), *told = told_of_import(dataset.system.components, recipe)
-        yield from (("units", units), *told, *told_of_equations(recipe))
+        yield from notes_of_import(recipe)
     else:
         yield "seed", str(dataset.seed)
         tolerances = [key for key in ("rtol", "atol") if key in attributes]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import floor, log10
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.common import say, say_title
@@ -40,55 +39,23 @@ def report_imported(dataset: Dataset) -> None:
     """Print a report on a dataset of imported trajectories."""
     say_title(dataset.title)
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
-    states, *guessed = told_of_import(dataset.system.components, recipe)
     system = dataset.system.title
     if dataset.system.is_measured:
         system = "equations not known: what needs them is left out (--system gives them)"
-    misfits = recipe.get("equations", {}).get("fits") == "no"
-    for heading, text in [states, *guessed, ("system", system), *told_of_equations(recipe)]:
-        say(heading, text, "bold red" if heading == "equations" and misfits else None)
+    say("states", ", ".join(dataset.system.components))
+    for heading, text in [*notes_of_import(recipe), ("system", system)]:
+        say(heading, text)
     say("trajectories", dataset.description)
     if not dataset.is_complete:
-        say("missing", "some states were not observed; no window that lacks one is used")
+        say("lengths", "some trajectories are shorter than others")
     _written(dataset)
 
 
-def told_of_import(components: Sequence[str], recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return lines on units, guesses and structure of imported states."""
+def notes_of_import(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return lines on what an import assumed of its source."""
     record = recipe.get("imported")
-    record = record if isinstance(record, dict) else {}
-    units, guessed = record.get("units"), record.get("guessed")
-    units = [str(unit) for unit in units] if isinstance(units, list) else []
-    units += [""] * (len(components) - len(units))
-    pairs = zip(components, units, strict=False)
-    states = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in pairs)
-    guessed = guessed if isinstance(guessed, list) else []
-    told = [("states", states), *(("guessed", str(text)) for text in guessed)]
-    structure = record.get("structure")
-    structure = structure if isinstance(structure, list) else []
-    return [*told, *(("structure", str(text)) for text in structure)]
-
-
-def told_of_equations(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return lines on fitted parameters, and on how well equations describe imported states."""
-    equations = recipe.get("equations")
-    equations = equations if isinstance(equations, dict) else {}
-    fitted = equations.get("fitted")
-    told = []
-    for name, found in fitted.items() if isinstance(fitted, dict) else ():
-        if isinstance(found, list) and [type(part) for part in found] == [float, float]:
-            told.append(("fitted", f"{name} = {_uncertain(*found)}"))
-    if "said" in equations:
-        told.append(("equations", str(equations["said"])))
-    return told
-
-
-def _uncertain(value: float, error: float) -> str:
-    """Return a value with as many digits as its standard error allows."""
-    if not 0 < error < float("inf"):
-        return f"{value:.8g}"
-    digits = max(1 - floor(log10(error)), 0)
-    return f"{value:.{min(digits, 15)}f} +- {error:.2g} (standard error)"
+    notes = record.get("notes") if isinstance(record, dict) else None
+    return [("note", str(text)) for text in notes] if isinstance(notes, list) else []
 
 
 def _written(dataset: Dataset) -> None:

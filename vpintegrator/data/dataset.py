@@ -165,27 +165,6 @@ class Dataset:
                     )
         return values[trajectories]
 
-    def origins(self, group: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the trajectory and time from which each imported pair of neighbours was taken.
-
-        Returns
-        -------
-        origin, start
-            The number of the trajectory that each pair was taken from, int64, and the time of its
-            first state, both (trajectory,); None where trajectories are no such pairs.
-
-        Raises
-        ------
-        InputError
-            If there is no such group, or the file is damaged.
-        """
-        self._check(group)
-        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            stored, count = f.group(group), self.shapes[group][:1]
-            if "origin" not in stored:
-                return None
-            return stored.array("origin", count, "i"), stored.array("start", count)
-
     @property
     def is_observed(self) -> bool:
         """Whether states are observations of a flow: measured, or with gaps."""

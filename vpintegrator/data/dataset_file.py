@@ -40,14 +40,10 @@ class Conditions:
         Range of each quantity by name; ``step`` comes first if it varies.
     values
         Values (trajectory, name) for each group.
-    origins
-        Original trajectory of each pair of neighbours, by number, and time of its first state, both
-        (trajectory,), for each group; None for other trajectories.
     """
 
     varied: Mapping[str, tuple[float, float]]
     values: Mapping[str, np.ndarray]
-    origins: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
 
     def digest(self, group: str) -> bytes:
         """Return SHA-256 of the values of a group."""
@@ -129,25 +125,21 @@ def write_dataset(
     attributes: Mapping[str, Any],
     groups: Mapping[str, tuple[Any, np.ndarray, int | np.ndarray]],
     *,
-    units: Sequence[str] | None = None,
-    time_unit: str = "1",
     conditions: Conditions | None = None,
     shards: tuple[str, Sequence[int]] | None = None,
 ) -> None:
     """Write a dataset: attributes of its own, and states, times and trajectories of each group."""
     with create_hdf5(path, overwrite) as f:
-        version = FORMAT_VERSION if conditions is not None and conditions.varied else _PLAIN
+        version = FORMAT_VERSION if conditions is not None else _PLAIN
         write_header(f, FORMAT, version, system, step)
         f.attrs.update(attributes)
-        if conditions is not None and conditions.varied:
+        if conditions is not None:
             f.attrs["varied"] = json.dumps(conditions.varied)
         for name, (states, times, numbers) in groups.items():
             group = f.create_group(name, track_order=True)
-            write_states(group, states, times, system, numbers, units, time_unit)
+            write_states(group, states, times, system, numbers)
             if conditions is not None:
-                _write_conditions(group, conditions.varied, conditions.values[name], time_unit)
-                if conditions.origins is not None:
-                    _write_origins(group, *conditions.origins[name], time_unit)
+                _write_conditions(group, conditions.varied, conditions.values[name])
         write_overview(f, system)
         if shards is not None:
             _write_shards(f, *shards)
@@ -168,7 +160,7 @@ def combined_fingerprint(
     for name in sorted(known):
         whole.update(name.encode())
         whole.update(known[name])
-        if conditions is not None and conditions.varied:
+        if conditions is not None:
             whole.update(conditions.digest(name))
     return whole.hexdigest()
 
@@ -184,15 +176,13 @@ def condition_variable(name: str) -> str:
     return name if name == STEP else f"parameter_{name}"
 
 
-def _write_conditions(
-    group: h5py.Group, names: Iterable[str], values: np.ndarray, time_unit: str
-) -> None:
+def _write_conditions(group: h5py.Group, names: Iterable[str], values: np.ndarray) -> None:
     """A variable of the trajectories for each thing that varies, named as coordinates of states."""
     variables = []
     for name, column in zip(names, values.T, strict=True):
         variables.append(condition_variable(name))
         dataset = group.create_dataset(variables[-1], data=np.asarray(column, dtype=np.float64))
-        dataset.attrs["units"] = printable(time_unit) if name == STEP else "1"
+        dataset.attrs["units"] = "1"
         dataset.attrs["long_name"] = (
             "time between two states of the trajectory"
             if name == STEP
@@ -204,20 +194,6 @@ def _write_conditions(
     if STEP in names:
         group["time"].attrs["long_name"] = "number of steps: the time is so many times the step"
         group["time"].attrs["units"] = "1"
-
-
-def _write_origins(
-    group: h5py.Group, origin: np.ndarray, start: np.ndarray, time_unit: str
-) -> None:
-    """Write the trajectory and time from which each pair of neighbours was taken."""
-    for name, values, unit, title in (
-        ("origin", origin.astype(np.int64), "1", "number of the trajectory that the pair is of"),
-        ("start", start.astype(np.float64), time_unit, "time of the pair's first state"),
-    ):
-        dataset = group.create_dataset(name, data=values)
-        dataset.attrs["units"] = printable(unit)
-        dataset.attrs["long_name"] = title
-        dataset.dims[0].attach_scale(group["trajectory"])
 
 
 def _write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:

@@ -93,8 +93,6 @@ def estimate_noise(dataset: Dataset | str | os.PathLike[str], group: str = "trai
     count, length, dim = dataset.shapes[group]
     if count == 0 or length < 3 or dataset.system.is_discrete:
         return None
-    if dataset.origins(group) is not None:
-        return None  # pairs of neighbouring measurements
     read = max(1, _STATES // (length * dim))
     return noise_of_states(dataset.states(group, slice(0, read)), times)
 

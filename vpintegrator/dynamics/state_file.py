@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import platform
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import printable
-from vpintegrator.storage.hdf5 import TEXT, fill, write_words
+from vpintegrator.storage.hdf5 import fill, write_words
 from vpintegrator.storage.reading import StoredGroup
 
 
@@ -54,17 +53,14 @@ def write_states(
     times: np.ndarray,
     system: System,
     trajectories: int | np.ndarray = 0,
-    units: Sequence[str] | None = None,
-    time_unit: str = "1",
 ) -> h5py.Dataset:
     """Return ``state (trajectory, time, component)`` with its dimension scales.
 
-    ``trajectories`` are their numbers, or the first of consecutive ones; ``units`` are those of the
-    components, where they are known.
+    ``trajectories`` are their numbers, or the first of consecutive ones.
     """
     time = group.create_dataset("time", data=np.asarray(times, dtype=np.float64))
     time.attrs["long_name"] = "time"
-    time.attrs["units"] = printable(time_unit)
+    time.attrs["units"] = "1"
     component = write_words(group, "component", system.components, "component of the state")
     numbers = (
         trajectories + np.arange(state.shape[0]) if isinstance(trajectories, int) else trajectories
@@ -75,13 +71,7 @@ def write_states(
         scale.make_scale(name)
     dataset = fill(group, "state", state)
     dataset.attrs["long_name"] = f"state of the system: {printable(system.title)}"
-    known = [printable(unit or "1") for unit in units or ["1"]]
-    # one attribute for all components: their common unit, or all of them in their order
-    dataset.attrs["units"] = known[0] if len(set(known)) == 1 else ", ".join(known)
-    if units is not None:
-        unit = group.create_dataset("unit", data=np.array(known, dtype=object), dtype=TEXT)
-        unit.attrs["long_name"] = "unit of the component"
-        unit.dims[0].attach_scale(component)
+    dataset.attrs["units"] = "1"
     for axis, scale in enumerate((trajectory, time, component)):
         dataset.dims[axis].attach_scale(scale)
     return dataset

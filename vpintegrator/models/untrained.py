@@ -87,8 +87,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name of the suited architecture, and the reason in a sentence."""
     if _is_incomplete(system) and system.family is not None:
         raise InputError(
-            f"{_INCOMPLETE}, and pairs of neighbours hold no windows; import the table again with "
-            "--irregular resample (irregular='resample' in Python)"
+            f"{_INCOMPLETE}, and families read single states; import runs of one step and one set "
+            "of parameters"
         )
     if system.dim < 2:
         return "resnet", "resnet was chosen: states of one component have no structure to keep"

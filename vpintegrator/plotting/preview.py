@@ -40,7 +40,6 @@ _COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}
 _LINES = ("-", "--", ":", "-.")
 _COMPONENTS = 6
 _TIMES = 300  # times of a component's curve, so that its oscillations can be told apart
-_PAIRS = 2000  # pairs of neighbouring states
 _BINS, _BESIDE = 30, 4
 _FORMATS = (".png", ".pdf", ".svg")
 
@@ -133,8 +132,7 @@ def _colour(style: Style, group: str) -> str:
 def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     """Draw orbits of the training group, as dots if observed with noise or gaps."""
     system = dataset.system
-    count = ORBITS if dataset.origins("train") is None else _PAIRS
-    states = dataset.states("train", slice(count))
+    states = dataset.states("train", slice(ORBITS))
     components = system.components[: system.phase_dim]
     dots = dataset.is_observed or system.is_discrete
     if system.is_discrete:
@@ -170,8 +168,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
 
 def _between(dataset: Dataset, states: np.ndarray) -> np.ndarray:
     """Return states (trajectory, time, dim) with points of the solution between long steps."""
-    # pairs lie anywhere, and members of a family have steps and parameters of their own
-    if dataset.is_family or dataset.origins("train") is not None:
+    if dataset.is_family:  # with steps and parameters of their own
         return states
     pieces = refinement(dataset.system, states, dataset.step)
     return between(dataset.system, states, dataset.step, pieces)[0]
@@ -201,23 +198,9 @@ def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Styl
 
 
 def _first(dataset: Dataset, group: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return times and states of the first trajectory of a group; for pairs, of the first source.
-
-    Pairs are parted by NaN, so that lines lead from state to state only where these are neighbours.
-    """
-    steps = dataset.conditions(group)[:, 0] if "step" in dataset.varied else None
-    origins = dataset.origins(group)
-    if origins is None:
-        times = dataset.times(group)[:_TIMES] * (1.0 if steps is None else steps[0])
-        return times, dataset.states(group, 0, slice(_TIMES))
-    origin, start = origins
-    mine = np.flatnonzero(origin == origin[0])[: _TIMES // 2]
-    pairs = dataset.states(group, mine)
-    own = np.full(len(mine), dataset.step) if steps is None else steps[mine]
-    times = np.stack([start[mine], start[mine] + own], axis=1)
-    gaps = np.full((len(mine), 1, pairs.shape[2]), np.nan)
-    states = np.concatenate([pairs, gaps], axis=1).reshape(-1, pairs.shape[2])
-    return np.concatenate([times, times[:, 1:]], axis=1).ravel(), states
+    """Return times and states of the first trajectory of a group."""
+    step = dataset.conditions(group)[0, 0] if "step" in dataset.varied else 1.0
+    return dataset.times(group)[:_TIMES] * step, dataset.states(group, 0, slice(_TIMES))
 
 
 def _parameters(figure: Any, place: Any, dataset: Dataset, groups: list[str], style: Style) -> None:

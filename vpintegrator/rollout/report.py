@@ -398,8 +398,9 @@ _ALONG = ("run", "trajectory", "time")
 
 def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
     """Return the rows of a table as a data frame."""
-    frame: pandas.DataFrame = _library("pandas").DataFrame(table)
-    return frame
+    import pandas  # slow to load
+
+    return pandas.DataFrame(table)
 
 
 def dataset_of(report: Results) -> xarray.Dataset:

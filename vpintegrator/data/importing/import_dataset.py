@@ -1,79 +1,227 @@
-"""Datasets from trajectories that were measured, or computed by other programs."""
+"""Datasets from states that were measured, or computed by other programs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import grouped
+from vpintegrator.arguments import one_of, positive
 from vpintegrator.data.dataset import Dataset
-from vpintegrator.data.dataset_file import fingerprint, write_dataset
-from vpintegrator.data.importing.arguments import Identification, Partial, Reading, Sharing
-from vpintegrator.data.importing.array_files import read_arrays
-from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbers
-from vpintegrator.data.importing.columns import in_radians, plain_name
-from vpintegrator.data.importing.identification import judge
-from vpintegrator.data.importing.partial import complete
-from vpintegrator.data.importing.questions import questions
-from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
-from vpintegrator.data.importing.structure import find_structure, in_a_row
-from vpintegrator.data.split import GROUPS
+from vpintegrator.data.dataset_file import Conditions, fingerprint, write_dataset
+from vpintegrator.data.importing.readers import Runs, opened, plain_name, read_runs
+from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
+from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import check_name
-from vpintegrator.errors import InputError, printable
+from vpintegrator.dynamics.varied import solve_varied
+from vpintegrator.errors import InputError
+from vpintegrator.names import STRUCTURES
 from vpintegrator.storage.files import check_output
 from vpintegrator.storage.toml import toml_text
 
+_CLAIMS = {
+    "symplectic": "symplectic = true\n",
+    "volume-preserving": "divergence_free = true\n",
+    "none": "divergence_free = false\n",
+}
+_FEW = 5  # runs from which on whole ones are dealt out, and pairs that a dataset needs
+_UNEQUAL = 1e-3  # relative difference of steps that are not equal
+_ROUNDED = 0.1  # the same where the step is given: times as written are rounded
+_CHECKED = 1000  # steps that are solved for
 
-@grouped(reading=Reading, identification=Identification, partial=Partial, sharing=Sharing)
+
 def import_dataset(
     source: Any,
     path: str | os.PathLike[str],
     *,
-    reading: Reading,
-    identification: Identification,
-    partial: Partial,
-    sharing: Sharing,
+    step: float | None = None,
+    times: Any = None,
+    components: Sequence[str] | None = None,
+    variable: str | None = None,
+    columns: Sequence[str] | None = None,
+    parameter_columns: Sequence[str] = (),
+    system: System | str | os.PathLike[str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    structure: str | None = None,
     title: str | None = None,
+    split: Split | str | None = None,
+    fractions: Sequence[float] | None = None,
+    seed: int = 0,
     overwrite: bool = False,
 ) -> Dataset:
-    """Make a dataset of trajectories that exist already.
+    """Make a dataset of runs that exist already, each with states at equal steps.
 
     Parameters
     ----------
     source
         An array (trajectory, time, dim), or (time, dim) for one trajectory; a dictionary of arrays;
-        or the path of a file .npz, .npy, .csv, .h5 or .nc that holds them. A table has a column for
-        each component and, if wanted, one named ``time`` and one named ``trajectory``. What is
-        guessed about it stands in the recipe of the dataset, ``guessed`` in ``[imported]``.
+        a pandas table; or the path of a file .npz, .npy, .h5, .mat or .csv. A table has a column
+        for each component, and if wanted one named ``time`` and one named ``run``. Shorter runs of
+        an array end with NaN.
     path
         The HDF5 file to write.
-    reading, identification, partial, sharing
-        Options for reading the states, for their equations, for observations of some components
-        only, and for sharing out trajectories. The
-        attributes of :class:`~vpintegrator.data.importing.arguments.Reading`,
-        :class:`~vpintegrator.data.importing.arguments.Identification`,
-        :class:`~vpintegrator.data.importing.arguments.Partial` and
-        :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
-        ``times``, ``components``, ``variable``, ``decimal``, ``columns``, ``missing``,
-        ``irregular``, ``longest_step``, ``parameter_columns``; ``system``,
-        ``parameters``, ``fit``, ``noise``, ``structure``, ``topology``; ``observed``,
-        ``positions_only``, ``angles``, ``masses``, ``potential_degree``; ``split``, ``fractions``,
-        ``seed``.
+    step
+        Time between two states; by default as the times, or the number ``step``, of the source say.
+    times
+        Times (time,) or (trajectory, time), for arrays.
+    components
+        Names of the components, for arrays.
+    variable
+        Name of the array that holds the states; or, separated by commas, names of arrays or columns
+        that are the components, or of arrays (trajectory, time, d) that are joined.
+    columns
+        Names of all columns of a text table.
+    parameter_columns
+        Names of columns or arrays that are parameters, constant in each run. A parameter that
+        differs between runs is one of ``dataset.varied``.
+    system, parameters
+        System behind the states, by name, file or object, and parameters of it. Without a system,
+        what needs equations (classical methods, accurate solutions) is left out later on. Angles
+        that stay within one period are continued over their jumps.
+    structure
+        Structure of a map without known equations: ``"symplectic"``, ``"volume-preserving"`` or
+        ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
+        taken for symplectic; other states are taken for those of a volume-preserving flow.
+        Symplectic states are stored as positions, then momenta.
     title
         Title; by default the system's, or the file's name.
+    split, fractions, seed
+        ``"trajectory"`` deals out trajectories at random; ``"time"`` cuts each into a first, a
+        middle and a last part. Fractions are the parts of train, validation and test, 0.7, 0.15 and
+        0.15 by default. By default by trajectory if there are at least five.
     overwrite
         Whether a file of that name may be replaced.
+
+    Returns
+    -------
+    Dataset
+        Opened. What was assumed about the source stands in its recipe, ``notes`` in ``[imported]``.
+
+    Raises
+    ------
+    InputError
+        If the source is not what it should be, or something is unclear.
+
+    Examples
+    --------
+    >>> states = np.random.default_rng(0).normal(size=(10, 50, 2))
+    >>> dataset = vp.import_dataset(states, "measured.h5", step=0.02, overwrite=True)
+    >>> dataset.system.is_measured
+    True
+    """
+    runs = read_runs(source, variable, columns, parameter_columns)
+    if times is not None or components is not None:
+        runs = _with_times_and_names(runs, times, components)
+    _check_values(runs)
+    steps, first = _steps(runs, None if step is None else positive("step", step))
+    notes = [*runs.notes]
+    found, order = _system(runs, system, parameters, structure, title, notes)
+    states = _with_time(runs.states[..., order], found, runs, steps)
+    states, continued = unwrapped(states, found.periods)
+    if continued:
+        angles = ", ".join(found.components[k] for k in continued)
+        notes.append(f"angles that jumped by their period are continued over it: {angles}")
+    count, length, _ = states.shape
+    way, groups = _deal(count, length, split, fractions, seed)
+    values = _parameters(runs) | ({STEP: steps} if np.ptp(steps) else {})
+    varied = {
+        name: values[name] for name in sorted(values, key=STEP.__ne__) if np.ptp(values[name])
+    }
+    rows = np.concatenate([groups[name][0] for name in ("test", "train")])
+    nominal = {name: float(v[rows[0]]) for name, v in values.items() if name != STEP}
+    found = _with_parameters(found, nominal, varied, system is None, runs.where)
+    check_output(path, overwrite)
+    if not found.is_measured:
+        notes.append(_miss(found, states, steps, varied))
+    parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
+    step, title = float(np.median(steps)), title or found.title
+    counted = np.arange(float(length))
+    counted = counted if STEP in varied else first + step * counted
+    axis = 0 if way.by == "trajectory" else 1
+    recipe: dict[str, Mapping[str, Any]] = {
+        "imported": {
+            "source": Path(runs.where).name if runs.is_file else "arrays",
+            "variable": runs.variable,
+            "parameter_columns": [*(runs.parameters or ())],
+            "notes": notes,
+            "step": step,
+            "seed": seed,
+            "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
+        },
+        "split": {"by": way.by, **{n: parts[n].shape[axis] for n in GROUPS}},
+    }
+    conditions = None
+    if varied:
+        ranges = {name: (float(v.min()), float(v.max())) for name, v in varied.items()}
+        table = np.stack([*varied.values()], axis=-1)
+        conditions = Conditions(ranges, {n: table[which] for n, (which, _) in groups.items()})
+    write_dataset(
+        path,
+        overwrite,
+        found,
+        step,
+        {
+            "title": title,
+            "recipe": toml_text({"title": title}, recipe),
+            "seed": seed,
+            "accuracy": json.dumps({}),
+            "fingerprint": fingerprint(parts, step, conditions),
+            "complete": int(np.isfinite(states).all()),
+        },
+        {n: (parts[n], counted[span], which) for n, (which, span) in groups.items()},
+        conditions=conditions,
+    )
+    return Dataset(path)
+
+
+def import_pairs(
+    before: Any,
+    after: Any,
+    path: str | os.PathLike[str],
+    *,
+    source: Any = None,
+    step: float | None = None,
+    components: Sequence[str] | None = None,
+    variable: str | None = None,
+    structure: str | None = None,
+    title: str | None = None,
+    fractions: Sequence[float] | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> Dataset:
+    """Make a dataset of states before and after a map.
+
+    Each pair becomes a trajectory of two states, or all of them one trajectory if each pair begins
+    where the one before ends. Pairs in which a number is missing or infinite (lost particles) are
+    left out and counted in ``notes`` of the recipe.
+
+    Parameters
+    ----------
+    before, after
+        Arrays (pair, component); paths of two files that hold one each; or, with ``source``, the
+        names of two arrays there. Of a table, ``before`` and ``after`` are endings or beginnings of
+        the names of its columns, as in ``x_before``; columns ``x`` and ``x_after`` go together too.
+    path
+        The HDF5 file to write.
+    source
+        A file, a table or a dictionary that holds both.
+    step
+        Time between the states; 1 by default, for a map such as a turn in a ring.
+    components
+        Names of the components, for arrays. Names such as x, px, y, py tell positions and momenta.
+    variable
+        Components to take of two files, with commas between; all by default.
+    structure, title, fractions, seed, overwrite
+        As for :func:`vpintegrator.import_dataset`.
 
     Returns
     -------
@@ -83,97 +231,255 @@ def import_dataset(
     Raises
     ------
     InputError
-        If the arrays are not what they should be, or something is unclear.
+        If the states differ in number or components, or fewer than five pairs are complete.
 
     Examples
     --------
-    >>> states = np.random.default_rng(0).normal(size=(10, 50, 2))
-    >>> dataset = vp.import_dataset(states, "measured.h5", step=0.02, overwrite=True)
-    >>> dataset.system.is_measured
-    True
+    >>> before = np.random.default_rng(0).normal(size=(100, 2))
+    >>> after = before @ np.array([[0.8, -0.6], [0.6, 0.8]])
+    >>> names = ["x", "px"]
+    >>> ring = vp.import_pairs(before, after, "ring.h5", components=names, overwrite=True)
+    >>> ring.shapes["train"], ring.system.structure
+    ((70, 2, 2), 'measured, symplectic')
     """
-    where = _file_of(source) or "the array given"
-    arrays = _shaped(_arrays(source, reading), reading.missing, where)
-    made = complete(arrays, reading, identification, partial, sharing, title, where)
-    if made is not None:
-        arrays, identification = made.arrays, Identification(made.system)
-    known, order, assumed = _system(identification, arrays, title, where)
-    names = _parameter_names(reading.parameter_columns, where)
-    arrays = _ordered(arrays, known, order, reading, where)
-    arrays, turned = in_radians(arrays, known.periods)
-    states, continued = unwrapped(arrays.states, known.periods)
-    equations = not known.is_measured
-    samples = arrange(replace(arrays, states=states), names, reading, sharing, where, equations)
-    check_output(path, overwrite)
-    states, step = samples.states, samples.step
-    told = [*(made.told if made else ()), *samples.told, *turned, *questions(arrays)]
-    if continued:
-        angles = ", ".join(known.components[k] for k in continued)
-        told.append(f"angles that jumped by their period are continued over it: {angles}")
-    known = _with_parameters(known, samples, identification.system is None, told, where)
-    parts = {name: states[which][:, span] for name, (which, span) in samples.groups.items()}
-    known, found = judge(known, identification, samples, parts["train"])
-    found = made.table if made else found
-    axis = 0 if samples.split.by == "trajectory" or samples.origins is not None else 1
-    record = _record(source, arrays, names)
-    tables: dict[str, Mapping[str, Any]] = {
-        "imported": record
-        | {
-            "guessed": [*arrays.guessed, *told],
-            "structure": assumed,
-            "step": step,
-            "seed": sharing.seed,
-            "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
-        },
-        "split": {"by": samples.split.by, **{n: parts[n].shape[axis] for n in GROUPS}},
-        "equations": found,
-    }
-    title, conditions = title or known.title, samples.as_stored
-    write_dataset(
+    both, names, where = _read_pairs(before, after, source, variable)
+    if components is not None:
+        names = tuple(components)
+        if len(names) != both.shape[2]:
+            raise InputError(
+                f"{where}: {len(names)} components are named, but states have {both.shape[2]}"
+            )
+    kept, notes = np.isfinite(both).all(axis=(1, 2)), tuple[str, ...]()
+    if kept.sum() < _FEW:
+        raise InputError(
+            f"{where}: {kept.sum()} of {len(both)} pairs are complete, without NaN; {_FEW} are "
+            "needed"
+        )
+    if lost := int((~kept).sum()):
+        many = "1 pair" if lost == 1 else f"{lost:,} pairs"
+        notes = (f"left out, as states are NaN or infinite (lost): {many} of {len(both):,}",)
+    states = both[kept]
+    in_a_row = np.array_equal(states[1:, 0], states[:-1, 1])
+    if in_a_row:
+        states = np.concatenate([states[:, 0], states[-1:, 1]])[None]
+        notes += ("the pairs follow one another: they are one trajectory, cut in time",)
+    return import_dataset(
+        Runs(where, states, step=1.0, names=names, variable=",".join(names or ()), notes=notes),
         path,
-        overwrite,
-        known,
-        step,
-        {
-            "title": title,
-            "recipe": toml_text({"title": title}, tables),
-            "seed": sharing.seed,
-            "accuracy": json.dumps({}),
-            "fingerprint": fingerprint(parts, step, conditions),
-            "complete": int(np.isfinite(states).all()),
-        },
-        {n: (parts[n], samples.times[span], which) for n, (which, span) in samples.groups.items()},
-        units=record["units"] or None,
-        time_unit=arrays.time_unit or "1",
-        conditions=conditions,
+        step=step,
+        split="time" if in_a_row else "trajectory",
+        structure=structure,
+        title=title,
+        fractions=fractions,
+        seed=seed,
+        overwrite=overwrite,
     )
-    if found.get("fits") == "no":
-        warnings.warn(f"the equations of {known.name}: {found['said']}", stacklevel=3)
-    for question in questions(arrays):
-        warnings.warn(question, stacklevel=3)
-    return Dataset(path)
 
 
-def _file_of(source: Any) -> str:
-    """Return the name of the file that is read, empty for arrays."""
-    path = source.source if isinstance(source, Arrays) else source
-    return str(path) if isinstance(path, str | os.PathLike) else ""
+def _read_pairs(
+    before: Any, after: Any, source: Any, variable: str | None
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Return pairs (pair, 2, component), names of the components, and the source in words."""
+    if source is not None and variable is not None:
+        raise InputError("variable chooses components of two files, not of one source")
+    found = [(before, variable), (after, variable)]
+    if source is not None:
+        if not isinstance(before, str) or not isinstance(after, str):
+            raise InputError("before and after name arrays or columns of the source: give texts")
+        if (table := _table(source)) is not None:
+            return _columns(table, before, after)
+        found = [(source, before), (source, after)]
+    first, second = (read_runs(each, name) for each, name in found)
+    for runs in (first, second):
+        if len(runs.states) > 1 or runs.times is not None:
+            raise InputError(
+                f"{runs.where}: expected states (pair, component), which go together row by row, "
+                "without times and runs; --variable (variable=...) chooses the components"
+            )
+    where, one, other = first.where, first.states[0], second.states[0]
+    if one.shape != other.shape:
+        raise InputError(
+            f"{where}: states before have shape {one.shape}, after {other.shape}; lost particles "
+            "are rows of NaN"
+        )
+    if one.shape[1] > one.shape[0]:
+        raise InputError(
+            f"{where}: expected (pair, component), found {one.shape}, fewer pairs than components; "
+            "transpose the arrays"
+        )
+    if first.names is not None and sorted(first.names) == sorted(second.names or ()):
+        other = other[:, [list(second.names or ()).index(name) for name in first.names]]
+    return np.stack([one, other], axis=1), first.names, where
 
 
-def _record(source: Any, arrays: Arrays, parameter_columns: list[str]) -> dict[str, Any]:
-    """Return the entry of the recipe that describes the source of the states."""
-    return {
-        "source": Path(_file_of(source)).name or "arrays",
-        "variable": arrays.variable,
-        "columns": list(arrays.names or ()),
-        "parameter_columns": parameter_columns,
-        "units": list(arrays.units) if any(arrays.units) else [],
-        "time_unit": arrays.time_unit,
-    }
+def _table(source: Any) -> Runs | None:
+    """Return the columns of a source that is a table, else None."""
+    if isinstance(source, str | os.PathLike):
+        with opened(source) as found:
+            return None if isinstance(found, Mapping) else read_runs(source)
+    return read_runs(source) if hasattr(source, "iloc") else None
+
+
+def _columns(
+    table: Runs, before: str, after: str
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Return pairs of a table whose columns are called ``x`` or ``x_before``, and ``x_after``."""
+    names, rows = table.names or (), table.states[0]
+    second = {base: k for k, name in enumerate(names) if (base := _base(name, after))}
+    left = [k for k in range(len(names)) if k not in second.values()]
+    first = {_base(names[k], before) or names[k]: k for k in left}
+    if len(table.states) > 1 or not second or not second.keys() <= first.keys():
+        raise InputError(
+            f"{table.where}: expected columns such as x and x_{after}, or x_{before} and "
+            f"x_{after}, for each component, found {', '.join(names)}"
+        )
+    pairs = tuple(name for name in first if name in second)
+    one, other = ([group[name] for name in pairs] for group in (first, second))
+    return np.stack([rows[:, one], rows[:, other]], axis=1), pairs, table.where
+
+
+def _base(name: str, mark: str) -> str:
+    """Return the name of a component in that of a column, empty if the mark is not there."""
+    mark = mark.strip("_")
+    for found in (name.removesuffix(f"_{mark}"), name.removeprefix(f"{mark}_")):
+        if mark and found != name:
+            return found
+    return ""
+
+
+def _deal(
+    count: int,
+    length: int,
+    split: Split | str | None,
+    fractions: Sequence[float] | None,
+    seed: int,
+) -> tuple[Split, dict[str, tuple[Any, slice]]]:
+    """Return the split, and the numbers and the times of the runs of each group."""
+    split = split or ("trajectory" if count >= _FEW else "time")
+    if isinstance(split, str):
+        split = Split(split, None if fractions is None else tuple(fractions))
+    if not isinstance(split, Split):
+        raise InputError(
+            f"split = {split!r}: expected 'trajectory', 'time' or a vpintegrator.data.Split; "
+            "fractions = (0.7, 0.15, 0.15) gives the parts"
+        )
+    if split.by == "time":
+        cut = consecutive(split.counts(length, fewest=2))
+        return split, {group: (np.arange(count), part) for group, part in cut.items()}
+    order, cut = np.random.default_rng(seed).permutation(count), consecutive(split.counts(count))
+    return split, {group: (np.sort(order[part]), slice(0, length)) for group, part in cut.items()}
+
+
+def _with_times_and_names(runs: Runs, times: Any, components: Sequence[str] | None) -> Runs:
+    """Return runs of arrays with the times and names that are given."""
+    if runs.rows is not None:
+        raise InputError("times and components are for arrays; a table has columns")
+    count, length, dim = runs.states.shape
+    if times is not None:
+        try:
+            found = np.asarray(times, dtype=np.float64)
+            times = np.broadcast_to(found, (count, length))
+        except (TypeError, ValueError):
+            raise InputError(
+                f"times must be numbers of the shape ({length},) or ({count}, {length}), those of "
+                "the states"
+            ) from None
+    if components is not None and len(components) != dim:
+        raise InputError(f"{len(components)} components are named, but there are {dim}")
+    return replace(
+        runs,
+        times=runs.times if times is None else times,
+        names=runs.names if components is None else tuple(components),
+    )
+
+
+def _with_time(states: np.ndarray, system: System, runs: Runs, steps: np.ndarray) -> np.ndarray:
+    """Return states with the time behind them, where the equations depend on it."""
+    if system.explicit_time is None or states.shape[2] == system.dim:
+        return states
+    times = steps[:, None] * np.arange(states.shape[1]) if runs.times is None else runs.times
+    return np.concatenate([states, times[..., None]], axis=-1)
+
+
+def _check_values(runs: Runs) -> None:
+    """Raise InputError where a state before the end of its run is no finite number."""
+    lengths = runs.lengths
+    inside = np.arange(runs.states.shape[1]) < lengths[:, None]
+    if (short := np.flatnonzero(lengths < 2)).size:
+        raise InputError(
+            f"{runs.where}: a trajectory needs two states or more, but trajectory {short[0]} has "
+            f"{lengths[short[0]]}"
+        )
+    bad = np.argwhere(~np.isfinite(runs.states) & inside[..., None])
+    if len(bad):
+        run, time, component = (int(k) for k in bad[0])
+        value = "infinite" if np.isinf(runs.states[run, time, component]) else "NaN"
+        name = component if runs.names is None else runs.names[component]
+        raise InputError(
+            f"{runs.where}: component {name} at {runs.place(run, time)} is {value}; leave out the "
+            "trajectory, or make two of it"
+        )
+
+
+def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
+    """Return the step of each run, (run,), and the first time.
+
+    Steps of all runs are the same number if they are equal but for rounding.
+
+    Raises
+    ------
+    InputError
+        If steps in a run are not equal, or unknown.
+    """
+    count = len(runs.states)
+    if runs.times is None:
+        step = runs.step if given is None else given
+        if step is None:
+            raise InputError(
+                f"{runs.where} does not say the time between two states; give it with --step "
+                "(step=... in Python), or add a column or an array named time"
+            )
+        return np.full(count, positive("step", step)), 0.0
+    steps, tolerance = np.empty(count), _UNEQUAL if given is None else _ROUNDED
+    for run, (times, length) in enumerate(zip(runs.times, runs.lengths, strict=True)):
+        differences = np.diff(times[:length])
+        usual = float(np.median(differences)) if given is None else given
+        wrong = ~(np.abs(differences - usual) <= tolerance * usual) | ~(differences > 0)
+        if wrong.any():
+            k = int(wrong.argmax())
+            raise InputError(
+                f"{runs.where}: the time at {runs.place(run, k + 1)} is {times[k + 1]:g}, "
+                f"{differences[k]:.6g} after the one before, where steps are {usual:.6g}; states "
+                "need equal steps: interpolate them (scipy.interpolate.CubicSpline), or give each "
+                "pair of neighbouring states as a run of its own"
+            )
+        steps[run] = usual if given is not None else (times[length - 1] - times[0]) / (length - 1)
+    middle = float(np.median(steps))
+    if given is None and np.abs(steps - middle).max() <= _UNEQUAL * middle:
+        # over all times, so that rounding of single ones does not add up: 0.05, not 0.0499999999
+        weights = runs.lengths - 1
+        steps[:] = float(f"{(steps * weights).sum() / weights.sum():.12g}")
+    starts = runs.times[:, 0]
+    return steps, float(starts[0]) if np.ptp(starts) <= tolerance * middle else 0.0
+
+
+def _parameters(runs: Runs) -> dict[str, np.ndarray]:
+    """Return the parameters of each run, (run,), by name, whose names and values are checked."""
+    found = dict(runs.parameters or {})
+    for name, values in found.items():
+        if check_name(name, f"{runs.where}, parameter {name}") == STEP:
+            raise InputError(f"{runs.where}: a parameter cannot be named '{STEP}'; rename it")
+        if not np.isfinite(values).all():
+            raise InputError(f"{runs.where}: the parameter {name} of a run is no finite number")
+    return found
 
 
 def _with_parameters(
-    system: System, samples: Samples, generated: bool, told: list[str], where: str
+    system: System,
+    nominal: Mapping[str, float],
+    varied: Collection[str],
+    generated: bool,
+    where: str,
 ) -> System:
     """Return the system with values of the parameters that were read.
 
@@ -185,195 +491,127 @@ def _with_parameters(
     InputError
         If a system that was given has no parameter of this name.
     """
-    for name, value in samples.constant.items():
-        told.append(f"{name} is {value:g} everywhere, so it is nothing that varies")
-    own = {name: v for name, v in samples.constant.items() if name in system.parameters}
-    rows = np.concatenate([samples.groups[name][0] for name in ("test", "train")])
-    first = samples.conditions[rows[0]].tolist() if samples.varied else []
-    varied = dict(zip(samples.varied, first, strict=True))
-    varied.pop(STEP, None)
-    if generated and varied:
-        text = system.text + toml_text({}, {"parameters": varied})
-        return System(text, system.name)
-    if missing := [name for name in varied if name not in system.parameters]:
+    if generated:
+        return System(system.text + toml_text({}, {"parameters": nominal}), system.name)
+    if missing := [n for n in nominal if n in varied and n not in system.parameters]:
         raise InputError(
             f"{where}: {', '.join(missing)} varies, but {system.name} has no such parameter; "
             "declare it in its table [parameters], or leave out the column"
         )
-    if not own | varied:
-        return system
-    return System(system.text, system.name, {**system.definitions, **own, **varied})
-
-
-def _arrays(source: Any, given: Reading) -> Arrays:
-    """Return the arrays given, in one form."""
-    if isinstance(source, Arrays):
-        return source
-    if isinstance(source, str | os.PathLike):
-        if given.times is not None or given.components is not None:
-            raise InputError("times and components are for arrays; a file holds its own")
-        return read_arrays(
-            source,
-            given.variable,
-            given.decimal,
-            given.columns,
-            given.step,
-            given.parameter_columns,
-        )
-    if given.decimal is not None or given.columns is not None:
-        raise InputError("decimal and columns are for text files; components names those of arrays")
-    if isinstance(source, Mapping):
-        if given.times is not None:
-            source = {**source, "time": given.times}
-        held = given.parameter_columns
-        found = choose(source, "the dictionary given", given.variable, parameters=held)
-    else:
-        if given.parameter_columns:
-            raise InputError(
-                "parameter_columns names columns of a file, or arrays of a dictionary; give a "
-                'dictionary, as in {"states": ..., "time": ..., "g": ...}'
-            )
-        times = None if given.times is None else numbers(given.times, "times")
-        found = Arrays(numbers(source, "the array given"), times)
-    if given.components is None:
-        return found
-    return replace(
-        Arrays(found.states, found.times, found.step, tuple(given.components)),
-        parameters=found.parameters,
-    )
-
-
-def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
-    """Return the arrays with states (trajectory, time, dim), whose values are checked."""
-    states = arrays.states
-    if states.ndim == 2:
-        states = states[None]
-    if states.ndim != 3 or 0 in states.shape:
-        raise InputError(
-            f"{where}: expected states of shape (trajectory, time, dim) or (time, dim), found "
-            f"{arrays.states.shape}"
-        )
-    count, length, _ = states.shape
-    if length < 2:
-        raise InputError(f"{where}: a trajectory needs two times or more, but these have {length}")
-    lengths = np.full(count, length) if arrays.lengths is None else arrays.lengths
-    _check_values(states, lengths, missing, where)
-    parameters = _parameters(arrays.parameters, lengths, states.shape, where)
-    return replace(arrays, states=states, lengths=lengths, parameters=parameters)
-
-
-def _parameter_names(columns: Sequence[str], where: str) -> list[str]:
-    """Return the names of the parameters in these columns."""
-    names = [plain_name(column) for column in columns]
-    for k, (name, column) in enumerate(zip(names, columns, strict=True)):
-        if check_name(name, f"{where}, column {printable(column)}") in (STEP, *names[:k]):
-            raise InputError(f"{where}: two things that vary would be named '{name}'; rename one")
-    return names
-
-
-def _parameters(given: Any, lengths: np.ndarray, shape: tuple[int, ...], where: str) -> np.ndarray:
-    """Return parameters (trajectory, time, name), whose values are checked."""
-    count, length, _ = shape
-    if given is None:
-        return np.empty((count, length, 0))
-    values = each_state(given, count, length, where) if isinstance(given, Mapping) else given
-    known = np.arange(length) < lengths[:, None]
-    bad = np.argwhere(~np.isfinite(values) & known[..., None])
-    if len(bad):
-        row, time, _ = (int(k) for k in bad[0])
-        trajectory = f" of trajectory {row}" if count > 1 else ""
-        raise InputError(f"{where}: a parameter at time {time}{trajectory} is no finite number")
-    return values
-
-
-def _check_values(states: np.ndarray, lengths: np.ndarray, missing: bool, where: str) -> None:
-    usable = np.isnan(states) if missing else np.zeros(states.shape, dtype=bool)
-    usable |= (np.arange(states.shape[1]) >= lengths[:, None])[..., None]
-    bad = np.argwhere(~np.isfinite(states) & ~usable)
-    if len(bad):
-        row, time, component = (int(k) for k in bad[0])
-        value = "infinite" if np.isinf(states[row, time, component]) else "NaN"
-        trajectory = f" of trajectory {row}" if len(states) > 1 else ""
-        many = f" ({len(bad)} such values in all)" if len(bad) > 1 else ""
-        advice = "" if value == "infinite" else ", or allow missing states with --missing"
-        raise InputError(
-            f"{where}: component {component} at time {time}{trajectory} is {value}{many}; remove "
-            f"it{advice}{'' if value == 'infinite' else ' (missing=True in Python)'}"
-        )
+    own = {name: value for name, value in nominal.items() if name in system.parameters}
+    return System(system.text, system.name, {**system.definitions, **own}) if own else system
 
 
 def _system(
-    given: Identification, arrays: Arrays, title: str | None, where: str
-) -> tuple[System, list[int], list[str]]:
-    """The system, or one without equations, the order of columns that fits its state, and notes.
-
-    Where its equations depend on time, the states need not hold it: it is known.
-    """
-    system, names, dim = given.system, arrays.names, arrays.states.shape[2]
+    runs: Runs,
+    system: System | str | os.PathLike[str] | None,
+    parameters: Mapping[str, Any] | None,
+    structure: str | None,
+    title: str | None,
+    notes: list[str],
+) -> tuple[System, list[int]]:
+    """Return the system, or one without equations, and the columns in the order of its state."""
+    names, dim = runs.names, runs.states.shape[2]
     if system is None:
-        if given.parameters:
+        if parameters:
             raise InputError("parameters are those of a system; give one with --system")
-        title = title or (Path(where).stem if names is not None or "." in where else "Measured")
-        found = find_structure(given.structure, names, dim, where)
-        ordered = names and tuple(names[k] for k in found.order)
-        state = f"state = {json.dumps(_valid(ordered, dim))}\n"
-        if given.topology is not None:
-            found, state = in_a_row(given.topology, found, names, dim, where)
-        text = f"title = {json.dumps(title)}\nmeasured = true\n{found.claim}{state}"
-        return System(text, _short(title)), found.order, found.told
-    for name in ("structure", "topology"):
-        if getattr(given, name) is not None:
-            raise InputError(f"{name} is claimed of states without a system; leave out one of both")
+        title = title or (Path(runs.where).stem if runs.is_file else "Measured")
+        claim, order, told = _claimed(structure, names, dim, runs.where)
+        notes += told
+        state = json.dumps(_valid([names[k] for k in order] if names else [], dim))
+        text = f"title = {json.dumps(title)}\nmeasured = true\n{claim}state = {state}\n"
+        return System(text, "-".join(title.lower().split()) or "measured"), order
+    if structure is not None:
+        raise InputError("structure is claimed of states without a system; leave out one of both")
     if not isinstance(system, System):
-        system = load_system(system, **(given.parameters or {}))
-    components = system.components[: min(dim, system.dim)]
+        system = load_system(system, **(parameters or {}))
     if dim not in (system.dim, system.phase_dim):
+        held = f" ({', '.join(names)})" if names is not None else ""
         raise InputError(
             f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
-            f"{where} holds states of {dim}"
-            + (f" ({', '.join(names)})" if names is not None else "")
+            f"{runs.where} holds states of {dim}{held}"
         )
-    plain = [] if names is None else [plain_name(name) for name in names]
-    # a system may call them with their units, too
-    for own in (list(components), [plain_name(name) for name in components]):
-        for written in ([] if names is None else list(names), plain):
-            if sorted(written) == sorted(own):
-                return system, [written.index(name) for name in own], []
-    return system, list(range(dim)), []
+    own = [plain_name(name) for name in system.components[:dim]]
+    plain = [plain_name(name) for name in names or ()]
+    if sorted(plain) == sorted(own):
+        return system, [plain.index(name) for name in own]
+    return system, list(range(dim))
 
 
-def _ordered(
-    arrays: Arrays, system: System, order: list[int], given: Reading, where: str
-) -> Arrays:
-    """Return the arrays with components in the order of the system's, and the time if it is one."""
-    states = arrays.states[..., order]
-    names = arrays.names and tuple(arrays.names[k] for k in order)
-    units = tuple(arrays.units[k] for k in order) if arrays.units else ()
-    if system.explicit_time is not None and len(order) < system.dim:
-        count, length, _ = states.shape
-        times = times_of(arrays, given, where)
-        if times is None:
-            times = np.broadcast_to(step_of(arrays, given, where) * np.arange(length), (1, length))
-        times = np.broadcast_to(times, (count, length))
-        states = np.concatenate([states, times[..., None]], axis=-1)
-        names = names and (*names, system.components[system.explicit_time])
-        units = (*units, arrays.time_unit) if units else ()
-    return replace(arrays, states=states, names=names, units=units)
+def _claimed(
+    claim: str | None, names: Sequence[str] | None, dim: int, where: str
+) -> tuple[str, list[int], list[str]]:
+    """Return lines on the structure for a system file, the order of components, and notes.
+
+    Names such as q1, p1 or x, px propose symplectic. Symplectic states are positions and then
+    momenta, by the names of the components, or else by their order.
+    """
+    order = list(range(dim))
+    if claim is not None:
+        one_of("structure", claim, STRUCTURES)
+    plain = [plain_name(name) for name in names or ()]
+    pairs = conjugate_pairs(plain, velocities=claim == "symplectic")
+    if claim not in (None, "symplectic") or (claim is None and pairs is None):
+        return _CLAIMS.get(claim or "", ""), order, []
+    if dim % 2:
+        raise InputError(
+            f"{where}: symplectic states are positions and as many momenta, but there are {dim} "
+            "components"
+        )
+    notes, listed = [], list(names or [f"z{k + 1}" for k in order])
+    if claim is None:
+        notes.append(
+            f"the components {', '.join(listed)} are named as positions and momenta: the map is "
+            "taken for symplectic (--structure says another)"
+        )
+    if (
+        pairs is not None
+        and (told := [k for side in zip(*pairs, strict=True) for k in side]) != order
+    ):
+        order = told
+        moved = ", ".join(listed[k] for k in order)
+        notes.append(f"the components are stored as {moved}: positions, then momenta")
+    elif pairs is None and dim > 2:
+        half = dim // 2
+        notes.append(
+            f"positions are {', '.join(listed[:half])}, momenta {', '.join(listed[half:])}, by "
+            "their order (names such as x, px tell another)"
+        )
+    return _CLAIMS["symplectic"], order, notes
 
 
-def _valid(names: Sequence[str] | None, dim: int) -> list[str]:
+def _valid(names: Sequence[str], dim: int) -> list[str]:
     """Return names of components that a system file may use."""
-    found: list[str] = []
-    for k in range(dim):
-        name = "" if names is None or k >= len(names) else plain_name(names[k])
-        try:
-            check_name(name, "")
-        except InputError:
-            name = f"z{k + 1}"
-        found.append(name)
     usual = [f"z{k + 1}" for k in range(dim)]
+    found = []
+    for name, other in zip(names, usual, strict=False):
+        try:
+            check_name(plain_name(name), "")
+            found.append(plain_name(name))
+        except InputError:
+            found.append(other)
     return found if len(set(found)) == dim else usual
 
 
-def _short(title: str) -> str:
-    return "-".join(title.lower().split()) or "measured"
+def _miss(
+    system: System, states: np.ndarray, steps: np.ndarray, varied: Mapping[str, np.ndarray]
+) -> str:
+    """Return a sentence on how far one step of the equations is from the next states."""
+    names, (_, length, dim) = [name for name in varied if name != STEP], states.shape
+    pairs = np.stack([states[:, :-1], states[:, 1:]], axis=2).reshape(-1, 2, dim)
+    seen = np.flatnonzero(np.isfinite(pairs).all(axis=(1, 2)))
+    chosen = seen[np.unique(np.linspace(0, len(seen) - 1, _CHECKED).astype(int))]
+    pairs, runs = pairs[chosen], chosen // (length - 1)
+    own = np.stack([steps, *(varied[name] for name in names)], axis=-1)[runs]
+    try:
+        reached = solve_varied(
+            system.with_open(names), pairs[:, 0], own[:, 0], own[:, 1:], np.arange(2), rtol=1e-10
+        )[:, 1]
+    except InputError as error:
+        return f"it cannot be told how well the equations describe the data: {error}"
+    size = np.abs(pairs[:, 1] - pairs[:, 0]).max(axis=1)
+    misses = np.abs(reached - pairs[:, 1]).max(axis=1) / np.where(size > 0, size, 1.0)
+    return (
+        "one step of the equations misses the next state by "
+        f"{np.median(misses):.2g} of the change in it (median)"
+    )
