@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference" / "api"
 FACES = (
     "",
-    ".baselines",
     ".compiled",
     ".data",
     ".dynamics",

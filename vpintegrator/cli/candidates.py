@@ -212,7 +212,7 @@ def started(path: Path) -> Candidate:
     model = load(path)
     if without_attention(model) is not None:  # attention layers stay frozen
         freeze_attention(model)
-    for name in ("verdict", "fastest", "baselines"):  # results of the model before the training
+    for name in ("verdict", "fastest"):  # results of the model before the training
         model.metadata.pop(name, None)
     model.metadata["start"] = path.name
     return Candidate(type(model), network=model, normalise=False)

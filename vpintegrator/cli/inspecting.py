@@ -229,8 +229,7 @@ def _inspect_rollout(path: Path) -> None:
 
 
 def _of_comparisons(metadata: Mapping[str, str], path: Path) -> Lines:
-    """Yield the candidates by cost, the verdict, and the baselines."""
-    from vpintegrator.baselines import BaselineTable
+    """Yield the candidates by cost, and the verdict."""
     from vpintegrator.training.search.cheapest import Cheapest
     from vpintegrator.verdicts import Verdict
 
@@ -244,9 +243,6 @@ def _of_comparisons(metadata: Mapping[str, str], path: Path) -> Lines:
         verdict = Verdict.from_text(metadata["verdict"], f"{path}: the verdict of its training")
         yield "verdict", verdict.sentence
         yield from _performances("verdict", (verdict.model, *verdict.methods))
-    if "baselines" in metadata:
-        found = str(BaselineTable.from_text(metadata["baselines"], f"{path}: its baselines"))
-        yield from (("baselines", line) for line in found.splitlines())
 
 
 def _performances(heading: str, rows: Iterable[Performance]) -> Lines:

@@ -1,4 +1,4 @@
-"""Comparison of a trained model with others: methods, candidates by cost, and baselines."""
+"""Comparison of a trained model with others: classical methods, and candidates by cost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from vpintegrator.cli.training_report import friction
 from vpintegrator.runtime.deadline import until
 
 if TYPE_CHECKING:
-    from vpintegrator.baselines import BaselineTable
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training.performance import Performance
     from vpintegrator.training.search.cheapest import Cheapest
 
-BASELINE_SECONDS = 60.0  # for all baselines together
 VERDICT_SECONDS = 10.0  # to measure the cost of classical methods, compiled once for a system
 
 
@@ -30,13 +28,11 @@ def judge(
     cheapest: Cheapest | None,
     end: float,
     verdict: bool,
-    baselines: bool,
 ) -> None:
     """Say what other models or classical methods of the same step would do, in the file, too.
 
     The comparison with classical methods ends at ``end``, a value of ``time.perf_counter``.
     """
-    from vpintegrator.baselines.table import KEY as BASELINES
     from vpintegrator.models import save
     from vpintegrator.training.search.cheapest import KEY as CHEAPEST
     from vpintegrator.verdicts import KEY, Verdict
@@ -45,17 +41,14 @@ def judge(
     if words := friction(network, data.step):
         tell(f"  friction {words}")
     found: Verdict | None = None
-    beside: BaselineTable | None = None
     try:
         if verdict:
             with progress_bar() as bar, until(end):
                 bar.add_task("comparison with classical methods", total=None)
                 found = compared(network, data, seconds=VERDICT_SECONDS)
-        if baselines:
-            beside = _beside_baselines(network, data)
     except KeyboardInterrupt:  # the model is written
         pass
-    texts = {CHEAPEST: cheapest, KEY: found, BASELINES: beside}
+    texts = {CHEAPEST: cheapest, KEY: found}
     told = {key: each.text for key, each in texts.items() if each is not None}
     if told:
         network.metadata |= told
@@ -66,21 +59,6 @@ def judge(
         tell(f"  {found.sentence}")
     elif found is not None:
         _print("one step ahead", [found.model, *found.methods], found.sentence)
-    for line in [] if beside is None else str(beside).splitlines():
-        tell(f"  {line}")
-
-
-def _beside_baselines(network: Integrator, data: Dataset) -> BaselineTable:
-    """Train the baselines, with a bar."""
-    from vpintegrator.baselines import compare
-
-    with progress_bar() as bar:
-        task = bar.add_task("baselines", total=None)
-
-        def show(name: str, number: int, count: int) -> None:
-            bar.update(task, description=f"baselines: {name}", completed=number, total=count)
-
-        return compare(data, network, seconds=BASELINE_SECONDS, progress=show)
 
 
 def _print(heading: str, rows: Sequence[Performance], sentence: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 # metadata that results hold as they are read
-_READ = ("system", "training", "region", "verdict", "fastest", "baselines")
+_READ = ("system", "training", "region", "verdict", "fastest")
 
 
 def system_results(system: System) -> dict[str, Any]:
@@ -74,7 +74,6 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "verdict": read_json(model.metadata.get("verdict", "{}"), "the verdict of the training"),
         "fastest": read_json(model.metadata.get("fastest", "{}"), "the candidates of the training"),
-        "baselines": read_json(model.metadata.get("baselines", "{}"), "the baselines"),
         "metadata": {k: v for k, v in model.metadata.items() if k not in _READ},
     }
 

@@ -32,7 +32,7 @@ from vpintegrator.cli.common import (
     file_options,
 )
 from vpintegrator.cli.further_training import Further
-from vpintegrator.cli.judging import BASELINE_SECONDS, VERDICT_SECONDS, judge
+from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.cli.structure import warn_of_structure
 from vpintegrator.errors import InputError
@@ -211,13 +211,6 @@ class _Command(click.Command):
     help="Compare a step of the model with classical methods where the equations are known; takes "
     f"some {VERDICT_SECONDS:.0f} seconds, as methods are compiled.",
 )
-@click.option(
-    "--baselines",
-    is_flag=True,
-    help="Train baselines on the same data, and print one table: a linear map, sparse regression "
-    "of the vector field, a Hamiltonian network, Gaussian-process generating functions; takes some "
-    f"{BASELINE_SECONDS:.0f} seconds.",
-)
 @click.option("--list-models", is_flag=True, help="List the architectures and their options.")
 @common_options
 @verbose_option
@@ -260,13 +253,9 @@ def main(
 
     terminate_as_interrupt()
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
-    comparisons = {name: values.pop(name) for name in ("verdict", "baselines")}
+    verdict = values.pop("verdict")
     asked, options = _read(values, start, given)
     data = _opened(dataset, system, asked)
-    if comparisons["baselines"]:
-        from vpintegrator.baselines.table import check
-
-        check(data)
     candidate = started(start) if start else untrained(data, asked, options)
     path = output or candidate.path(data)
     options = replace(options, refine=orbits is None)
@@ -292,7 +281,7 @@ def main(
         noise = "" if network.posterior is None else network.posterior.words
         training_report.report(network, history, path, noise)
         if history.stopped_by != "interrupt":
-            judge(network, data, path, candidate.cheapest, _end(options), **comparisons)
+            judge(network, data, path, candidate.cheapest, _end(options), verdict)
             warn_of_structure(network, data)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
