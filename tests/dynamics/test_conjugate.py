@@ -128,8 +128,7 @@ def test_a_called_hamiltonian_has_the_order_of_its_components():
     z = np.random.default_rng(0).normal(size=(4, 4))
     expected = usual.vector_field(z[:, [0, 2, 1, 3]])[:, [0, 2, 1, 3]]
     np.testing.assert_allclose(system.vector_field(z), expected, rtol=1e-12)
-    inner = system.canonical.vector_field(z[:, [0, 2, 1, 3]])
-    np.testing.assert_allclose(inner, expected[:, [0, 2, 1, 3]], rtol=1e-12)
+    assert system.canonical.components == ("x", "y", "px", "py")
     claimed = vp.System.from_function(
         lambda t, y: usual.vector_field(y[[0, 2, 1, 3]])[[0, 2, 1, 3]],
         components=["x", "px", "y", "py"],

@@ -3,9 +3,8 @@
 from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.chart import Chart
-from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.family import Family
-from vpintegrator.dynamics.functions.maps import Map
+from vpintegrator.dynamics.function_system import Map
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system, return_map
 from vpintegrator.dynamics.solve import solve
@@ -14,7 +13,6 @@ from vpintegrator.dynamics.system import System
 __all__ = [
     "Bodies",
     "Chart",
-    "Claims",
     "Family",
     "InitialConditions",
     "Map",

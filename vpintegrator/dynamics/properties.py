@@ -130,7 +130,7 @@ class SystemProperties:
         if self.is_discrete:
             kept = "symplectic" if self.is_canonical else "volume-preserving"
             return f"{kept} map" if self.is_canonical or self.divergence_free else "map"
-        if self.is_hamiltonian:
+        if self.is_canonical:
             return "Hamiltonian"
         return "divergence-free" if self.divergence_free else "not divergence-free"
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import grouped, of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.arrays import is_tensor, stack_torch
 from vpintegrator.dynamics.chart import Chart
-from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.definition import Definition, read_definition, within_reach
 from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -157,14 +156,18 @@ class System(SystemProperties, RichDisplay, by="system"):
                 _ = each.initial_conditions  # a mistake in them is told now
 
     @classmethod
-    @grouped(claims=Claims)
     def from_function(
         cls,
         f: Callable[..., Any],
         dim: int | None = None,
         components: Sequence[str] | None = None,
         *,
-        claims: Claims,
+        hamiltonian: Callable[..., Any] | None = None,
+        divergence_free: bool | None = None,
+        reversing_symmetries: Sequence[Any] = (),
+        invariants: Mapping[str, Callable[..., Any]] | None = None,
+        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
+        period: float | str | None = None,
         sample: Any = None,
         step: float | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -172,9 +175,10 @@ class System(SystemProperties, RichDisplay, by="system"):
     ) -> System:
         r"""Make a system of a Python function f(t, y), the right-hand side of y' = f(t, y).
 
-        The function is called with symbols in the place of numbers. Where it computes with
-        operators and functions of NumPy, PyTorch or ``math`` it becomes formulas, and the system is
-        like one of a file: with exact derivatives, machine code and parameters that can vary.
+        The function is called with an array of symbols in the place of numbers. Where it computes
+        with operators and functions of NumPy it becomes formulas, and the system is like one of a
+        file: with exact derivatives, machine code and parameters that can vary. Other functions are
+        called, as those with decisions or of PyTorch.
 
         Parameters
         ----------
@@ -185,10 +189,12 @@ class System(SystemProperties, RichDisplay, by="system"):
             Number of components of a state.
         components
             Names of the components; by default q and p if a Hamiltonian is given, else y1, y2, ...
-        claims
-            Declared properties of the system, each checked: the attributes of
-            :class:`vpintegrator.dynamics.Claims` are given as keywords: ``hamiltonian``,
-            ``divergence_free``, ``reversing_symmetries``, ``invariants``, ``periodic``, ``period``.
+        hamiltonian, divergence_free, reversing_symmetries, invariants, periodic, period
+            Declared properties, each checked: H of a state, or of positions and momenta; whether
+            the flow preserves volume, None to find out; matrices (dim, dim), or the signs on their
+            diagonals, with f(rho z) = -rho f(z); functions of the state that are constant along
+            solutions, by name; periods of angles by the name of the component, or names for
+            periods of 2 pi; and the period in time.
         sample
             Distribution of initial states: a tuple (low, high) of the corners of a box, numbers or
             arrays; an array of states (state, dim); or a table as in a system file. By default the
@@ -215,20 +221,36 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> system.divergence_free, system.parameters
         (True, {'g': 9.81})
         """
-        module = importlib.import_module("vpintegrator.dynamics.functions.function_system")
-        given = f, dim, components, claims, sample, step, parameters, name
-        made: System = module.system_from_function(*given)
+        module = importlib.import_module("vpintegrator.dynamics.function_system")
+        made: System = module.system_from_function(
+            f,
+            dim,
+            components,
+            hamiltonian=hamiltonian,
+            divergence_free=divergence_free,
+            reversing_symmetries=reversing_symmetries,
+            invariants=invariants,
+            periodic=periodic,
+            period=period,
+            sample=sample,
+            step=step,
+            parameters=parameters,
+            name=name,
+        )
         return made
 
     @classmethod
-    @grouped(claims=Claims)
     def from_hamiltonian(
         cls,
         hamiltonian_function: Callable[..., Any],
         degrees_of_freedom: int | None = None,
         components: Sequence[str] | None = None,
         *,
-        claims: Claims,
+        divergence_free: bool | None = None,
+        reversing_symmetries: Sequence[Any] = (),
+        invariants: Mapping[str, Callable[..., Any]] | None = None,
+        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
+        period: float | str | None = None,
         sample: Any = None,
         step: float | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -244,9 +266,11 @@ class System(SystemProperties, RichDisplay, by="system"):
             order; where these tell nothing, positions come before momenta.
         degrees_of_freedom
             Half the number of components of a state.
-        components, claims, sample, step, parameters, name
+        components, sample, step, parameters, name
             Arguments of :meth:`from_function`. Names of components such as ``x, px, y, py`` tell
             positions from momenta; where they do not, the first half are positions.
+        divergence_free, reversing_symmetries, invariants, periodic, period
+            The same.
 
         Raises
         ------
@@ -259,9 +283,21 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> system.structure, system.vector_field([0.0, 2.0]).tolist()
         ('Hamiltonian', [2.0, -0.0])
         """
-        module = importlib.import_module("vpintegrator.dynamics.functions.function_system")
-        given = (hamiltonian_function, degrees_of_freedom, components, claims, sample, step)
-        made: System = module.system_from_hamiltonian(*given, parameters, name)
+        module = importlib.import_module("vpintegrator.dynamics.function_system")
+        made: System = module.system_from_hamiltonian(
+            hamiltonian_function,
+            degrees_of_freedom,
+            components,
+            divergence_free=divergence_free,
+            reversing_symmetries=reversing_symmetries,
+            invariants=invariants,
+            periodic=periodic,
+            period=period,
+            sample=sample,
+            step=step,
+            parameters=parameters,
+            name=name,
+        )
         return made
 
     def with_parameters(self, values: Mapping[str, Any]) -> System:

@@ -33,12 +33,12 @@ def can_be_written(value: Expression, most: int = _LARGEST) -> bool:
 
 def written(value: Value, names: Mapping[Symbol, str]) -> str:
     """Return a formula as an expression, numbers as doubles; ``names`` stand for its symbols."""
-    known = {symbol: _Text(name) for symbol, name in names.items()}
-    return fold([value], known, _Language())[0].text
+    known = {symbol: Text(name) for symbol, name in names.items()}
+    return fold([value], known, Language())[0].text
 
 
 @dataclass(frozen=True)
-class _Text:
+class Text:
     """An expression.
 
     Attributes
@@ -56,33 +56,33 @@ class _Text:
     raised: bool = False
 
 
-class _Language:
+class Language:
     """Expressions as the meaning of formulas."""
 
-    def number(self, value: Number) -> _Text:
-        return _Text(_number(value))
+    def number(self, value: Number) -> Text:
+        return Text(_number(value))
 
-    def sum(self, constant: Number, terms: list[tuple[_Text, Number]]) -> _Text:
+    def sum(self, constant: Number, terms: list[tuple[Text, Number]]) -> Text:
         text = _number(constant) if constant else ""
         for term, c in terms:
             text += (" - " if c < 0 else " + ") if text else "-" * (c < 0)
             text += term.text if c in (1, -1) else f"{_number(size(c))}*{term.text}"
-        return _Text(f"({text})", closed=True)
+        return Text(f"({text})", closed=True)
 
-    def product(self, factors: list[tuple[_Text, Number]]) -> _Text:
+    def product(self, factors: list[tuple[Text, Number]]) -> Text:
         powers = []
         for base, e in factors:
             text = f"({base.text})" if base.raised else base.text
             powers.append(text if e == 1 else f"{text}**{_number(e)}")
-        return _Text("*".join(powers), raised=True)
+        return Text("*".join(powers), raised=True)
 
-    def call(self, function: Function, *arguments: _Text) -> _Text:
+    def call(self, function: Function, *arguments: Text) -> Text:
         if function is POWER:
             base, exponent = arguments
-            return _Text(f"({base.text})**({exponent.text})", raised=True)
+            return Text(f"({base.text})**({exponent.text})", raised=True)
         if len(arguments) == 1 and arguments[0].closed:
-            return _Text(f"{function.name}{arguments[0].text}")
-        return _Text(f"{function.name}({', '.join(argument.text for argument in arguments)})")
+            return Text(f"{function.name}{arguments[0].text}")
+        return Text(f"{function.name}({', '.join(argument.text for argument in arguments)})")
 
 
 def _number(value: Number) -> str:
