@@ -98,19 +98,12 @@ def test_show(run):
     [
         (["rigid-bdy"], "did you mean 'rigid-body'"),
         ([], "say what to generate"),
-        (["missing.toml"], "there is no file missing.toml"),
         (["rigid-body", "-p", "I1"], "NAME=VALUE"),
         (["rigid-body", "-p", "I9=1"], "no parameter 'I9'"),
-        (["rigid-body", "--step", "-1"], "step: expected a positive number"),
         (["rigid-body", "--vary", "I1=3"], "expected NAME=LOW:HIGH, such as step=0.05:0.4"),
-        (["rigid-body", "--vary", "I1=1:2:lin"], "expected NAME=LOW:HIGH"),
         (["rigid-body", "--vary", "I9=1:2"], "no parameter 'I9' that could vary"),
-        (["rigid-body", "--vary", "I1=1:2", "--vary", "I1=1:2"], "I1 varies already"),
         (["rigid-body", "--vary", "I1=1:2", "-p", "I1=3"], "leave -p I1=... out"),
         (["rigid-body", "--vary", "step=1:2", "--step", "1"], "leave --step out"),
-        (["rigid-body", "--rtol", "1e-20"], "limit of double precision"),
-        (["rigid-body", "--method", "RK4"], "there is no solver 'RK4'"),
-        (["rigid-body", "--steps", "0"], "0 is not in the range"),
         (["--show", "rigid-body", "-p", "I1=__import__('os')"], "unknown function"),
     ],
 )
@@ -123,8 +116,6 @@ def test_mistakes(run, tmp_path, arguments, message):
     ("old", "new", "message"),
     [
         ("p**2/2", "__import__('os').system('touch hacked')", "column 1: attribute access"),
-        ("p**2/2", "(lambda: p)()", "not allowed in an expression"),
-        ("p**2/2", "p.real", "attribute access"),
         ("[parameters]", "[parameters", "not valid TOML"),
         ("[parameters]", '[invariants]\nq = "q"\n[parameters]', "not constant along solutions"),
     ],

@@ -1,7 +1,6 @@
 """What commands print is text: nothing in a file steers the reader's terminal."""
 
 import click
-import pytest
 
 from tests.cli.conftest import refused
 from vpintegrator.cli.common import console, plain_errors, progress_bar
@@ -35,11 +34,3 @@ def test_an_error_that_quotes_a_file_is_printed_as_it_is(run):
 
     assert refused(run(command), "[/b] [link=x] :smile:")
     assert "\x1b" not in run(command).output
-
-
-@pytest.mark.parametrize("name", ["[/b]", "[link=x]y"])
-def test_names_of_methods_in_a_progress_bar(name, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with progress_bar() as bar:
-        bar.add_task(name, total=2)
-        bar.refresh()
