@@ -8,11 +8,11 @@ import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)
-hypothesis.settings.register_profile("daily", deadline=None, derandomize=True, max_examples=10)
+hypothesis.settings.register_profile("daily", deadline=None, derandomize=True, max_examples=5)
 hypothesis.settings.load_profile("ci")
 
 FOLDERS = ("devices", "docs", "scripts")  # of the thorough run alone
-CASES = 3  # of a parametrised test in the daily run, evenly chosen
+CASES = 2  # of a parametrised test in the daily run, evenly chosen
 # what a shell runs in the background ignores interrupts, and so would every process of a test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--daily",
         action="store_true",
-        help="A sample that takes five minutes: no test marked thorough, none of documents, "
+        help="A short sample: no test marked thorough, none of documents, "
         f"benchmarks and GPUs, {CASES} cases of a parametrised test, fewer examples of a property.",
     )
 
