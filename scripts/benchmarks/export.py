@@ -1,4 +1,4 @@
-"""Exported C beside the library's own machine code, onnxruntime and PyTorch.
+"""Exported C beside the library's own machine code and PyTorch.
 
     python scripts/benchmarks/export.py --network network.safetensors
 
@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,7 @@ from vpintegrator.models import Integrator
 
 FLAGS = ("-O2", "-O2 -march=native", "-O3 -march=native")
 SIZES = {1: 20_000, 1_000: 100}  # steps of so many trajectories
-SLOW = ("onnxruntime", "eager")  # called for every step, of which there are fewer
-EAGER, CHECKED = 50, 20
+EAGER, CHECKED = 50, 20  # steps, of which a call takes one
 Rollout = Callable[[np.ndarray, int], np.ndarray]
 
 
@@ -65,33 +63,10 @@ def in_c(source: Path, flags: str, model: Integrator) -> Rollout:
     return run
 
 
-def in_onnx(source: Path, model: Integrator) -> Rollout:
-    """Rollouts by onnxruntime, a call for each step."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(source, options)
-
-    def run(windows: np.ndarray, steps: int) -> np.ndarray:
-        states = []
-        for _ in range(steps):
-            (new,) = session.run(None, {"windows": windows})
-            windows = np.concatenate([windows, new], axis=1)[:, -model.window :]
-            states.append(new)
-        return np.concatenate(states, axis=1)
-
-    return run
-
-
 def exported(model: Integrator, folder: Path) -> dict[str, Rollout]:
     """Rollouts by each of the files that are made of a model."""
     source = vp.export(model, folder / "step.c", many=True, verify=False).path
-    found = {flags: in_c(source, flags, model) for flags in FLAGS}
-    if find_spec("onnxruntime") and find_spec("onnxscript"):
-        made = vp.export(model, folder / "step.onnx", "onnx", verify=False)
-        found["onnxruntime"] = in_onnx(made.path, model)
-    return found
+    return {flags: in_c(source, flags, model) for flags in FLAGS}
 
 
 def measured(
@@ -105,7 +80,7 @@ def measured(
         "eager": lambda X, count: np.asarray(iterate(model, torch.from_numpy(X), count)),
     }
     windows = first_windows(trajectories, torch.float64)[:, -model.window :].numpy()
-    counts = {name: min(steps, EAGER) if name in SLOW else steps for name in several}
+    counts = {name: min(steps, EAGER) if name == "eager" else steps for name in several}
     timed = {name: functools.partial(run, windows, counts[name]) for name, run in several.items()}
     spent = time_together(timed, seconds)
     checked = min(steps, CHECKED)
@@ -146,10 +121,7 @@ def main(
                 cells = (f"{duration(time)} ({ratio(time, ours)})" for time in spent.values())
                 rows.append([name, f"{trajectories:,}", duration(ours), *cells])
                 notes.append(f"{name}, {trajectories:,}: C differs from PyTorch by {error:.0e}")
-    columns = ["network", "trajectories", "library", *(f"cc {flags}" for flags in FLAGS)]
-    columns += [each for each in SLOW if each in spent]
-    if "onnxruntime" not in spent:
-        notes.append("onnxruntime or onnxscript is not installed, and left out")
+    columns = ["network", "trajectories", "library", *(f"cc {flags}" for flags in FLAGS), "eager"]
     title = "Rigid body, a step of one trajectory, and how many times that of the library it is"
     print_table(title, columns, rows, [*notes, machine()])
 

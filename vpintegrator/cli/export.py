@@ -1,4 +1,4 @@
-"""vp-export: a trained model as a file that other programs run."""
+"""vp-export: a trained model as a file of C that other programs run."""
 
 from __future__ import annotations
 
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     metavar="MODEL.safetensors",
 )
-@click.option(
-    "--to",
-    type=click.Choice(["c", "onnx", "torch"]),
-    default="c",
-    show_default=True,
-    help="c: one file of C99, its weights in it, that needs nothing but <math.h> and <string.h>; "
-    "onnx: for ONNX runtimes (extra 'export'); torch: a program of torch.export (.pt2).",
-)
 @file_options("File to write.  [default: named after the model]")
 @click.option(
     "--dtype",
@@ -58,64 +50,59 @@ if TYPE_CHECKING:
     default="vp",
     show_default=True,
     metavar="NAME",
-    help="Of C: what the names of its functions begin with, as NAME_step.",
+    help="What the names of the functions begin with, as NAME_step.",
 )
-@click.option("--jacobian", is_flag=True, help="Of C: also NAME_step_jacobian, with derivatives.")
+@click.option("--jacobian", is_flag=True, help="Write NAME_step_jacobian, with derivatives, too.")
 @click.option(
     "--many",
     is_flag=True,
-    help="Of C: also NAME_rollout_many, for many trajectories side by side in vectors.",
+    help="Write NAME_rollout_many, for many trajectories side by side in vectors, too.",
 )
 @click.option(
     "--header",
     type=click.Path(path_type=Path),
     metavar="FILE.h",
-    help="Of C: also write the declarations of its functions.",
+    help="Write the declarations of the functions, too.",
 )
 @common_options
 def main(
     model: Path,
-    to: str,
     output: Path | None,
     step: float | None,
     parameters: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Write a trained model as a file that other programs run.
+    """Write a trained model as one file of C99, which other programs run.
 
-    C has the functions vp_step(window, next) and vp_rollout(window, states,
-    calls), for programs in C, C++, Fortran, Julia or Python: docs/guides/export.md
-    shows each. ONNX and programs of torch.export take many windows
-    (trajectory, window, dim) at once, and give the states that follow.
+    It needs only <math.h> and <string.h>, and has the functions
+    vp_step(window, next) and vp_rollout(window, states, calls), for programs
+    in C, C++, Fortran, Julia or Python: docs/guides/export.md shows each.
 
-    What is written is compared with the model first, where there is a
-    compiler, or onnxruntime.
+    The file is compared with the model first, where there is a compiler.
 
     \b
     Examples:
       vp-export rigid-body-vpgf.safetensors -o step.c
       vp-export family.safetensors --step 0.1 -p I1=2.2 --name body
-      vp-export rigid-body-vpt.safetensors --to onnx
     """
-    from vpintegrator.export.exporting import SUFFIXES, check_for_c, export
+    from vpintegrator.export.exporting import export
     from vpintegrator.storage.files import safe_name
 
     given = read_parameters(parameters)
-    check_for_c(to, options["name"], any(options[name] for name in ("jacobian", "many", "header")))
     from vpintegrator.models import load
 
     chosen = _one_of(load(model), step, given)
-    path = output or Path(f"{safe_name(model.stem, 'model')}{SUFFIXES[to]}")
-    written = export(chosen, path, to, **options)
+    path = output or Path(f"{safe_name(model.stem, 'model')}.c")
+    written = export(chosen, path, **options)
     _say(written, chosen, options)
     write_json(
         lambda: {
             "output": written.path,
-            "to": to,
             "model": chosen.name,
             "verified": written.verified,
             "note": written.note,
-            **written.details,
+            "operations": written.operations,
+            "functions": written.functions,
         }
     )
 
@@ -140,7 +127,6 @@ def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
     """Print the facts of the exported model, and the commands that use the file."""
     from vpintegrator.export.description import facts_of
 
-    details = written.details
     facts = facts_of(model)
     known = [facts[name] for name in ("system",) if name in facts]
     known += [f"step {facts['step']}"] if "step" in facts else []
@@ -150,10 +136,9 @@ def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
     tell(title)
     if "keeps" in facts:
         tell(f"  keeps {facts['keeps']}")
-    if "operations" in details:
-        functions = details["functions"]
-        more = f" and {functions:,} functions such as tanh" if functions else ""
-        tell(f"  a step takes {details['operations']:,} operations{more}")
+    functions = written.functions
+    more = f" and {functions:,} functions such as tanh" if functions else ""
+    tell(f"  a step takes {written.operations:,} operations{more}")
     if written.verified:
         tell("  compared with the model in PyTorch at random windows: equal to rounding")
     else:
@@ -161,7 +146,7 @@ def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
     header = options.get("header")
     also = f", its declarations to {header}" if header else ""
     compiled = f"; compile it with: cc -O2 -march=native -c {written.path}"
-    tell(f"written to {written.path}{also}{compiled if written.to == 'c' else ''}")
+    tell(f"written to {written.path}{also}{compiled}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
-"""Models as files that other programs run: C without dependencies, ONNX, programs of torch.export.
+"""Models as files that other programs run: C without dependencies.
 
 The module itself can be called: ``vpintegrator.export(model, path)`` is the function :func:`export`
 of this module. C comes from the same graph of scalar operations as the machine code that rollouts
 run (``compiled``), with the weights as numbers in it (``c_program``, ``c_functions``,
 ``c_interface``, ``c_source``), and is compared with PyTorch before it is written (``c_library``).
-ONNX and programs of torch.export come from PyTorch's own exporters (``onnx_file``,
-``torch_program``).
 """
 
-from vpintegrator.export.exported import Exported
-from vpintegrator.export.exporting import export
+from vpintegrator.export.exporting import Exported, export
 from vpintegrator.runtime.callable_module import make_callable
 
 __all__ = ["Exported", "export"]

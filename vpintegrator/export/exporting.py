@@ -5,27 +5,49 @@ from __future__ import annotations
 import copy
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpintegrator.arguments import check_integrator, one_of
 from vpintegrator.errors import InputError
-from vpintegrator.export.exported import Exported
 from vpintegrator.native import NotCompilable
 from vpintegrator.storage.files import check_output, replacing
 
 if TYPE_CHECKING:
+    from vpintegrator.export.c_source import CSource
     from vpintegrator.models import Integrator
 
-SUFFIXES = {"c": ".c", "onnx": ".onnx", "torch": ".pt2"}
 DTYPES = {"float64": "double", "float32": "float"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A C file that was written.
+
+    Attributes
+    ----------
+    path
+        Path of the file.
+    verified
+        Whether what it computes was compared with PyTorch.
+    note
+        Why it was not.
+    operations, functions
+        Number of operations of a step, and of functions such as tanh among them.
+    """
+
+    path: Path
+    verified: bool
+    note: str
+    operations: int
+    functions: int
 
 
 def export(
     model: Integrator | str | os.PathLike[str],
     path: str | os.PathLike[str],
-    to: str = "c",
     *,
     dtype: str | None = None,
     name: str = "vp",
@@ -35,10 +57,11 @@ def export(
     verify: bool = True,
     overwrite: bool = False,
 ) -> Exported:
-    """Write a model for use in other programs: as C, ONNX, or a program of torch.export.
+    """Write a model as one file of C99 for other programs, with the weights in it as numbers.
 
-    The export is first compared with the model in PyTorch at random windows. If they differ by more
-    than rounding, no file is written.
+    The file needs only <math.h> and <string.h>, and compiles as C++, too. It is first compared with
+    the model in PyTorch at random windows. If they differ by more than rounding, no file is
+    written.
 
     Parameters
     ----------
@@ -46,23 +69,19 @@ def export(
         A model, or the path of its file. Of a family, one of its models: ``model.at(step=0.1)``.
     path
         The file to write.
-    to
-        ``"c"``: one file of C99 with the weights in it as numbers, which needs only <math.h> and
-        <string.h>; it compiles as C++, too. ``"onnx"``: needs the extra ``export``.
-        ``"torch"``: read by ``torch.export.load``, in programs without this package.
     dtype
         ``"float64"`` or ``"float32"``, which the file computes in. By default as the model.
     name
-        Prefix of the names of C functions: ``vp_step``.
+        Prefix of the names of the functions: ``vp_step``.
     jacobian
-        Whether C has ``vp_step_jacobian``, a step and its derivatives, too.
+        Whether the file has ``vp_step_jacobian``, a step and its derivatives, too.
     many
-        Whether C has ``vp_rollout_many``, which steps many trajectories side by side in vectors,
-        too.
+        Whether the file has ``vp_rollout_many``, which steps many trajectories side by side in
+        vectors, too.
     header
-        Second file to write for C, with the declarations of its functions.
+        Second file to write, with the declarations of the functions.
     verify
-        Whether to compare. C is compiled for it, and not compared where there is no compiler.
+        Whether to compile and compare the file, where there is a compiler.
     overwrite
         Whether files that exist may be replaced.
 
@@ -73,8 +92,8 @@ def export(
     Raises
     ------
     InputError
-        If the model is a family, too large for C, or of operations that the format has not; if the
-        file cannot be written, or an argument is wrong.
+        If the model is a family, too large, or of unknown operations; if the file cannot be
+        written, or an argument is wrong.
 
     Examples
     --------
@@ -83,39 +102,46 @@ def export(
     >>> "void vp_step(const double *window, double *next);" in written.path.read_text()
     True
     """
-    one_of("to", to, tuple(SUFFIXES))
     if dtype is not None:
         one_of("dtype", dtype, tuple(DTYPES))
-    check_for_c(to, name, jacobian or many or header is not None)
+    if not _NAME.fullmatch(name):
+        raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
     path = check_output(path, overwrite)
     header = None if header is None else check_output(header, overwrite)
     if header is not None and header.resolve() == path.resolve():
         raise InputError(f"{path}: the header must be another file")
     plain = _prepared(model, dtype)
     try:
-        if to == "c":
-            return _as_c(plain, path, name, jacobian, many, header, verify, overwrite)
-        if to == "onnx":
-            from vpintegrator.export.onnx_file import write_onnx
-
-            return write_onnx(plain, path, verify, overwrite)
-        from vpintegrator.export.torch_program import write_program
-
-        return write_program(plain, path, verify, overwrite)
+        source, note = _source(plain, name, jacobian, many, verify)
     except NotCompilable as reason:
-        raise InputError(
-            f"{plain.name or 'the model'} cannot be exported to {to}: {reason}"
-        ) from None
+        told = plain.name or "the model"
+        raise InputError(f"{told} cannot be exported: {reason}") from None
+    for file, text in ((path, source.text), (header, source.header)):
+        if file is not None:
+            with replacing(file, overwrite) as temporary:
+                temporary.write_text(text, encoding="ascii")
+    return Exported(path, not note, note, source.operations, source.functions)
 
 
-def check_for_c(to: str, name: str, others: bool) -> None:
-    """Raise InputError if options of C are given for another format, or a name is none of C."""
-    if to != "c" and (others or name != "vp"):
-        raise InputError(
-            "name, jacobian, many and header are for C alone; leave them out, or take to='c'"
-        )
-    if not _NAME.fullmatch(name):
-        raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
+def _source(
+    model: Integrator, name: str, jacobian: bool, many: bool, verify: bool
+) -> tuple[CSource, str]:
+    """Return the C of a model, and why it was not compared with PyTorch, or nothing."""
+    from vpintegrator.export.c_library import CLibrary
+    from vpintegrator.export.c_library import verify as verify_library
+    from vpintegrator.export.c_source import write_c
+    from vpintegrator.models.one_step import simplified
+
+    model = simplified(model)
+    source = write_c(model, name, jacobian, many)
+    if not verify:
+        return source, "it was not asked for"
+    try:
+        library = CLibrary(source, model)
+    except NotCompilable as reason:
+        return source, str(reason)
+    verify_library(library, model, jacobian, many)
+    return source, ""
 
 
 def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> Integrator:
@@ -146,37 +172,3 @@ def _of_a_family(model: Integrator) -> str:
         f"{model.name} is a family, of {told}: name the model to export, as by {' '.join(flags)} "
         f"(model.at({given}) in Python)"
     )
-
-
-def _as_c(
-    model: Integrator,
-    path: Path,
-    name: str,
-    jacobian: bool,
-    many: bool,
-    header: Path | None,
-    verify: bool,
-    overwrite: bool,
-) -> Exported:
-    from vpintegrator.export.c_library import CLibrary
-    from vpintegrator.export.c_library import verify as verify_library
-    from vpintegrator.export.c_source import write_c
-    from vpintegrator.models.one_step import simplified
-
-    model = simplified(model)
-    source = write_c(model, name, jacobian, many)
-    note = "" if verify else "it was not asked for"
-    if verify:
-        try:
-            library = CLibrary(source, model)
-        except NotCompilable as reason:
-            note = str(reason)
-        else:
-            verify_library(library, model, jacobian, many)
-    with replacing(path, overwrite) as temporary:
-        temporary.write_text(source.text, encoding="ascii")
-    if header is not None:
-        with replacing(header, overwrite) as temporary:
-            temporary.write_text(source.header, encoding="ascii")
-    details = {"operations": source.operations, "functions": source.functions}
-    return Exported(path, "c", not note, note, details)

@@ -42,7 +42,7 @@ KINDS = {
     "figure": _FIGURE,
 }
 _BY_SUFFIX = dict.fromkeys((".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz"), "arrays")
-_BY_SUFFIX |= dict.fromkeys((".c", ".h", ".onnx", ".pt2"), "exported")
+_BY_SUFFIX |= dict.fromkeys((".c", ".h"), "exported")
 _BY_SUFFIX |= dict.fromkeys((".png", ".pdf", ".svg"), "figure")
 
 
