@@ -27,7 +27,7 @@ from vpintegrator.rollout.cursor import Cursor
 _PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
 _ROUNDING = float(np.finfo(np.float64).eps)
 # Steps of h whose states are found at once, for all trajectories. Where one stretch ends the next
-# begins, from what a snapshot holds: twice as long, up to so many, so that few steps cost little.
+# begins: twice as long, up to so many, so that few steps cost little.
 _STRETCH = 100
 # formulas beyond which heyoka is asked for loops: straight code is faster by a third, but takes
 # it minutes to make
@@ -92,11 +92,7 @@ class TaylorMethod(ClassicalMethod):
 
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         first = np.array(initial, dtype=np.float64)
-        return _TaylorCursor(self, system, step, first, 0, 1)
-
-    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        done, size = int(snapshot["done"]), int(snapshot["size"])
-        return _TaylorCursor(self, system, step, snapshot["state"], done, size)
+        return _TaylorCursor(self, system, step, first)
 
 
 class _TaylorCursor(Cursor):
@@ -106,14 +102,12 @@ class _TaylorCursor(Cursor):
         system: System,
         step: float,
         first: np.ndarray,
-        done: int,
-        size: int,
     ) -> None:
         self._integrator = _integrator(system, method.tolerance)
         self._time_index, self._step = system.explicit_time, step
         # (trajectory, dim) where the stretch began, how many states after it have been given out,
         # the number of states in all, and the states, once they are known
-        self._first, self._done, self._size = first.copy(), done, size
+        self._first, self._done, self._size = first, 0, 1
         self._states: np.ndarray | None = None
 
     def advance(self, count: int) -> np.ndarray:
@@ -130,13 +124,6 @@ class _TaylorCursor(Cursor):
             states[:, filled : filled + taken] = self._states[:, self._done : self._done + taken]
             filled, self._done = filled + taken, self._done + taken
         return states
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return {
-            "state": self._first.copy(),
-            "done": np.array(self._done),
-            "size": np.array(self._size),
-        }
 
     def _stretch(self) -> np.ndarray:
         """Return states (trajectory, time, dim) after the start of the segment."""

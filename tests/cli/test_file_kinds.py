@@ -20,7 +20,6 @@ FILES = {
     "data.h5": ("a dataset", "vp-train data.h5"),
     "model.safetensors": ("a model", "vp-rollout model.safetensors"),
     "rollout.h5": ("a rollout", "vp-plot rollout.h5"),
-    "b.checkpoint": ("a checkpoint of an interrupted rollout", "--resume"),
     "shard.h5": ("one part of a dataset", "the whole dataset"),
     "system.toml": ("a description of a system", "vp-gen system.toml"),
     "recipe.toml": ("a recipe of a dataset", "vp-gen recipe.toml"),
@@ -59,7 +58,6 @@ def files(tmp_path_factory):
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     for name, kind in (
         ("survey"),
-        ("b.checkpoint", "rollout-checkpoint"),
         ("shard.h5", "shard-1"),
         ("other.h5", None),
     ):

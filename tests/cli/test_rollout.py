@@ -19,7 +19,6 @@ from vpintegrator.cli.train import main as train
 from vpintegrator.dynamics import load_system
 from vpintegrator.models import build, save
 from vpintegrator.rollout import METHODS, open_rollout
-from vpintegrator.rollout.measure import Propagation
 
 DUFFING = """
 title = "Duffing oscillator"
@@ -248,63 +247,6 @@ def test_work_precision(run):
 
 
 PENDULUM = ["--system", "pendulum", "--against", "rk4", "--steps", "40", "--trajectories", "2"]
-
-
-def interrupted(run, monkeypatch, *arguments):
-    """The files of the checkpoint that a rollout leaves when it is stopped in the middle."""
-    observe = Propagation._observe
-
-    def stop(execution, start, states):
-        if start > 20:
-            raise KeyboardInterrupt
-        observe(execution, start, states)
-
-    with monkeypatch.context() as context:
-        context.setattr(Propagation, "_observe", stop)
-        result = run(main, *arguments)
-    assert result.exit_code == 130, result.output
-    assert "nothing is lost: the same command with --resume goes on" in result.output
-    return result
-
-
-def kept(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-
-
-def test_resuming_what_was_never_begun_begins_anew(run, tmp_path):
-    result = run(main, *PENDULUM, "-o", "a.h5", "--resume")
-    assert result.exit_code == 0, result.output
-    assert "nothing is recorded in a.h5.checkpoint yet: the rollout begins anew" in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
-
-
-def test_no_mistake_costs_the_checkpoint(run, model, tmp_path, monkeypatch):
-    interrupted(run, monkeypatch, *PENDULUM, "-o", "a.h5")
-    before = kept("a.h5.checkpoint")
-    assert "progress.npz" in before
-    for wrong, message in (
-        ([], "continue it by --resume"),
-        (["--steps", "41", "--resume"], "another rollout (steps differs)"),
-        (["--against", "heun", "--resume"], "another rollout (methods differs)"),
-        (["--against", "rk5", "--resume"], "no classical method 'rk5'"),
-        (["--seed", "3", "--resume"], "another rollout (initial states differs)"),
-        (["--step", "0.05", "--resume"], "another rollout (step differs)"),
-        (["-p", "g=3", "--resume"], "another rollout (parameters differs)"),
-        (["--section", "r=0", "--resume"], "no component 'r'"),
-        (["--against", "rk5", "--resume"], "no classical method 'rk5'"),
-        (["--time", "3", "--resume"], "not both"),
-        (["--threshold", "-1", "--resume"], "threshold"),
-        (["--system", "rigid-body", "--resume"], "another rollout"),
-        ([model, "--resume"], "leave out the system"),
-    ):
-        assert refused(run(main, *PENDULUM, "-o", "a.h5", *wrong), message), wrong
-    Path("a.h5").write_text("precious")
-    assert refused(run(main, *PENDULUM, "-o", "a.h5", "--resume"), "exists already")
-    assert kept("a.h5.checkpoint") == before
-    result = run(main, *PENDULUM, "-o", "a.h5", "--resume", "--overwrite")
-    assert result.exit_code == 0, result.output
-    assert "anew" not in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
 @pytest.mark.parametrize(

@@ -121,21 +121,6 @@ def numbers_of(report, name):
     return numbers
 
 
-def test_a_comparison_goes_on_from_a_checkpoint(device, tmp_path):
-    model, folder = built("reversible"), tmp_path / "checkpoint"
-
-    def interrupt(name, done, total):
-        if name != "reference" and 0 < done < total and "vpff" in name:
-            raise KeyboardInterrupt
-
-    whole = compared(model, device)
-    with contextlib.suppress(KeyboardInterrupt):
-        compared(model, device, checkpoint=folder, progress=interrupt)
-    resumed = compared(model, device, checkpoint=folder, resume=True)
-    for name, run in whole.runs.items():
-        np.testing.assert_array_equal(resumed.runs[name].states, run.states)
-
-
 def test_steps_do_not_wait_for_the_device(device, is_pretended):
     if not is_pretended:
         pytest.skip("a GPU counts nothing")

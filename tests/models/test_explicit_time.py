@@ -79,10 +79,9 @@ def test_times_of_long_rollouts(compiled):
     found = vp.rollout.rollout(model, z, steps, compiled=compiled)
     times = z[:, -1:] + STEP * np.arange(steps + 1)
     assert np.abs(found[..., -1] - times).max() <= np.spacing(times.max())
-    # in parts of any lengths, and from a snapshot, bit by bit
+    # in parts of any lengths, bit by bit
     cursor = LearnedCursor(model, as_windows(model, z))
     parts = [cursor.advance(count) for count in (3, 250, 7, 600)]
-    cursor = LearnedCursor.from_snapshot(model, cursor.snapshot())
     parts.append(cursor.advance(300))
     again = np.concatenate(parts, axis=1)
     if not compiled:

@@ -188,19 +188,6 @@ def test_a_trajectory_equals_itself_in_a_batch_bit_for_bit(name, which):
     assert np.array_equal(together, alone)
 
 
-@pytest.mark.parametrize("name", ["rk4", "implicit-midpoint", "gauss-legendre-6", "yoshida-8"])
-def test_a_snapshot_goes_on_bit_for_bit(name):
-    s, z = system("rigid-body"), initial("rigid-body")
-    method = METHODS[name]
-    whole = method.start(s, z, 0.2).advance(30)
-    cursor = method.start(s, z, 0.2)
-    first = cursor.advance(7)
-    snapshot = cursor.snapshot()
-    cursor.advance(3)
-    rest = method.resume(s, snapshot, 0.2).advance(23)
-    assert np.array_equal(np.concatenate([first, rest], axis=1), whole)
-
-
 @pytest.mark.parametrize("name", ["rk4", "boris", "strang-splitting", "rk45"])
 def test_back_in_time(name):
     s, z = system("charged-particle"), initial("charged-particle")

@@ -1,4 +1,4 @@
-"""SciPy's adaptive solvers behind a cursor: tolerance, continuity, breakdowns, snapshots."""
+"""SciPy's adaptive solvers behind a cursor: tolerance, continuity, breakdowns."""
 
 import numpy as np
 import pytest
@@ -43,15 +43,12 @@ def test_it_is_the_solver_run_through_and_not_started_at_each_step(name, solver)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_states_do_not_depend_on_how_many_are_asked_for_nor_on_a_snapshot(name):
+def test_states_do_not_depend_on_how_many_are_asked_for(name):
     s, z = system("pendulum"), initial("pendulum", 3)
     method = METHODS[name]
     whole = method.start(s, z, 0.02).advance(600)  # beyond two segments
     cursor = method.start(s, z, 0.02)
-    parts = [cursor.advance(k) for k in (1, 260, 39)]
-    snapshot = {key: np.array(value) for key, value in cursor.snapshot().items()}
-    cursor = method.resume(s, snapshot, 0.02)
-    parts += [cursor.advance(k) for k in (200, 100)]
+    parts = [cursor.advance(k) for k in (1, 260, 39, 200, 100)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
 
 
@@ -77,16 +74,6 @@ def test_a_breakdown_is_nan_and_leaves_the_others_alone(name):
         assert np.allclose(states[row, :, 0], x0 / (1 - x0 * t), rtol=1e-4)
         assert np.allclose(states[row, :, 1], y0 * np.exp(-t), rtol=1e-4)
     assert np.allclose(states[0, :9, 0], 1 / (1 - t[:9]), rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_breakdown_and_a_snapshot(name):
-    s, z, method = load_system(BLOW_UP), [[1.0, 1.0], [-1.0, 1.0], [0.1, 0.5]], METHODS[name]
-    whole = method.start(s, z, 0.1).advance(20)
-    cursor = method.start(s, z, 0.1)
-    cursor.advance(15)
-    rest = method.resume(s, cursor.snapshot(), 0.1).advance(5)
-    assert np.array_equal(rest, whole[:, 15:], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", NAMES)

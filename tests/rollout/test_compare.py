@@ -344,7 +344,6 @@ RIGID = trained(VolumePreservingFeedForward(dim=3))
         (None, {"system": "pendulum", "section": "q=a"}, "a is not a number"),
         (None, {"system": "pendulum", "section": "r=0"}, "no component 'r'"),
         (None, {"system": "pendulum", "section": ("q", 0.0, 3)}, "direction = 3"),
-        (None, {"system": "pendulum", "resume": True}, "name of the checkpoint"),
         (RIGID, {"step": 0.1}, "trained for the step 0.2"),
         (RIGID, {"system": "pendulum"}, "dim = 3"),
         (VolumePreservingFeedForward(dim=3), {}, "which system"),

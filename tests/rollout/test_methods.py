@@ -6,9 +6,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import ExplicitRungeKutta, find_method
-from vpintegrator.rollout.flow import ClassicalFlow
-from vpintegrator.rollout.methods import fingerprint
+from vpintegrator.rollout.classical import ExplicitRungeKutta
 
 RALSTON = ExplicitRungeKutta(
     name="ralston",
@@ -40,15 +38,6 @@ def test_a_method_of_ones_own_runs_beside_named_ones_and_is_drawn():
 def test_others_are_refused(against, sentence):
     with pytest.raises(InputError, match=sentence):
         vp.compare(None, against, system="pendulum", steps=5, trajectories=1)
-
-
-def test_a_tableau_is_told_apart_from_another_of_its_name():
-    pendulum = vp.load_system("pendulum")
-    other = replace(RALSTON, stages=((0.5,),), weights=(0.0, 1.0))
-    flows = [ClassicalFlow(m, pendulum, 0.1) for m in (RALSTON, other)]
-    assert fingerprint(flows[0]) != fingerprint(flows[1])
-    for name in ("rk4", "dop853-1e-10"):
-        assert fingerprint(ClassicalFlow(find_method(name), pendulum, 0.1)) == name
 
 
 def test_a_model_may_not_have_its_name():

@@ -5,14 +5,12 @@ import io
 import re
 from functools import cache
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 import vpintegrator as vp
 from tests.rollout.test_compare import same
-from tests.rollout.test_interruptions import Stop, stopping_at, without_cost
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.figures import FIGURES
@@ -119,11 +117,3 @@ def test_series_have_names_of_their_own(names):
     series = [f"{kind}_{key}" for kind in kinds for key in keys.values()]
     assert len(set(series)) == 3 * len(names)
     assert not any("/" in name for name in series)
-
-
-def test_every_series_is_in_the_checkpoint(tmp_path):
-    folder = tmp_path / "checkpoint"
-    with pytest.raises(Stop):
-        compare(report().system, checkpoint=folder, progress=stopping_at("explicit-euler", 3))
-    again = compare(report().system, checkpoint=folder, resume=True)
-    assert same(without_cost(again), without_cost(report()))

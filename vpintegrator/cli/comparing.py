@@ -26,7 +26,6 @@ def compare_methods(
     against: str | None,
     output: Path | None,
     overwrite: bool,
-    resume: bool,
     options: dict[str, Any],
 ) -> None:
     """Let all run, write what was measured, and say it."""
@@ -34,7 +33,6 @@ def compare_methods(
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.compare import prepare_comparison
-    from vpintegrator.rollout.recording import is_recorded
     from vpintegrator.rollout.start import check_agreement
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output_last, safe_name
@@ -47,26 +45,10 @@ def compare_methods(
     methods, columns = methods_named(against), options.pop("columns", None)
     asked = {name: value for name, value in options.items() if name != "compiled"}
     check_output_last(path, overwrite, lambda: prepare_comparison(models or None, methods, **asked))
-    checkpoint = path.with_name(f"{path.name}.checkpoint")
-    note = ""
-    if resume and not is_recorded(checkpoint):
-        note = f"nothing is recorded in {checkpoint} yet: the rollout begins anew"
     terminate_as_interrupt()
-    try:
-        with _bars(note) as show:
-            report = compare(
-                models or None,
-                against=methods,
-                checkpoint=checkpoint,
-                resume=resume,
-                progress=show,
-                **options,
-            )
-        report.save(path, overwrite=overwrite)
-        report.discard_checkpoint()
-    except KeyboardInterrupt:
-        console().print("interrupted, nothing is lost: the same command with --resume goes on")
-        raise SystemExit(130) from None
+    with _bars() as show:
+        report = compare(models or None, against=methods, progress=show, **options)
+    report.save(path, overwrite=overwrite)
     out = console()
     try:
         out.print(terminal_table(report, width_of(out), columns))
@@ -131,14 +113,12 @@ def _remarks(report: Report, against: str | None) -> None:
 
 
 @contextmanager
-def _bars(note: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for each method, with a note before the first."""
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar for each method."""
     with progress_bar() as bar:
         tasks: dict[str, Any] = {}
 
         def show(method: str, done: int, total: int) -> None:
-            if note and not tasks:
-                tell(note)
             if method not in tasks:
                 tasks[method] = bar.add_task(method, total=total)
             bar.update(tasks[method], completed=done, total=total)

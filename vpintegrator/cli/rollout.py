@@ -145,12 +145,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 )
 @file_options("HDF5 file to write.  [default: SYSTEM-rollout.h5]")
 @click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on from OUTPUT.checkpoint , which an interrupted run "
-    "leaves; begin anew if there is none.",
-)
-@click.option(
     "--list-methods",
     is_flag=True,
     help="List the classical methods, with order and structure; with --system, those that apply.",
@@ -166,7 +160,6 @@ def main(
     step: float | None,
     output: Path | None,
     overwrite: bool,
-    resume: bool,
     list_methods: bool,
     **options: Any,
 ) -> None:
@@ -177,9 +170,7 @@ def main(
     the error, the drift of the invariants, the volume error and the time a step takes. Everything
     is written to a rollout file for vp-plot.
 
-    A rollout may take millions of steps: each is measured, some are kept. Ctrl-C keeps what is done
-    in OUTPUT.checkpoint, and --resume goes on from there; it is deleted when the rollout is saved,
-    and by nothing else.
+    A rollout may take millions of steps: each is measured, some are kept.
 
     \b
     Examples:
@@ -206,7 +197,7 @@ def main(
         loaded = _at_parameters(loaded, step, other, given)
     else:
         loaded = _with_bodies(loaded, other)
-    compare_methods(loaded, given, against, output, overwrite, resume, options)
+    compare_methods(loaded, given, against, output, overwrite, options)
 
 
 def _check(

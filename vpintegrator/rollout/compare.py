@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.spread import from_centre, spread_of
-from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
@@ -28,10 +25,8 @@ from vpintegrator.rollout.methods import (
     as_models,
     check_posteriors,
     chosen_flows,
-    fingerprint,
     named_models,
 )
-from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
 from vpintegrator.rollout.start import Origin, Schedule, find_origin, make_schedule
@@ -52,8 +47,6 @@ def compare(
     duration: Duration,
     measures: Measures,
     compiled: bool | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Roll out models and classical methods beside a reference solution.
@@ -83,11 +76,6 @@ def compare(
     compiled
         Whether models, explicit and splitting methods run as machine code, by default wherever that
         is possible. See :func:`vpintegrator.rollout.rollout` and :func:`vpintegrator.integrate`.
-    checkpoint
-        Folder that records the comparison, so that it can be resumed. One comparison at a time may
-        work in it. Only :meth:`Report.discard_checkpoint` deletes it.
-    resume
-        Whether to continue the recorded comparison; an empty record begins anew.
     progress
         Called with a method's name (``"reference"`` first), steps done, and steps in all; before
         that with ``"compilation"``, methods and models done, and in all.
@@ -101,7 +89,7 @@ def compare(
     ------
     InputError
         If an argument is wrong, models belong to different systems, a classical method does not
-        apply, or the memory or the disk is too small.
+        apply, or the memory is too small.
 
     Notes
     -----
@@ -120,54 +108,45 @@ def compare(
     system, step, flows = prepared.system, prepared.step, prepared.flows
     origin, schedule, plane = prepared.origin, prepared.schedule, prepared.plane
     initial, tangent_steps = origin.initial, min(int(measures.tangent_steps), schedule.steps)
-    asked = {"threshold": measures.threshold, "section": plane}
-    recording = prepared.open_recording(checkpoint, resume, asked)
-    try:
-        prepared.reserve(recording)
-        flows = prepared.compile(compiled, progress)
-        exact = prepared.find_reference(recording, progress)
-        aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
-        comparison = Comparison(
-            system=system,
-            step=step,
-            steps=schedule.steps,
-            stored=schedule.stored,
-            initial=initial,
-            reference=aligned,
-            threshold=measures.threshold or _usual_threshold(system, aligned),
-            section_plane=plane,
-            tangent_steps=tangent_steps,
-            samples=int(measures.samples),
-            uncertain_start=measures.uncertain_start,
-        )
-        first = exact.states[:, : max(flow.window for flow in flows)]
-        runs = {
-            flow.name: Propagation(
-                flow, first, comparison, recording, str(number), prepared.diagnostics
-            ).run(progress)
-            for number, flow in enumerate(flows)
-        }
-        studied = {}
-        if measures.work_precision:
-            studied = work_precision(flows, initial, progress=progress)
-        return Report(
-            system=system,
-            step=step,
-            every=schedule.every,
-            times=comparison.times,
-            reference=comparison.stored_reference,
-            reference_error=exact.error,
-            threshold=comparison.threshold,
-            runs=runs,
-            seed=origin.seed,
-            section_plane=plane,
-            work_precision=studied,
-            diagnostics=prepared.diagnostics,
-            _recording=recording,
-        )
-    except BaseException:
-        recording.close()  # keep the recording, also after an error
-        raise
+    prepared.check_memory()
+    flows = prepared.compile(compiled, progress)
+    exact = prepared.find_reference(progress)
+    aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
+    comparison = Comparison(
+        system=system,
+        step=step,
+        steps=schedule.steps,
+        stored=schedule.stored,
+        initial=initial,
+        reference=aligned,
+        threshold=measures.threshold or _usual_threshold(system, aligned),
+        section_plane=plane,
+        tangent_steps=tangent_steps,
+        samples=int(measures.samples),
+        uncertain_start=measures.uncertain_start,
+    )
+    first = exact.states[:, : max(flow.window for flow in flows)]
+    runs = {
+        flow.name: Propagation(flow, first, comparison, prepared.diagnostics).run(progress)
+        for flow in flows
+    }
+    studied = {}
+    if measures.work_precision:
+        studied = work_precision(flows, initial, progress=progress)
+    return Report(
+        system=system,
+        step=step,
+        every=schedule.every,
+        times=comparison.times,
+        reference=comparison.stored_reference,
+        reference_error=exact.error,
+        threshold=comparison.threshold,
+        runs=runs,
+        seed=origin.seed,
+        section_plane=plane,
+        work_precision=studied,
+        diagnostics=prepared.diagnostics,
+    )
 
 
 @grouped(start=Start, duration=Duration, measures=Measures)
@@ -229,38 +208,15 @@ class PreparedComparison:
     plane: tuple[str, float, int] | None
     diagnostics: tuple[Diagnostic, ...]
 
-    def open_recording(
-        self, checkpoint: str | os.PathLike[str] | None, resume: bool, asked: Mapping[str, Any]
-    ) -> Recording:
-        """Open the checkpoint folder, or a recording in memory if ``checkpoint`` is None.
-
-        The recording continues only a comparison with the same settings and the same ``asked``.
-        """
-        if checkpoint is None and resume:
-            raise InputError("resume needs the name of the checkpoint")
-        if checkpoint is None:
-            return Recording()
-        given = self.origin.reference
-        identity = {
-            "system": self.system.text,
-            "parameters": self.system.definitions,
-            "step": self.step,
-            "steps": self.schedule.steps,
-            "every": self.schedule.every,
-            "initial states": _digest(self.origin.initial),
-            "reference": self.schedule.known if given is None else _digest(given),
-            **asked,
-            "methods": {flow.name: fingerprint(flow) for flow in self.flows},
-        }
-        return FolderRecording(checkpoint, identity, resume)
-
-    def reserve(self, recording: Recording) -> None:
-        """Find out whether everything has room."""
+    def check_memory(self) -> None:
+        """Check that the states and the measurements on them have room."""
         initial, stored = self.origin.initial, self.schedule.stored
         series = sum(len(diagnostic.series(self.system)) for diagnostic in self.diagnostics)
         measured = len(stored) * len(initial) * (self.system.dim + series)
         solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
-        recording.reserve(solved + len(self.flows) * measured)
+        fewer = "keep fewer states (--every), or take fewer trajectories (--trajectories)"
+        values = solved + len(self.flows) * measured
+        check_memory("the states and what is measured on them", values, fewer)
 
     def compile(self, compiled: bool | None, progress: Progress | None) -> list[NumericalFlow]:
         """Return the flows as machine code, where that is wanted and possible."""
@@ -273,16 +229,12 @@ class PreparedComparison:
             progress("compilation", len(flows), len(flows))
         return flows or self.flows
 
-    def find_reference(self, recording: Recording, progress: Progress | None) -> Reference:
+    def find_reference(self, progress: Progress | None) -> Reference:
         known, initial, given = self.schedule.known, self.origin.initial, self.origin.reference
         if given is not None:
             return Reference(given[:, : known + 1], np.full(len(given), np.nan))
         times = self.step * np.arange(known + 1)
-        return solve_reference(self.system, initial, times, progress, recording)
-
-
-def _digest(array: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+        return solve_reference(self.system, initial, times, progress)
 
 
 def _usual_threshold(system: System, reference: np.ndarray) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
@@ -115,10 +115,6 @@ class NumericalFlow(ABC):
     def start(self, first: np.ndarray) -> Cursor:
         """Return a cursor of trajectories from first windows (trajectory, window, dim)."""
 
-    @abstractmethod
-    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        """Return a cursor from a snapshot of one."""
-
     def compile(self, states: np.ndarray, compiled: bool | None) -> Self:
         """Return the flow as machine code for states (n, dim), if wanted and possible.
 
@@ -208,11 +204,6 @@ class ClassicalFlow(NumericalFlow):
             return self.compiled.start(first[:, 0], self.step)
         return self.method.start(self.system, first[:, 0], self.step)
 
-    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        if self.compiled is not None:
-            return self.compiled.resume(snapshot, self.step)
-        return self.method.resume(self.system, snapshot, self.step)
-
 
 class LearnedFlow(NumericalFlow):
     """A trained model.
@@ -295,9 +286,6 @@ class LearnedFlow(NumericalFlow):
 
     def start(self, first: np.ndarray) -> Cursor:
         return LearnedCursor(self.model, as_windows(self.model, first), compiled=self.compiled)
-
-    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        return LearnedCursor.from_snapshot(self.model, snapshot, self.compiled)
 
 
 class DifferencesFlow(LearnedFlow):

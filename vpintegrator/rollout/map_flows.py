@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from copy import copy
 from typing import Self
 
@@ -75,13 +74,8 @@ class ExactMap(NumericalFlow):
     def start(self, first: np.ndarray) -> Cursor:
         return _MapCursor(self.system, first[:, 0])
 
-    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        return _MapCursor(self.system, snapshot["state"])
-
 
 class _MapCursor(Cursor):
-    remembered = ("state",)
-
     def __init__(self, system: System, state: np.ndarray) -> None:
         self._system, self._state = system, np.array(state, dtype=np.float64)
 
@@ -205,11 +199,6 @@ class PeriodFlow(NumericalFlow):
         inner = self.inner.start(self.embedded(states)[:, None])
         return _PeriodCursor(inner, self.steps, self._added(states[:, -1]), np.zeros(()))
 
-    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        inner = {key.removeprefix("inner."): value for key, value in snapshot.items()}
-        begun = self._added(snapshot["times"]) if "times" in snapshot else None
-        return _PeriodCursor(self.inner.resume(inner), self.steps, begun, snapshot["periods"])
-
     def _added(self, times: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Return the present values and the growth of the time component, None if there is none."""
         return (times.copy(), self._period) if self._times else None
@@ -232,9 +221,3 @@ class _PeriodCursor(Cursor):
         begun, period = self._times
         times = np.where(np.isnan(states[..., 0]), np.nan, begun[:, None] + period * done)
         return np.concatenate([states, times[..., None]], axis=-1)
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        held = {f"inner.{key}": value for key, value in self._inner.snapshot().items()}
-        if self._times is not None:
-            held["times"] = self._times[0]
-        return held | {"periods": np.array(self._periods)}

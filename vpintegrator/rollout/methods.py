@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -247,16 +246,3 @@ def check_posteriors(flows: Sequence[NumericalFlow]) -> None:
     held = [model for model in models if getattr(model, "posterior", None) is not None]
     for model in held or models[:1]:
         checked(model)
-
-
-def fingerprint(flow: NumericalFlow) -> str:
-    """Return a text that distinguishes methods of the same name."""
-    if isinstance(flow, ClassicalFlow) and flow.method != _catalogued(flow.name):
-        return repr(flow.method)  # the repr of the dataclass has all coefficients
-    if not isinstance(flow, LearnedFlow):
-        return flow.name
-    digest = hashlib.sha256(repr(flow.model.arguments).encode())
-    for name, tensor in flow.model.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,6 @@ class LearnedCursor(Cursor):
         self,
         model: Integrator,
         windows: torch.Tensor,
-        waiting: torch.Tensor | None = None,
         compiled: CompiledModel | None = None,
     ) -> None:
         self.model, self.compiled = model, compiled
@@ -55,29 +54,11 @@ class LearnedCursor(Cursor):
         # windows that are not finite give NaN
         self._window = windows.masked_fill(self._failed[:, None, None], math.nan)
         # states predicted already but not yet asked for
-        self._waiting = windows[:, :0].clone() if waiting is None else waiting
+        self._waiting = windows[:, :0].clone()
         self._timed = getattr(model, "explicit_time", False) and model.window == 1
         self._first_times, self._steps = windows[:, -1, -1].clone(), 0
         if self._timed:
             self._set_times()
-
-    @classmethod
-    def from_snapshot(
-        cls,
-        model: Integrator,
-        snapshot: Mapping[str, np.ndarray],
-        compiled: CompiledModel | None = None,
-    ) -> LearnedCursor:
-        """Go on from a snapshot."""
-        import torch
-
-        window = as_windows(model, snapshot["window"])
-        waiting = torch.from_numpy(snapshot["waiting"]).to(window)
-        cursor = cls(model, window, waiting, compiled)
-        if cursor._timed:
-            cursor._first_times = torch.from_numpy(snapshot["first_times"]).to(window)
-            cursor._steps, cursor._window = int(snapshot["steps"]), window
-        return cursor
 
     def advance(self, count: int) -> np.ndarray:
         return self.advance_tensor(count).double().cpu().numpy()
@@ -146,16 +127,6 @@ class LearnedCursor(Cursor):
         self._waiting = states[:, window + count : known].clone()
         self._window = states[:, count : window + count].clone()
         return _nan_after_divergence(states[:, window : window + count], self._failed)
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        found = {
-            "window": self._window.double().cpu().numpy(),
-            "waiting": self._waiting.double().cpu().numpy(),
-        }
-        if self._timed:
-            found["first_times"] = self._first_times.double().cpu().numpy()
-            found["steps"] = np.array(self._steps)
-        return found
 
 
 @contextmanager

@@ -2,56 +2,18 @@
 
 An observer is fed with consecutive parts of the trajectories, (trajectory, count, dim), from step 0
 on. Values for every stored time go into an array (time, trajectory, ...) that is given to the
-observer. The rest is the state of the observer, which can be saved and restored. A part that is fed
-twice, after an interruption, leaves the arrays unchanged.
+observer.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
 
 import numpy as np
 
-Snapshot = dict[str, np.ndarray]
 
-
-class Accumulator:
-    """Object that is fed with parts, and keeps its memory of the past in a few attributes.
-
-    Attributes
-    ----------
-    remembered
-        Names of these attributes: arrays, whole numbers, and accumulators, whose entries join those
-        of this one. An underscore before a name is not part of its entry.
-    """
-
-    remembered: ClassVar[tuple[str, ...]] = ()
-
-    def snapshot(self) -> Snapshot:
-        """Return copies of all values that are remembered."""
-        entries: Snapshot = {}
-        for name in self.remembered:
-            value = getattr(self, name)
-            if isinstance(value, Accumulator):
-                entries |= value.snapshot()
-            else:
-                entries[name.removeprefix("_")] = np.array(value)
-        return entries
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Continue from a snapshot; values that it does not hold stay as they are."""
-        for name in self.remembered:
-            value, entry = getattr(self, name), name.removeprefix("_")
-            if isinstance(value, Accumulator):
-                value.restore(snapshot)
-            elif entry in snapshot:
-                found = np.array(snapshot[entry])
-                setattr(self, name, found if isinstance(value, np.ndarray) else int(found))
-
-
-class Observer(Accumulator, ABC):
+class Observer(ABC):
     """Something that sees every step of a rollout."""
 
     @abstractmethod
@@ -78,8 +40,6 @@ class WindowSampler(Observer):
     windows
         (sample, trajectory, window, dim).
     """
-
-    remembered = ("windows", "_before")
 
     def __init__(self, ends: np.ndarray, window: int, trajectories: int, dim: int) -> None:
         self._ends = ends

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
 from vpintegrator.rollout.classical.integrate import check_initial
-from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
 
 METHOD = "DOP853"
 TOLERANCE = 1e-13
@@ -50,7 +48,6 @@ def solve_reference(
     initial: np.ndarray,
     times: np.ndarray,
     progress: Callable[[str, int, int], None] | None = None,
-    recording: Recording | None = None,
 ) -> Reference:
     """Solve for the reference twice and take the difference as the estimate of its error.
 
@@ -70,8 +67,6 @@ def solve_reference(
         Output times, increasing, (time,).
     progress
         Called with ``"reference"``, and times reached and wanted.
-    recording
-        Storage of the states, from which an interrupted solution is resumed.
 
     Raises
     ------
@@ -90,51 +85,29 @@ def solve_reference(
     times = real_array("times", times, ("time",))
     if system.is_exact:  # exact, as far as rounding and chaos let it be
         return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
-    recording = recording or Recording()
     count = len(times) - 1
-    control, error, done = initial, np.zeros(initial.shape), 0
-    saved = recording.progress()
-    begun = "reference.done" in saved
-    if begun:
-        done = int(saved["reference.done"])
-        control, error = saved["reference.control"], saved["reference.error"]
-    states = recording.array("reference", (len(times), *initial.shape), begun)
-    states[0] = initial
-
-    def record() -> None:
-        entries = {"done": np.array(done), "control": control, "error": error}
-        recording.record({f"reference.{name}": value for name, value in entries.items()})
-
-    sizes = None
+    control, error, done, sizes = initial, np.zeros(initial.shape), 0, None
     if not system.is_discrete:
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
-    recorded = clock.monotonic()
+    states = np.empty((len(times), *initial.shape))
+    states[0] = initial
     if progress:
         progress("reference", done, count)
-    try:
-        while done < count:
-            part = times[done : done + _PART + 1]
-            each = 1 if system.is_discrete else 2
-            halves = np.empty(each * (len(part) - 1) + 1)
-            halves[::each] = part
-            if each == 2:
-                halves[1::2] = (part[1:] + part[:-1]) / 2
-            start = np.array(states[done])
-            new = solve(system, start, halves, METHOD, TOLERANCE, TOLERANCE, sizes=sizes)
-            new = new[:, ::each]
-            tolerance = CONTROL_TOLERANCE
-            other = solve(system, control, part, METHOD, tolerance, tolerance, sizes=sizes)
-            states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
-            largest = np.maximum(error, np.abs(new - other).max(axis=1))
-            # together, lest an interruption come between them
-            done, control, error = done + len(part) - 1, other[:, -1], largest
-            if clock.monotonic() - recorded > RECORD_SECONDS:
-                record()
-                recorded = clock.monotonic()
-            if progress:
-                progress("reference", done, count)
-    finally:
-        if done:
-            record()
+    while done < count:
+        part = times[done : done + _PART + 1]
+        each = 1 if system.is_discrete else 2
+        halves = np.empty(each * (len(part) - 1) + 1)
+        halves[::each] = part
+        if each == 2:
+            halves[1::2] = (part[1:] + part[:-1]) / 2
+        new = solve(system, states[done], halves, METHOD, TOLERANCE, TOLERANCE, sizes=sizes)
+        new = new[:, ::each]
+        tolerance = CONTROL_TOLERANCE
+        other = solve(system, control, part, METHOD, tolerance, tolerance, sizes=sizes)
+        states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
+        error = np.maximum(error, np.abs(new - other).max(axis=1))
+        done, control = done + len(part) - 1, other[:, -1]
+        if progress:
+            progress("reference", done, count)
     relative = error / bounded_sizes(system, np.abs(states).max(axis=(0, 1)))
     return Reference(states.transpose(1, 0, 2), relative.max(axis=1))

@@ -28,7 +28,6 @@ from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS, with_own
-from vpintegrator.rollout.recording import Recording
 from vpintegrator.rollout.results import Results, Run, Summary
 from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5
@@ -139,7 +138,6 @@ class Report(Results, RichDisplay, by="report"):
     """
 
     diagnostics: tuple[Diagnostic, ...] = field(default=DIAGNOSTICS, repr=False, compare=False)
-    _recording: Recording = field(default_factory=Recording, repr=False, compare=False)
 
     @np.errstate(all="ignore")  # diverged values are infinite
     def summary(self, name: str) -> Summary:
@@ -212,21 +210,12 @@ class Report(Results, RichDisplay, by="report"):
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a rollout file, from which everything can be drawn without running a method again.
 
-        A checkpoint stays; see :meth:`discard_checkpoint`.
-
         Raises
         ------
         InputError
             If the file exists and ``overwrite`` is false, or cannot be written.
         """
         write_rollout(self, self.diagnostics, path, overwrite)
-
-    def discard_checkpoint(self) -> None:
-        """Delete the checkpoint of the comparison, if there is one. The report holds all its data.
-
-        No other comparison can use the folder before.
-        """
-        self._recording.remove()
 
     def __repr__(self) -> str:
         methods = []

@@ -24,12 +24,10 @@ class FileKind(NamedTuple):
 _ARRAYS = FileKind("a file of arrays", "make a dataset of it with: vp-gen --from {0}")
 _EXPORTED = FileKind("a program made from a model", "give the model file itself")
 _FIGURE = FileKind("a figure", "give the file that it was drawn from")
-_GO_ON = "repeat the interrupted command with --resume"
 KINDS = {
     "dataset": FileKind("a dataset", "train a model on it with: vp-train {0}"),
     "model": FileKind("a model", "compare it with: vp-rollout {0}"),
     "rollout": FileKind("a rollout", "draw it with: vp-plot {0}"),
-    "rollout-checkpoint": FileKind("a checkpoint of an interrupted rollout", _GO_ON),
     "shard-1": FileKind("one part of a dataset", "give the file of the whole dataset"),
     "system": FileKind("a description of a system", "make a dataset of it with: vp-gen {0}"),
     "recipe": FileKind("a recipe of a dataset", "make the dataset with: vp-gen {0}"),

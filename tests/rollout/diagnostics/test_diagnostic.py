@@ -110,64 +110,6 @@ def test_one_that_is_computed_from_the_stored_states():
     np.testing.assert_array_equal(run.span, np.ptp(run.states, axis=1))
 
 
-def test_it_goes_on_after_an_interruption(path, tmp_path):
-    whole = compare(diagnostics=[path])
-
-    def stop(name, done, total):
-        if name == "rk4" and done >= 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        compare(diagnostics=[path], checkpoint=tmp_path / "checkpoint", progress=stop)
-    again = compare(diagnostics=[path], checkpoint=tmp_path / "checkpoint", resume=True)
-    for name in ("path_length", "excursion"):
-        assert same(getattr(again.runs["rk4"], name), getattr(whole.runs["rk4"], name))
-    again.discard_checkpoint()
-    assert not (tmp_path / "checkpoint").exists()
-
-
-@pytest.mark.parametrize("with_series", [True, False])
-def test_a_checkpoint_from_before_it_goes_on_without_it(path, tmp_path, monkeypatch, with_series):
-    """Where a method had begun; it has not seen every step of that one."""
-    if not with_series:
-        monkeypatch.setattr(PathDiagnostic, "series", lambda *_: ())
-        monkeypatch.setattr(PathDiagnostic, "observers", only_the_length)
-    options = {"against": ["heun", "rk4", "explicit-midpoint"]}
-    whole = compare(**options, diagnostics=[path])
-    options["checkpoint"] = tmp_path / "checkpoint"
-
-    def stopping_at(step):
-        def stop(name, done, total):
-            if name == "rk4" and done >= step:
-                raise KeyboardInterrupt
-
-        return stop
-
-    with pytest.raises(KeyboardInterrupt):
-        compare(**options, progress=stopping_at(10))
-    options["diagnostics"] = [path]
-    with pytest.raises(KeyboardInterrupt):
-        compare(**options, resume=True, progress=stopping_at(30))
-    report = compare(**options, resume=True)
-    for name, run in report.runs.items():
-        other, known = whole.runs[name], name == "explicit-midpoint"
-        for key in ("path_length", "excursion", "longest_path"):
-            assert same(getattr(run, key), getattr(other, key) if known else None)
-        assert same(run.states, other.states)
-        assert same(run.invariants, other.invariants)
-    lengths = [row["median length"] for row in report.table()]
-    assert lengths[:2] == [None, None]
-    assert lengths[2] == pytest.approx(6.0, rel=1e-2)
-    report.save(tmp_path / "a.h5")
-    assert same(report, vp.open_rollout(tmp_path / "a.h5", diagnostics=[path]))
-    report.discard_checkpoint()
-
-
-def only_the_length(self, ensemble):
-    initial, stored = ensemble.comparison.initial, ensemble.comparison.stored
-    return {"path": PathObserver(initial, stored, np.zeros((len(stored), len(initial))))}
-
-
 def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path):
     new, old = tmp_path / "new.h5", tmp_path / "old.h5"
     compare(diagnostics=[path]).save(new)

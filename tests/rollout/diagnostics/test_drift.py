@@ -19,10 +19,6 @@ def test_parts_give_the_regression_of_the_whole(count, seed, parts):
     done = 0
     while done < count:
         part = slice(done, done + parts[done % len(parts)])
-        if done > count // 2:  # taken up again from what was put down
-            snapshot = accumulator.snapshot()
-            accumulator = DriftAccumulator(2)
-            accumulator.restore(snapshot)
         accumulator.update(times[part], values[:, part])
         done = part.stop
     fit = accumulator.fit()

@@ -81,10 +81,6 @@ def test_parts_give_the_same_section(parts, diverge):
     while done < 120:
         part = slice(done, done + parts[turn % len(parts)])
         observer.update(done, states[:, part])
-        if turn % 2:  # as after an interruption: put down, taken up, and fed with the same again
-            snapshot = observer.snapshot()
-            observer = SectionObserver(1, 0.2, 0, 0.3)
-            observer.restore(snapshot)
         done, turn = min(part.stop, 120), turn + 1
     section = observer.section
     assert np.array_equal(section.trajectory, whole.trajectory)
@@ -143,12 +139,6 @@ def test_short_trajectories():
     assert len(poincare_section(states[:, :1], 0.2, 0).time) == 0
     with pytest.raises(InputError, match="before there are states"):
         _ = SectionObserver(0, 0.0, 1, 0.2).section
-    observer = SectionObserver(0, 0.0, 1, 0.2)
-    nothing = observer.snapshot()
-    observer.update(5, states)
-    observer.restore(nothing)  # put down before there were states, and taken up
-    with pytest.raises(InputError, match="before there are states"):
-        _ = observer.section
     with pytest.raises(InputError, match="direction = 2"):
         SectionObserver(0, 0.0, 2, 0.2)
 

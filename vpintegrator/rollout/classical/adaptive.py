@@ -10,7 +10,7 @@ trajectory has its own solver.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -32,9 +32,8 @@ from vpintegrator.rollout.cursor import Cursor
 _SOLVERS = ("RK45", "DOP853", "Radau", "LSODA")
 _IMPLICIT = ("Radau", "LSODA")
 
-# Steps of h after which a solver starts afresh. It starts there from what a snapshot holds, so that
-# a cursor made from a snapshot goes on to the last bit like the one it was taken from; and the
-# trajectories that are left after one broke down come together again.
+# Steps of h after which a solver starts afresh, so that the trajectories that are left after one
+# broke down come together again.
 _SEGMENT = 250
 
 
@@ -87,30 +86,20 @@ class AdaptiveMethod(ClassicalMethod):
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         initial = np.array(initial, dtype=np.float64)
         sizes = component_sizes(system, initial, _SEGMENT * step)
-        return _AdaptiveCursor(self, system, step, initial, 0, sizes)
-
-    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        state, done, sizes = snapshot["state"], int(snapshot["done"]), snapshot["sizes"]
-        return _AdaptiveCursor(self, system, step, state, done, sizes)
+        return _AdaptiveCursor(self, system, step, initial, sizes)
 
 
 class _AdaptiveCursor(Cursor):
-    remembered = ("state", "done", "sizes")
-
     def __init__(
         self,
         method: AdaptiveMethod,
         system: System,
         step: float,
         state: np.ndarray,
-        done: int,
         sizes: np.ndarray,
     ) -> None:
         self._method, self._system, self._step, self._sizes = method, system, step, sizes
-        # (trajectory, dim) where the segment began, and the steps done since then
-        self._begin(state.copy())
-        for _ in range(done):
-            self._next()
+        self._begin(state)
 
     def advance(self, count: int) -> np.ndarray:
         states = np.empty((len(self._state), count, self._system.dim))
@@ -119,6 +108,7 @@ class _AdaptiveCursor(Cursor):
         return states
 
     def _begin(self, state: np.ndarray) -> None:
+        # (trajectory, dim) where the segment began, and the steps done since then
         self._state, self._done = state, 0
         self._stacks: list[tuple[np.ndarray, Iterator[np.ndarray]]] = []
         finite = np.flatnonzero(np.isfinite(state).all(axis=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, final
@@ -134,10 +134,6 @@ class ClassicalMethod(ABC):
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         """Return a cursor of trajectories from initial states (trajectory, dim)."""
 
-    @abstractmethod
-    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        """Return a cursor from a snapshot of one."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class OneStepMethod(ClassicalMethod):
@@ -178,10 +174,6 @@ class OneStepMethod(ClassicalMethod):
         state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
         return _Iteration(self, system, step, state, np.zeros_like(state))
 
-    @final
-    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        return _Iteration(self, system, step, snapshot["state"], snapshot["carry"])
-
 
 class _Iteration(Cursor):
     """z, Phi_h(z), Phi_h(Phi_h(z)), ...
@@ -191,8 +183,6 @@ class _Iteration(Cursor):
     section VIII.5; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243). A trajectory that is
     no longer finite is NaN from there on, and costs nothing any more.
     """
-
-    remembered = ("state", "carry")
 
     def __init__(
         self,

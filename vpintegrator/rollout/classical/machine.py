@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -88,10 +88,6 @@ class CompiledMethod:
         state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
         return _MachineIteration(self, step, state, np.zeros_like(state))
 
-    def resume(self, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        """Return a cursor from a snapshot of one, in machine code or in NumPy."""
-        return _MachineIteration(self, step, snapshot["state"].copy(), snapshot["carry"].copy())
-
     def advance(self, state: np.ndarray, carry: np.ndarray, step: float, count: int) -> np.ndarray:
         """Return the next states, (trajectory, count, dim), computed by several threads.
 
@@ -113,8 +109,6 @@ class CompiledMethod:
 
 
 class _MachineIteration(Cursor):
-    remembered = ("state", "carry")
-
     def __init__(
         self, machine: CompiledMethod, step: float, state: np.ndarray, carry: np.ndarray
     ) -> None:

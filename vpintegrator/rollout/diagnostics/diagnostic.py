@@ -92,11 +92,7 @@ class Diagnostic(ABC):
         return ()
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        """Return the observers that must see every step, by the names that recordings use.
-
-        A rollout may continue a recording of an earlier version without this diagnostic. Then the
-        diagnostic is left out for methods that had begun, and its variables are None.
-        """
+        """Return the observers that must see every step, by name."""
         return {}
 
     @abstractmethod

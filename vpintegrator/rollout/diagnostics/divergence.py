@@ -16,8 +16,6 @@ from vpintegrator.rollout.variables import TRAJECTORY, Variable
 class DivergenceObserver(Observer):
     """Finds the first step at which each trajectory is not finite, -1 if none."""
 
-    remembered = ("index",)
-
     def __init__(self, trajectories: int) -> None:
         self.index = np.full(trajectories, -1)
 

@@ -30,8 +30,6 @@ from functools import cache
 
 import numpy as np
 
-from vpintegrator.rollout.observer import Accumulator
-
 _FEWEST = 8
 _RHOS = np.linspace(-0.5, 0.98, 75)
 
@@ -101,7 +99,7 @@ class DriftFit:
     standard_error: np.ndarray
 
 
-class DriftAccumulator(Accumulator):
+class DriftAccumulator:
     """Fits straight lines to series that come in parts.
 
     The accumulator keeps centred moments of at most 64 batches, updated and joined as in Chan,
@@ -122,8 +120,6 @@ class DriftAccumulator(Accumulator):
     >>> float(drift.fit().slope[0].round(12))
     1e-09
     """
-
-    remembered = ("_length", "_samples", "_time", "_time_square", "_value", "_product")
 
     def __init__(self, count: int) -> None:
         self._length = 1  # samples in a full batch

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.magnitude import VANISHING, ensemble_size, terms_of
+from vpintegrator.dynamics.magnitude import ensemble_size, terms_of
 from vpintegrator.errors import printable
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
@@ -154,8 +154,6 @@ class InvariantObserver(Observer):
         Receives the change of largest size since the stored time before, (time, trajectory).
     """
 
-    remembered = ("drift", "unit")
-
     def __init__(
         self,
         invariant: Callable[[Any], Any],
@@ -169,35 +167,18 @@ class InvariantObserver(Observer):
         with np.errstate(all="ignore"):
             self._first = np.asarray(invariant(initial), dtype=np.float64)
         self.size = ensemble_size(self._first, terms_of(invariant, initial))
-        self.unit = np.full(len(initial), self.size or 1.0)
         self.drift = DriftAccumulator(len(initial))
 
     def update(self, start: int, states: np.ndarray) -> None:
         with np.errstate(all="ignore"):
-            change = (self._invariant(states) - self._first[:, None]) / self.unit[:, None]
+            change = (self._invariant(states) - self._first[:, None]) / (self.size or 1.0)
             times = self._step * np.arange(start, start + states.shape[1])
             self.drift.update(times, change)
             fold(larger, start, change, self._stored, self.largest)
 
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        super().restore({"unit": _own_unit(self._first, self.size), **snapshot})
-
     def found(self) -> InvariantError:
         """Return the errors observed, in the unit of the ensemble."""
-        error, drift = self.largest.T, self.drift.fit()
-        return _in_unit(error, drift, self.unit, self.size)
-
-
-def _own_unit(first: np.ndarray, size: float) -> np.ndarray:
-    """Return the unit of earlier versions: the value of each trajectory, 1 if it vanishes."""
-    own = np.abs(first)
-    return np.where(own > VANISHING * size, own, 1.0) if size else np.ones(len(own))
-
-
-def _in_unit(error: np.ndarray, drift: DriftFit, unit: np.ndarray, size: float) -> InvariantError:
-    factor = unit / (size or 1.0)
-    fit = DriftFit(drift.slope * factor, drift.standard_error * factor)
-    return InvariantError(error * factor[:, None], size > 0, fit)
+        return InvariantError(self.largest.T, self.size > 0, self.drift.fit())
 
 
 class InvariantDiagnostic(Diagnostic):
@@ -256,12 +237,6 @@ class InvariantDiagnostic(Diagnostic):
             relative = group.array(f"relative_{key}", each, "i").astype(bool)
             slopes = (group.array(f"{text}_{key}", each) for text in ("drift", "drift_error"))
             found[name] = InvariantError(error, bool(relative.all()), DriftFit(*slopes))
-            if group.labelled(f"invariant_{key}").text("relative_to", "") != _ENSEMBLE:
-                initial = group.array("state", tuple(sizes.values()))[:, 0]
-                first = np.asarray(system.invariants[name](initial), dtype=np.float64)
-                size = ensemble_size(first, terms_of(system.invariants[name], initial))
-                unit = np.where(relative, np.abs(first), 1.0)
-                found[name] = _in_unit(error, found[name].drift, unit, size)
         return {"invariants": found}
 
     def summary(self, run: Run, report: Results) -> dict[str, Any]:

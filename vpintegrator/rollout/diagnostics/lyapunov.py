@@ -18,7 +18,6 @@ from vpintegrator.rollout.diagnostics.tangent import (
     tangent_propagation,
 )
 from vpintegrator.rollout.flow import NumericalFlow
-from vpintegrator.rollout.observer import Accumulator
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
@@ -51,7 +50,7 @@ class Lyapunov:
     time: float
 
 
-class LyapunovAccumulator(Accumulator):
+class LyapunovAccumulator:
     """Averages the growth of a tangent vector that comes in parts.
 
     The accumulator keeps the logarithm of the stretch at no more than 128 evenly spread times.
@@ -69,8 +68,6 @@ class LyapunovAccumulator(Accumulator):
     >>> growth.estimate().exponent.round(12)
     array([0.9])
     """
-
-    remembered = ("_every", "_seen", "_times", "_stretch")
 
     def __init__(self, count: int) -> None:
         self._every = 1

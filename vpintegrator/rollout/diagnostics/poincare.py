@@ -75,8 +75,6 @@ class SectionObserver(Observer):
     array([6.283185])
     """
 
-    remembered = ("_states", "_start", "_next", "_points", "_trajectory", "_time")
-
     def __init__(
         self, component: int, value: float, direction: int, step: float, period: float | None = None
     ) -> None:

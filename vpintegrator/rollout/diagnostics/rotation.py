@@ -213,8 +213,6 @@ def _is_elliptic(slope: np.ndarray) -> bool:
 class RotationObserver(Observer):
     """Averages the increments of an angle over the steps that the reference reaches."""
 
-    remembered = ("sums",)
-
     def __init__(self, comparison: Comparison) -> None:
         self._system = comparison.system
         self._last = len(comparison.reference) - 1

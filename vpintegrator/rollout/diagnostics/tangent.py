@@ -11,7 +11,6 @@ from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.sampling import affordable
 from vpintegrator.rollout.flow import NumericalFlow
-from vpintegrator.rollout.observer import Accumulator
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _PART = 1024  # steps between two calls of the flow's cursor
@@ -38,7 +37,7 @@ class TangentHistory:
     log_stretch: np.ndarray
 
 
-class TangentMap(Accumulator):
+class TangentMap:
     r"""Follows the derivative by the initial state along trajectories that come in parts.
 
     A one-step method :math:`\Phi` maps phase space, and the derivative is the product of those of
@@ -84,8 +83,6 @@ class TangentMap(Accumulator):
     >>> log_determinant.shape
     (1, 5)
     """
-
-    remembered = ("_tangent", "_log_volume", "_log_length", "_waiting", "_before")
 
     def __init__(
         self, flow: NumericalFlow, initial: np.ndarray, scales: np.ndarray | None = None

@@ -30,8 +30,6 @@ class DomainObserver(Observer):
         Largest excess, see :class:`vpintegrator.dynamics.training_domain.OutOfDomain`.
     """
 
-    remembered = ("index", "excess")  # recordings of earlier versions have neither
-
     def __init__(self, domain: Domain, system: System, trajectories: int) -> None:
         self.domain = domain.within(system)
         self._quantities = self.domain.quantities(system)

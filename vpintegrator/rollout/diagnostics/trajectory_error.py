@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,8 +110,6 @@ class ErrorObserver(Observer):
         Numbers of the components that count, all by default.
     """
 
-    remembered = ("squares", "index", "_given")
-
     def __init__(
         self,
         reference: np.ndarray,
@@ -167,9 +165,6 @@ class ErrorObserver(Observer):
         if (distance.max(axis=1)[self.index < 0] > self._threshold).any():
             first_step(self.index, start, distance > self._threshold)
         fold(np.maximum, start, distance, self._stored, self.largest)
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        super().restore({"given": 0, **snapshot})  # earlier versions took all into the mean
 
 
 class ErrorDiagnostic(Diagnostic):
