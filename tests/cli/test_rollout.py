@@ -1,7 +1,6 @@
 """vp-rollout and vp-plot, and the whole road of four commands."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -118,7 +117,6 @@ assert "torch" not in sys.modules
 
 def test_models_without_metadata(run, model):
     """As they come from other programs, or from training in one's own code."""
-    import vpintegrator as vp
 
     bare = vp.load(model)
     bare.metadata = {}
@@ -263,16 +261,8 @@ def test_what_cannot_be_is_told_before_anything_is_allocated(run, tmp_path, argu
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_is_too_small_is_told_at_once(run, tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    assert refused(run(main, *PENDULUM), "choose another disk with -o")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("name", ["../escaped/name", "", "\x00"])
 def test_the_name_of_a_system_in_a_model_is_no_path(run, model, tmp_path, name):
-    import vpintegrator as vp
 
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -290,7 +280,6 @@ def test_the_name_of_a_system_in_a_model_is_no_path(run, model, tmp_path, name):
 
 @pytest.mark.parametrize("recorded", ["pipe", "/dev/zero", "//host/share/x.h5", "x" * 5000, "."])
 def test_a_dataset_that_a_model_names_is_a_file_of_this_machine(run, model, recorded):
-    import vpintegrator as vp
 
     os.mkfifo("pipe")
     changed = vp.load(model)
@@ -311,7 +300,6 @@ def test_what_a_model_was_trained_on_is_told_when_it_is_read(run, model):
     [("step", "abc"), ("step", "-1"), ("step", "nan"), ("parameters", "["), ("parameters", "[1]")],
 )
 def test_models_with_damaged_metadata(run, model, key, value):
-    import vpintegrator as vp
 
     changed = vp.load(model)
     changed.metadata[key] = value
@@ -351,20 +339,3 @@ def test_columns_are_chosen_for_the_terminal_and_for_every_file(run, tmp_path):
     result = run(main, *options, "--columns", "oder", "-o", "s.h5")
     assert result.exit_code == 0 and "no column 'oder'; did you mean 'order'" in result.output
     assert "volume" in result.output and (tmp_path / "s.h5").exists()
-
-
-def test_draws_run_beside_a_model_of_noisy_states(run, tmp_path):
-    data = vp.generate(
-        "pendulum", tmp_path / "p.h5", count=20, steps=8, observation={"noise": 0.02}
-    )
-    model = vp.models.build(data.system, "sgf", degree=4)
-    vp.train(model, data, optimizer="linear", output=tmp_path / "p.safetensors")
-    arguments = [str(tmp_path / "p.safetensors"), "--steps", "5", "--compiled", "no"]
-    result = run(main, *arguments, "--samples", "8", "--uncertain-start", "-o", "r.h5")
-    assert result.exit_code == 0, result.output
-    assert "band" in result.output
-    assert open_rollout("r.h5").runs["p"].samples == 8
-
-
-def test_draws_of_a_model_without_posterior_are_refused(run, model):
-    refused(run(main, str(model), "--steps", "5", "--samples", "8"), "holds no posterior")

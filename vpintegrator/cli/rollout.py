@@ -100,18 +100,6 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     help="Steps over which phase-space volume and Lyapunov exponents are followed.",
 )
 @click.option(
-    "--samples",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Draw N models from the posterior of a model trained on noisy states, and show their "
-    "quantiles 5 % and 95 % as bands, such as 64.",
-)
-@click.option(
-    "--uncertain-start",
-    is_flag=True,
-    help="Let draws start from the initial states with the noise of the training data.",
-)
-@click.option(
     "--work-precision", is_flag=True, help="Also run each method at several steps: error by cost."
 )
 @click.option(

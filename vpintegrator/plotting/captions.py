@@ -165,16 +165,6 @@ def closing(scene: Scene, mark: str = " (crosses)", floor: bool = False) -> list
     return [methods(scene), *divergence(scene, mark), *zeros, reference(scene)]
 
 
-def bands_shown(scene: Scene) -> list[str]:
-    """Return a sentence on the bands of models drawn from a posterior, if there are any."""
-    samples = scene.measured("samples")
-    if not samples:
-        return []
-    names = listed([scene.titles[name] for name in samples])
-    count = grouped(next(iter(samples.values())))
-    return [f"Band of {names}: quantiles 5 % to 95 % of {count} models drawn from its posterior."]
-
-
 def capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 

@@ -91,11 +91,6 @@ class Measures:
         first 8 trajectories; 0 for none.
     work_precision
         Whether to run every method at several steps too, for error against cost.
-    samples
-        Number of models to draw from the posterior of each model that holds one, 2 or more. Their
-        quantiles 5 % and 95 % are bands of components and errors; 0 for none.
-    uncertain_start
-        Whether draws start from the initial states with noise, of the level that the model knows.
     diagnostics
         Own diagnostics, objects of :class:`~vpintegrator.rollout.diagnostics.Diagnostic`. They are
         measured, stored and tabulated beside those of the package.
@@ -105,8 +100,6 @@ class Measures:
     section: str | tuple[str, float, int] | None = "auto"
     tangent_steps: int = _TANGENT_STEPS
     work_precision: bool = False
-    samples: int = 0
-    uncertain_start: bool = False
     diagnostics: Sequence[Diagnostic] = ()
 
     def __post_init__(self) -> None:
@@ -115,7 +108,3 @@ class Measures:
         ):
             raise InputError(f"threshold = {self.threshold!r} must be a positive number")
         whole_number("tangent_steps", self.tangent_steps)
-        if whole_number("samples", self.samples) == 1:
-            raise InputError("samples = 1 gives no band; draw 2 models or more, such as 64")
-        if self.uncertain_start and not self.samples:
-            raise InputError("uncertain_start is for draws from a posterior: give samples as well")

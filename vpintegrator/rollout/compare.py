@@ -23,7 +23,6 @@ from vpintegrator.rollout.measure import Progress, Propagation
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import (
     as_models,
-    check_posteriors,
     chosen_flows,
     named_models,
 )
@@ -72,7 +71,7 @@ def compare(
         :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
         ``dataset``, ``reference``, ``trajectories``, ``seed``; ``time``, ``steps``, ``step``,
         ``every``, ``reference_time``; ``threshold``, ``section``, ``tangent_steps``,
-        ``work_precision``, ``samples``, ``uncertain_start``, ``diagnostics``.
+        ``work_precision``, ``diagnostics``.
     compiled
         Whether models, explicit and splitting methods run as machine code, by default wherever that
         is possible. See :func:`vpintegrator.rollout.rollout` and :func:`vpintegrator.integrate`.
@@ -122,8 +121,6 @@ def compare(
         threshold=measures.threshold or _usual_threshold(system, aligned),
         section_plane=plane,
         tangent_steps=tangent_steps,
-        samples=int(measures.samples),
-        uncertain_start=measures.uncertain_start,
     )
     first = exact.states[:, : max(flow.window for flow in flows)]
     runs = {
@@ -168,8 +165,6 @@ def prepare_comparison(
     """
     models, system, step = as_models(named_models(model), system, start, duration.step)
     flows = chosen_flows(models, against, system, step)
-    if measures.samples:
-        check_posteriors(flows)
     window = max(flow.window for flow in flows)
     plane = section_plane(system, measures.section)
     if measures.work_precision:

@@ -43,9 +43,6 @@ class Comparison:
         Component, value and direction of the Poincare section, or None.
     tangent_steps, tangent_trajectories
         Numbers of steps and of trajectories for which the phase-space volume is followed.
-    samples, sample_seed, uncertain_start
-        Number of models drawn from each posterior, their seed, and whether their initial states
-        have the noise of the data.
     """
 
     system: System
@@ -58,9 +55,6 @@ class Comparison:
     section_plane: tuple[str, float, int] | None
     tangent_steps: int
     tangent_trajectories: int = TANGENT_TRAJECTORIES
-    samples: int = 0
-    sample_seed: int = 0
-    uncertain_start: bool = False
 
     @cached_property
     def times(self) -> np.ndarray:

@@ -29,9 +29,6 @@ def rollout(
     steps: int,
     progress: Callable[[str, int, int], None] | None = None,
     compiled: bool | None = None,
-    *,
-    samples: int = 0,
-    seed: int = 0,
 ) -> Any:
     """Iterate a model from first windows of states.
 
@@ -54,9 +51,6 @@ def rollout(
         Whether the model runs as machine code (see ``vpintegrator.compiled``), by default from
         5,000 evaluations on. Machine code is equal up to rounding and ten to hundreds of times
         faster; a new model takes seconds to compile. On a GPU models run in PyTorch.
-    samples, seed
-        Number of models to draw from the model's posterior, which are iterated instead, and their
-        seed; 0 for the model itself. See ``sample`` of the model.
 
     Returns
     -------
@@ -64,8 +58,7 @@ def rollout(
         States of shape (trajectory, steps + 1, dim), in the model's dtype, the first window first.
         An array for an array; a tensor, on the model's device and without gradient, for a tensor.
         A trajectory that diverges is NaN from there on. There is a warning where states leave the
-        domain of the training data, see :meth:`vpintegrator.models.Integrator.in_domain`. Those of
-        draws, (draw, trajectory, steps + 1, dim), come without this warning.
+        domain of the training data, see :meth:`vpintegrator.models.Integrator.in_domain`.
 
     Raises
     ------
@@ -82,10 +75,6 @@ def rollout(
 
     steps = whole_number("steps", steps)
     model = _as_model(model, initial)
-    if whole_number("samples", samples):
-        from vpintegrator.rollout.draws import rollout_draws
-
-        return rollout_draws(model, initial, steps, samples, seed, compiled)
     as_tensor = isinstance(initial, torch.Tensor)
     windows = as_windows(model, initial)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))

@@ -11,7 +11,7 @@ from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow, learned_flow
+from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, learned_flow
 from vpintegrator.rollout.map_flows import PeriodFlow, find_period_method, period_flow_of
 from vpintegrator.rollout.report import RESERVED
 from vpintegrator.rollout.start import find_step, find_system
@@ -228,21 +228,3 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
         else:
             reasons[name] = f"{name} is the same map as {same}"
     return methods, reasons
-
-
-def check_posteriors(flows: Sequence[NumericalFlow]) -> None:
-    """Refuse flows of which none is a model with a posterior.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a model was trained further after its posterior was computed.
-    """
-    from vpintegrator.models.posterior import checked
-
-    models = [flow.model for flow in flows if isinstance(flow, LearnedFlow)]
-    if not models:
-        raise InputError("samples are drawn from the posterior of a model; give a model")
-    held = [model for model in models if getattr(model, "posterior", None) is not None]
-    for model in held or models[:1]:
-        checked(model)

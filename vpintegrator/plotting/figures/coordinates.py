@@ -8,7 +8,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.captions import bands_shown, closing, long_steps
+from vpintegrator.plotting.captions import closing, long_steps
 from vpintegrator.plotting.interpolation import turning
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
@@ -26,7 +26,6 @@ _COMPONENTS = 6  # more do not fit on a page
 _TIMES = 150  # stored times that a panel shows well
 _TURNS = 12  # turns of an orbit that a panel shows well
 _LEAST = 24  # stored times
-_SHADE = 0.25  # opacity of bands
 _PANEL = 20  # em: least width of a panel
 
 
@@ -65,11 +64,6 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
             alpha=0.5,
             **(dotted | {"ms": 1.8 * marker_size(scene)} if scene.dots_of_reference else {}),
         )
-    drawn = [scene.measured(f"state_{side}") for side in ("low", "high")]
-    for name in drawn[0]:
-        band = (scene.chosen(each[name])[0, part, component] for each in drawn)
-        ends = (np.clip(each, 2 * low - high, 2 * high - low) for each in band)
-        axes.fill_between(times, *ends, color=scene.looks[name].colour, alpha=_SHADE, lw=0)
     for name, look in scene.looks.items():
         orbit = scene.chosen(scene.runs[name].states)[0]
         states, dots = orbit[:, component], scene.dotted(orbit[part])
@@ -133,7 +127,6 @@ def _caption(scene: Scene) -> list[str]:
         f"{which} of {orbit}{dots}, {' and '.join(spans)}"
         f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
         "left the axes.",
-        *bands_shown(scene),
         *closing(scene, mark=""),
     ]
 

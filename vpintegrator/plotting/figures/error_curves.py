@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import bands_shown, by_method, capital, closing
+from vpintegrator.plotting.captions import by_method, capital, closing
 from vpintegrator.plotting.curves import (
     cut,
     draw_curve,
@@ -41,12 +41,7 @@ def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     with np.errstate(all="ignore"):
         middle = np.nanmedian(values, axis=0)
         low, high = floored(np.nanmin(values, axis=0)), floored(np.nanmax(values, axis=0))
-    drawn = [scene.measured(f"error_{side}").get(name) for side in ("low", "high")]
-    ends = [largest_between(each, chosen) for each in drawn if each is not None]
-    if ends:
-        low, high = (floored(np.nanmedian(each, axis=0)) for each in ends)
-        axes.fill_between(times, low, high, color=look.colour, alpha=0.25, lw=0)
-    elif scene.bands:
+    if scene.bands:
         axes.fill_between(times, low, high, color=look.colour, alpha=0.12, lw=0)
     draw_curve(axes, scene, name, times, middle)
 
@@ -107,7 +102,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 def _caption(scene: Scene) -> list[str]:
     curves = capital(curves_shown(scene))
-    numbers = [*error_numbers(scene), *bands_shown(scene)]
+    numbers = error_numbers(scene)
     return [f"{curves}.", *numbers, *closing(scene, floor=True)]
 
 

@@ -9,7 +9,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.captions import bands_shown, closing, definitions, listed, long_steps
+from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
 from vpintegrator.plotting.figures import error_curves, invariant_curves
 from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
 from vpintegrator.plotting.figures.invariant_curves import draw_invariant
@@ -145,7 +145,6 @@ def _caption(scene: Scene) -> list[str]:
         *definitions(scene.system, axes_of_portraits(scene)),
         *([f"Below: {errors}."] if has_errors(scene) else []),
         *error_curves.error_numbers(scene),
-        *bands_shown(scene),
         *about,
         *(text for kind in volumes_measured(scene) for text in volume_numbers(scene, kind)),
         *closing(scene, floor=True),

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.bands import BANDS
 from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, SECONDS
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
@@ -25,7 +24,6 @@ from vpintegrator.rollout.diagnostics.volume import VOLUME
 
 DIAGNOSTICS: tuple[Diagnostic, ...] = (
     ERROR,
-    BANDS,
     INVARIANTS,
     VOLUME,
     SYMPLECTICITY,
