@@ -62,7 +62,7 @@ def options(command):
 
 def test_the_options_named_exist():
     """Those of our commands, else those of scripts, or of programs that are called beside ours."""
-    known = {"--rm", "--constraint", "--nthreads"}
+    known = {"--rm", "--constraint", "--nthreads", "--all"}
     for name in ("gen", "train", "rollout", "plot", "export"):
         known |= options(importlib.import_module(f"vpintegrator.cli.{name}").main)
     scripts = [path for path in ROOT.glob("scripts/**/*") if path.suffix in (".py", "")]
