@@ -27,7 +27,7 @@ from vpintegrator.rollout.diagnostics import symplecticity_defect, window_symple
 from vpintegrator.rollout.flow import NumericalFlow
 
 OSCILLATORS = {"vpff": {}, "vpt": {"window": 3}, "spff": {}, "spt": {"window": 3}}
-KEPLER = {"spff, rotations built in": None, "spff without them": False}
+KEPLER = {"split, of equivariant flows": "split", "spff, of polynomials": "spff"}
 COLOURS = {"vpff": "#CC79A7", "vpt": "#D55E00", "spff": "#0072B2", "spt": "#009E73"}
 LOOKS = (
     ("#009E73", "-."),
@@ -93,8 +93,8 @@ def draw_momentum(axes: Axes, seconds: float, folder: Path) -> None:
     curves = {}
     for name in ("rk4", "gauss-legendre-4", "stoermer-verlet"):
         curves[name] = vp.integrate(data.system, name, states, data.step, STEPS)
-    for title, symmetries in KEPLER.items():
-        model = vp.models.build(data.system, "spff", symmetries=symmetries)
+    for title, name in KEPLER.items():
+        model = vp.models.build(data.system, name)
         error = vp.train(model, data, seconds=seconds).test_error
         curves[title] = vp.rollout.rollout(model, states[:, None], STEPS)
         click.echo(f"{title}: error {error:.1e}", err=True)

@@ -46,4 +46,3 @@ LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
 STRUCTURES = ("symplectic", "volume-preserving", "none")
-ROWS = ("ring", "chain")  # of sites or bodies, without walls

@@ -13,8 +13,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 ARGUMENTS = {
     "clock": "explicit_time",
     "kernel": "initial_scheme",
-    "kinds": "species",
-    "layout": "topology",
     "rates": "scaling",
 }
 # arguments that are no more, with the values that stored files may have; None for any

@@ -25,7 +25,6 @@ from vpintegrator.storage.files import replacing
 SPEED = (
     "rollout",
     "polynomials",
-    "bodies",
     "training",
     "generation",
     "work_precision",

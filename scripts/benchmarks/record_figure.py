@@ -117,14 +117,6 @@ def _polynomials(axes: Axes, known: Tables) -> None:
     _lines(axes, rows, "trajectories", names, "rigid body, a step of one trajectory")
 
 
-def _bodies(axes: Axes, known: Tables) -> None:
-    names = {"compiled": "vpintegrator", "jax.lax.scan": "jax.lax.scan"}
-    names |= {"eager": "eager PyTorch", "stoermer-verlet": "Störmer–Verlet, NumPy"}
-    _lines(
-        axes, _named(known, "a step of one trajectory"), "bodies", names, "a ring of bodies, a step"
-    )
-
-
 def _training(axes: Axes, known: Tables) -> None:
     rows = [row for row in _named(known, "A first-order step") if row["dtype"] == "float64"]
     names = {"compiled": "vpintegrator", "eager": "eager PyTorch", "jax": "JAX"}
@@ -171,7 +163,6 @@ _PANELS: tuple[Callable[[Axes, Tables], None], ...] = (
     _work_precision,
     _symplectic,
     _polynomials,
-    _bodies,
     _training,
 )
 

@@ -35,7 +35,7 @@ CLASSICAL = ("stoermer-verlet", "gauss-legendre-4")
 STEPS, TRAJECTORIES, WINDOWS = 300, 12, 4000
 _PATIENCE = 300.0  # seconds for data, compilation and rollouts of an entry
 
-_PLAIN = "--no-reversible --no-symmetries"  # as published
+_PLAIN = "--no-reversible"  # as published
 _ADAM = "--optimizer adam --learning-rate"
 
 

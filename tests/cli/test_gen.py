@@ -74,18 +74,6 @@ def test_a_length_from_the_command_line(run):
     )
 
 
-def test_symmetries_of_bodies_are_told_in_words(run, tmp_path):
-    shown = run(main, "--show", "toda", "-p", "n=4").output
-    told = "  all bodies moved by the same\n  all bodies moved on along a ring\n"
-    assert f"Symmetries of 4 bodies of 1 component\n{told}" in shown
-    assert "Symmetries of" not in run(main, "--show", "pendulum").output
-    assert run(main, "three-body", "--count", "8", "--steps", "2").exit_code == 0
-    (tmp_path / "three-body.png").touch()  # a preview that is there is not drawn again
-    assert "symmetries     3 bodies of 2 components: all bodies moved by the same, all" in (
-        run(main, "--inspect", "three-body.h5").output
-    )
-
-
 def test_show(run):
     result = run(main, "--show", "rigid-body", "-p", "I1=5")
     assert result.exit_code == 0

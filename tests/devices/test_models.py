@@ -15,7 +15,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.growth import freeze_attention, prolong
 from vpintegrator.models.one_step import one_step
-from vpintegrator.models.other_bodies import with_bodies
 
 SMALL = {"depth": 1, "width": 4, "attention_width": 2, "heads": 2, "inner": 3, "degree": 2}
 FLIP = np.diag([1.0, 1, -1, -1]).tolist()
@@ -46,7 +45,6 @@ MODELS = {
     "explicit_time": ("vpff", {"dim": 3, "explicit_time": True, **POLYNOMIAL}),
     "explicit time of neurons": ("spff", {"dim": 5, "explicit_time": True, "width": 4}),
     "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], "scaling": [3], **POLYNOMIAL}),
-    "bodies": ("spff", {"dim": 8, "bodies": 2, "topology": "pairs", **POLYNOMIAL}),
     "window with fewer new": ("vpt", {"dim": 3, "window": 3, "prediction_window": 1}),
 }
 
@@ -108,20 +106,6 @@ def test_what_models_become_stays_on_the_device(device):
     assert_same(larger(x.to(device)), copy.deepcopy(larger).cpu()(x), device)
     alone = one_step(model)
     assert_same(alone(x[:, :1].to(device)), copy.deepcopy(alone).cpu()(x[:, :1]), device)
-    bodies = built("bodies").to(device)
-    more = with_bodies(bodies, 3)
-    z = sample(2, 1, 12, scale=0.3)
-    assert_same(more(z.to(device)), copy.deepcopy(more).cpu()(z), device)
-
-
-def test_a_model_sees_the_range_of_its_variables(device):
-    model, z = built("bodies"), sample(50, 8)
-    there = copy.deepcopy(model).to(device)
-    for each in (model, there):
-        each.set_normalisation(z.mean(0), z.std(0))
-        each.adapt(z)
-    for name, value in model.state_dict().items():
-        assert_same(there.state_dict()[name], value, device, name=name)
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "abacus", "auto"])

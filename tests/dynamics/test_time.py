@@ -172,7 +172,6 @@ def test_it_is_pickled_whole():
         (OSCILLATOR, "cos(w*t)/", "cos(t)/", "amplitude: this is not constant along solutions"),
         (OSCILLATOR, 'amplitude = "', 'energy = "p**2/2 + q**2/2 - a*q*cos(w*t) + 0*', "energy: "),
         (OSCILLATOR, '"q", "p"', '"q", "p", "u"', "but it has 3 components"),
-        (ROW, "[parameters]", '[[symmetry]]\npermute = ["q", "p"]\n[parameters]', "do not depend"),
         (
             OSCILLATOR,
             "low = -1",

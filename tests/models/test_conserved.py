@@ -125,7 +125,6 @@ REFUSED = {
     ("vpff", "triangular layers move all components"): {"feed_forward": "triangular"},
     ("spff", "layer = henon reads no conserved components"): {"layer": "henon"},
     ("spff", "layer = linear-activation reads no"): {"layer": "linear-activation"},
-    ("spff", "clusters of bodies read no conserved components"): {"bodies": 2, "topology": "pairs"},
     ("spt", "attention reads no conserved components"): {},
     ("vpt", "attention reads no conserved components"): {},
     ("vpmt", "attention reads no conserved components"): {},

@@ -37,11 +37,8 @@ def test_every_layer_is_in_a_model():
     }
     made = [
         models.VolumePreservingFeedForward(dim=3, reversing_symmetries=SIGN_FLIPS[:1]),
-        models.SymplecticFeedForward(dim=4, bodies=2, topology="pairs"),
         models.VolumePreservingFeedForward(dim=3, functions="polynomial", bases=2),
-        models.SymplecticGeneratingFunctionMap(dim=4, bodies=2, topology="pairs"),
         models.SymplecticGeneratingFunctionMap(dim=2, hamiltonian="z[1]**2/2 - cos(z[0])"),
-        models.VolumePreservingFeedForward(dim=5, sites=5, functions="polynomial"),
         models.SplittingMap(dim=2, hamiltonian="z[1]**2/2 - cos(z[0])"),
     ]
     for architecture in ARCHITECTURES.values():

@@ -90,19 +90,6 @@ def test_structure_at_any_coefficients(of_pendulum):
     assert_close(model(model(z) @ rho.mT) @ rho.mT, z, 1e-13)
 
 
-def test_momenta_of_bodies_are_conserved(toda):
-    model, _ = solved(toda, degree=1)
-    assert model.core.potential.coefficients.numel() == 1
-    states = torch.from_numpy(toda.states("test")[:, 0])
-    with torch.no_grad():
-        z = states[:, None]
-        for _ in range(20):
-            z = model(z)
-    n = toda.dim // 2
-    moved = z[:, 0, n:].sum(1) - states[:, n:].sum(1)
-    assert float(moved.abs().max()) < 1e-13
-
-
 def test_files_and_machine_code(of_pendulum, pendulum, tmp_path):
     path = tmp_path / "model.safetensors"
     vp.save(of_pendulum, path)

@@ -18,7 +18,6 @@ MODELS = {
     "vpmt": {"prediction_window": 1},
     "spt": {"functions": "polynomial", "degree": 3, "periodic": [(0, 6.0)]},
     "spt, reversible": {"reversing_symmetries": FLIP},
-    "spt, bodies": {"functions": "polynomial", "degree": 2, "bodies": 2, "topology": "pairs"},
 }
 
 
@@ -145,7 +144,7 @@ def test_attention_at_work_is_no_map_of_single_states():
     assert simplified(several).core is not several.core
 
 
-@pytest.mark.parametrize("name", ["vpt", "spt, bodies"])
+@pytest.mark.parametrize("name", ["vpt", "spt"])
 def test_rollouts_are_those_of_single_states(name):
     model = frozen(name)
     windows = 0.1 * torch.randn(6, 3, 4, dtype=torch.float64).numpy()

@@ -15,7 +15,6 @@ from vpintegrator.compiled import compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     ARCHITECTURES,
-    LinearMap,
     SymplecticFeedForward,
     SymplecticGeneratingFunctionMap,
     SymplecticTransformer,
@@ -32,7 +31,6 @@ MODELS = {
     "HenonNet": (SymplecticFeedForward, {"layer": "henon", "width": 4}),
     "Henon maps of polynomials": (SymplecticFeedForward, {"layer": "henon", **POLYNOMIAL}),
     "polynomials": (SymplecticFeedForward, POLYNOMIAL),
-    "linear map": (LinearMap, {"structure": "symplectic"}),
     "functions of the state": (
         SymplecticFeedForward,
         {**POLYNOMIAL, "expressions": ["sigmoid(z[0])", "exp(z[0]*z[1])", "cos(z[3])"]},

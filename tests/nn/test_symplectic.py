@@ -19,16 +19,6 @@ def coupling(kind, *arguments, **options):
     return nn.GradientCoupling(*(kind(*arguments, **options) for _ in range(2)))
 
 
-def pairs(bodies, dimension, **seen):
-    """A potential of all pairs of bodies, which sees their differences alone."""
-    features = nn.ClusterFeatures(2, dimension, translations=True, **seen)
-    parts = [
-        nn.ClusterPotential(each, features, nn.NeuronPotential(features.size, 4), bodies=bodies)
-        for each in nn.clusters("pairs", bodies, 2)
-    ]
-    return nn.PotentialSum(parts)
-
-
 # an example or more of every layer and of every potential, of n degrees of freedom, windows of T
 
 
@@ -36,18 +26,6 @@ def wide(size, degree=3, **options):
     """With a wide box, so that maps exist whatever the weights."""
     function = nn.GeneratingFunction(size, degree, **options)
     function.adapt(torch.tensor([[-30.0], [30.0]]).double().expand(2, size))
-    return function
-
-
-def clusters(bodies, dimension, **seen):
-    """A generating function of single bodies and of pairs, with wide boxes."""
-    terms = []
-    for order in (1, 2):
-        features = nn.PhaseFeatures(order, dimension, translations=order > 1, **seen)
-        (alike,) = nn.clusters("pairs", bodies, order)
-        terms.append(nn.ClusterTerm(alike, features, bodies, 3))
-    function = nn.ClusterGeneratingFunction(terms)
-    function.adapt(sample(20, 2 * bodies * dimension, scale=30.0))
     return function
 
 
@@ -59,24 +37,9 @@ LAYERS = {
     ),
     "linear modules": lambda n, T: coupling(nn.QuadraticPotential, n),
     "activation modules": lambda n, T: coupling(nn.ComponentPotential, n),
-    "pairs of bodies": lambda n, T: coupling(pairs, n + 1, 1),
-    "pairs of bodies, lengths": lambda n, T: coupling(pairs, n + 1, 2, rotations=True),
-    "pairs of bodies, bounded": lambda n, T: coupling(
-        pairs, n + 1, 2, rotations=True, bounded=True
-    ),
-    "rotations of bodies": lambda n, T: nn.SymplecticAttention(4 * n, bodies=n, rotations=True),
-    "rotations of relative coordinates": lambda n, T: nn.SymplecticAttention(
-        4 * n + 4, bodies=n + 1, translations=True
-    ),
     "generating function": lambda n, T: nn.SymplecticGeneratingFunction(wide(2 * n)),
     "generating function of angles": lambda n, T: nn.SymplecticGeneratingFunction(
         wide(2 * n, 2, periodic=[0])
-    ),
-    "generating function of bodies": lambda n, T: nn.SymplecticGeneratingFunction(
-        clusters(n + 1, 1)
-    ),
-    "generating function of products": lambda n, T: nn.SymplecticGeneratingFunction(
-        clusters(n + 1, 2, rotations=True, logarithms=False)
     ),
     "generating function of exact terms": lambda n, T: nn.SymplecticGeneratingFunction(
         wide(2 * n),
@@ -84,8 +47,6 @@ LAYERS = {
             " + ".join(f"z[{n + i}]**2/40 - cos(z[{i}])/20" for i in range(n)), 2 * n
         ),
     ),
-    "linear": lambda n, T: nn.AffineMap(2 * n, "symplectic"),
-    "linear, on a ring": lambda n, T: nn.AffineMap(6 * n, "symplectic", sites=3),
     "splitting": lambda n, T: nn.LearnedSplitting(
         hamiltonian_parts(" + ".join(f"z[{n + i}]**2/2 - cos(z[{i}])" for i in range(n)), 2 * n),
         2 * n,

@@ -67,12 +67,6 @@ LAYERS = {
     "splitting": lambda d, T: nn.LearnedSplitting(
         field_parts(tuple(f"sin(z[{(i + 1) % d}])/10" for i in range(d))), d, 2
     ),
-    "linear": lambda d, T: nn.AffineMap(d),
-    "linear, on a ring": lambda d, T: nn.AffineMap(2 * d, sites=d),
-    "linear, symplectic": lambda d, T: nn.AffineMap(2 * d, "symplectic"),
-    "neighbours on a ring": lambda d, T: nn.SiteCoupling(
-        2 * (d + 3), d + 3, 2, 1, initial_scale=0.05
-    ),
     "rotated": lambda d, T: nn.Rotated(nn.AdditiveCoupling(d, 5), nn.spread_rotation(1, d)),
     "gradient coupling": lambda d, T: nn.GradientCoupling(potential(d), potential(d)),
     "henon": lambda d, T: nn.HenonMap(potential(d)),

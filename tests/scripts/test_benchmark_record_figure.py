@@ -15,7 +15,7 @@ def test_it_draws_what_the_record_says(script):
     text = RECORD.read_text(encoding="utf-8")
     figure = module.draw(text)
     panels = {axes.get_title(): axes for axes in figure.axes}
-    assert len(panels) == 5
+    assert len(panels) == 4
     assert all(line.get_xdata().size for axes in figure.axes for line in axes.lines)
 
 

@@ -356,40 +356,6 @@ def test_exact_terms_are_tried_where_only_low_degrees_have_few_terms(pendulum):
 
 
 @pytest.mark.thorough
-def test_bodies_without_exact_parts_get_exact_terms(tmp_path):
-    """Four sites of a nonlinear Schroedinger ring, whose Hamiltonian has products q*q and p*p."""
-    ring = """
-state = { q = "n", p = "n" }
-hamiltonian = """ + (
-        '"sum((q[i]**2 + p[i]**2)**2/4 - (q[i]*q[(i + 1) % n] + p[i]*p[(i + 1) % n])/2 '
-        'for i in range(n))"'
-    )
-    ring += """
-[parameters]
-n = 4
-[[symmetry]]
-permute = ["q", "p"]
-along = "ring"
-[initial_conditions]
-distribution = "uniform"
-low = -0.8
-high = 0.8
-"""
-    vp.generate(ring, tmp_path / "ring.h5", count=40, steps=10, step=0.1)
-    lines = []
-
-    def made(name):
-        return lambda more: vp.models.build(dataset.system, name, **more)
-
-    dataset = vp.open_dataset(tmp_path / "ring.h5")
-    arguments = (made("sgf"), made("spff"), dataset, Budget(epochs=3))
-    found = find_model(*arguments, composed=made("split"), tell=lines.append)
-    assert found.model.name == "sgf" and found.model.arguments["hamiltonian"]
-    assert found.error < 1e-9
-    assert sum(line.startswith("degree") for line in lines) <= 7  # the lowest degree alone
-
-
-@pytest.mark.thorough
 def test_two_equal_searches_give_the_same_model_whatever_the_machine_does(pendulum, monkeypatch):
     """The second one is told that each second epoch takes a minute."""
     monkeypatch.setattr(proposals, "EPOCHS", 40)

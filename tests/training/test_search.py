@@ -88,22 +88,6 @@ def test_the_functions_of_the_system_are_tried(tmp_path):
     assert "polynomials of degree 4 with 1 of the system's functions, depth 2" in lines[1]
 
 
-@pytest.mark.thorough
-def test_bodies_are_kept_where_the_system_has_functions(tmp_path):
-    """Those are of a state as a whole, and would be learned for one number of bodies only."""
-    data = generate("toda", tmp_path / "a.h5", parameters={"n": 3}, count=20, steps=2)
-    assert data.system.functions
-
-    def make(arguments):
-        return models.build(data.system, "spff", **arguments)
-
-    lines = []
-    options = {"tell": lines.append, "progress": False, "compiled": False}
-    found = find_functions(make, data, Budget(None, 4), **options)
-    assert found.model.bodies == 3
-    assert not any("system's functions" in line for line in lines)
-
-
 def test_a_target_ends_the_search_with_the_smallest_that_reaches_it(body):
     found = search(body, target=1e-5)
     assert found.ended == "target"

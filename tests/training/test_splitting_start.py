@@ -16,7 +16,7 @@ from vpintegrator.training.initial_scheme import compositions, separable_blocks,
 from vpintegrator.training.training_data import TrainingData
 
 
-@pytest.fixture(scope="module", params=["henon-heiles", "kepler", "toda"])
+@pytest.fixture(scope="module", params=["henon-heiles", "duffing"])
 def data(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("splitting") / f"{request.param}.h5"
     dataset = vp.generate(request.param, path, count=20, steps=10, step=0.05)
@@ -33,7 +33,7 @@ def made(data, **arguments):
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_reversible_model_begins_as_stoermer_verlet(data, depth):
-    degree = 4 if data.dataset.dim == 4 and not made(data, degree=3).bodies else 12
+    degree = 4 if data.dataset.dim == 4 else 12
     model = made(data, depth=depth, degree=degree)
     assert start_as_splitting(model, data, "strang-splitting").residual < 1e-6
     system, h = data.dataset.system, data.dataset.step
@@ -223,8 +223,8 @@ class Swing(torch.nn.Module):
 
     def shears(self):
         return [
-            LinearShear(0, [[self.a]], [0], self.drift, slice(0, 1)),
-            LinearShear(1, [[self.a]], [1], self.kick, slice(1, 2)),
+            LinearShear(0, [self.a], [0], self.drift, slice(0, 1)),
+            LinearShear(1, [self.a], [1], self.kick, slice(1, 2)),
         ]
 
     def prolong(self, smaller):

@@ -25,10 +25,6 @@ GIVEN_OTHERWISE = {
     "shift": "training sets it from the data",
     "scale": "training sets it from the data",
     "reversing_symmetries": "they are those of the system; --no-reversible leaves them out",
-    **dict.fromkeys(
-        ("bodies", "topology", "species", "translations", "rotations"),
-        "the system declares its bodies; --no-symmetries leaves them out",
-    ),
     "periodic": "angles are those that the system declares",
     **dict.fromkeys(
         ("cyclic", "conserved", "scaling", "explicit_time"),

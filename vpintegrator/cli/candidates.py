@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_COMPONENTS = 5  # moving components; polynomials of more have too many terms
 MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of this size
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
-_ABOUT_MODEL = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
+_ABOUT_MODEL = ("model", "dtype", "reversible", "chart", *FLAGS)
 # errors of an option that contradicts --fastest
 _NOT_BESIDE_FASTEST = ("start", "target", "epochs", "orbits")
 
@@ -32,7 +32,7 @@ class ModelOptions:
 
     Attributes
     ----------
-    model, dtype, reversible, symmetries, chart, fastest
+    model, dtype, reversible, chart, fastest
         Options of the command.
     flags
         Arguments of architectures that are options of the command, None where not given.
@@ -43,7 +43,6 @@ class ModelOptions:
     model: str = "auto"
     dtype: str = "float64"
     reversible: bool | None = None
-    symmetries: bool | None = None
     chart: bool | None = None
     fastest: float | None = None
     flags: dict[str, Any] = field(default_factory=dict)
@@ -105,8 +104,8 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
     model = "sgf" if damping else asked.model
     taken = suited(data.system, given, chart) if model == "auto" else model
     architecture = ARCHITECTURES.find(taken)
-    fixed: dict[str, Any] = {"reversible": asked.reversible, "symmetries": asked.symmetries}
-    fixed |= {"chart": chart, "seed": options.method.seed, "dtype": asked.dtype}
+    fixed: dict[str, Any] = {"reversible": asked.reversible, "chart": chart}
+    fixed |= {"seed": options.method.seed, "dtype": asked.dtype}
 
     def make(arguments: dict[str, Any]) -> Integrator:
         return build(data.system, model, **fixed, **arguments)
@@ -141,14 +140,14 @@ def _structure(data: Dataset, asked: ModelOptions, options: SearchOptions) -> tu
 def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
     """Return the largest number of components for which generating functions are tried.
 
-    The number is small if no Hamiltonian is known, or if splittings of declared bodies cost less.
+    The number is small if no Hamiltonian is known, or if splittings, which cost less, are possible.
     """
     from vpintegrator.models.untrained import is_made
 
     known = system if system.chart is None or chart is False else system.chart.system
     if not known.is_canonical or not known.hamiltonian_formula:
         return MOST_COMPONENTS
-    splits = system.bodies is not None and composed is not None and is_made(composed, {"stages": 1})
+    splits = composed is not None and is_made(composed, {"stages": 1})
     return MOST_COMPONENTS if splits else MOST_EXACT
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @parameter_option(
     "Of a family, a parameter of the model to export (-p I1=2.2), the system's own value where not "
-    "given; of like bodies their number (-p n=4); repeat for several."
+    "given; repeat for several."
 )
 @click.option(
     "--name",
@@ -108,19 +108,14 @@ def main(
 
 
 def _one_of(model: Integrator, step: float | None, parameters: dict[str, Any]) -> Integrator:
-    """Return the model of a family, or for a number of bodies, that is asked for."""
-    if model.conditions and (step is not None or parameters):
-        asked = parameters | ({} if step is None else {"step": step})
-        return model.at(**asked)
-    if step is not None and not model.conditions:
+    """Return the model of a family that is asked for."""
+    asked = parameters | ({} if step is None else {"step": step})
+    if asked and not model.conditions:
         raise InputError(
-            f"--step {step:g}: {model.name} is no family and has one step, that of its training"
+            f"{model.name} is no family: it has the step and the parameters of its training; leave "
+            "out --step and --parameter"
         )
-    if parameters:
-        from vpintegrator.rollout import with_parameters
-
-        return with_parameters(model, **parameters)
-    return model
+    return model.at(**asked) if asked else model
 
 
 def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
-from vpintegrator.cli.reporting import notes_of_import, told_of_bodies
+from vpintegrator.cli.reporting import notes_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.cli.structure import structure_lines
 from vpintegrator.cli.training_report import attention_words, friction
@@ -84,8 +84,6 @@ def _of_dataset(dataset: Dataset, groups: dict[str, Group]) -> Lines:
     system = dataset.system
     yield from _of_system(system)
     yield "state", f"{dataset.dim} components: {_plain(', '.join(system.components))}"
-    if bodies := system.bodies:
-        yield "symmetries", f"{told_of_bodies(bodies)}: {', '.join(bodies.symmetries) or 'none'}"
     yield "step", dataset.step_text
     for name, (low, high) in dataset.varied.items():
         if name != "step":

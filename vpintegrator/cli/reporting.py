@@ -13,7 +13,6 @@ from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
-    from vpintegrator.dynamics import Bodies
 
 
 def report_generated(dataset: Dataset) -> None:
@@ -70,11 +69,3 @@ def _written(dataset: Dataset) -> None:
 
 def _size(bytes_: int) -> str:
     return f"{bytes_ / 2**20:.3g} MiB" if bytes_ < 2**30 else f"{bytes_ / 2**30:.3g} GiB"
-
-
-def told_of_bodies(bodies: Bodies) -> str:
-    """Return words such as ``3 bodies of 2 components``."""
-    return (
-        f"{bodies.count} {'body' if bodies.count == 1 else 'bodies'} of {bodies.dimension} "
-        f"{'component' if bodies.dimension == 1 else 'components'}"
-    )

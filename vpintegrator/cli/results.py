@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ def system_results(system: System) -> dict[str, Any]:
         "period": system.period,
         "invariants": list(system.invariants),
         "reversing_symmetries": len(system.reversing_symmetries),
-        "bodies": None if system.bodies is None else asdict(system.bodies),
-        "symmetries": system.bodies.symmetries if system.bodies else [],
         "periodic": {system.components[i]: period for i, period in system.periods.items()},
         "chart": dict(zip(system.chart.components, system.chart.texts, strict=True))
         if system.chart

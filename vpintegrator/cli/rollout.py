@@ -115,9 +115,8 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     "in its range.",
 )
 @parameter_option(
-    "Set a parameter of --system or, without it, of a family (-p I1=2.2), "
-    "or the number of bodies of the models (-p n=64); repeat for several parameters; "
-    "commas for an array of --system (m=2,1)."
+    "Set a parameter of --system or, without it, of a family (-p I1=2.2); repeat for several "
+    "parameters; commas for an array of --system (m=2,1)."
 )
 @click.option(
     "--seed",
@@ -183,8 +182,11 @@ def main(
     loaded = _load_models(models, options)
     if any(model.conditions for model in loaded.values()):
         loaded = _at_parameters(loaded, step, other, given)
-    else:
-        loaded = _with_bodies(loaded, other)
+    elif loaded and other:
+        raise InputError(
+            f"-p {next(iter(other))}: these models are no families, and have the parameters of "
+            "their training"
+        )
     compare_methods(loaded, given, against, output, overwrite, options)
 
 
@@ -259,17 +261,6 @@ def _at_parameters(
         else model
         for name, model in models.items()
     }
-
-
-def _with_bodies(
-    models: dict[str, Integrator], parameters: dict[str, Any]
-) -> dict[str, Integrator]:
-    """Return the models, for another number of bodies if the parameters set one."""
-    if not parameters:
-        return models
-    from vpintegrator.rollout import with_parameters
-
-    return {name: with_parameters(each, **parameters) for name, each in models.items()}
 
 
 def _numbers(states: tuple[str, ...]) -> list[list[float]]:

@@ -31,7 +31,6 @@ _SEARCHED = {
     "sgf": "degree",
     "vpgf": "degree",
     "split": "stages",
-    "linear": "sites",
 }  # names with a search of their own
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
@@ -134,6 +133,7 @@ class Candidate:
                 self._choose_width(options)
             if (size := _SEARCHED.get(self.architecture.name)) is not None:
                 searching = size not in self.arguments
+            searching |= self.architecture.name == "linear"  # few data are fitted by all pairs
             if options.budget.epochs is not None or not searching:
                 self.solved = self.composed = self.linear = None
             if self.fastest is not None and not searching:
@@ -171,11 +171,11 @@ class Candidate:
             size = _SEARCHED[name]
             fixed = "--degree" if size == "degree" else f"--option {size}=N"
             _tell(f"{name}: the best {size} is searched for; {fixed} fixes it")
-        elif self.network is None:
+        elif self.network is None and name != "linear":
             first = _KNOWN_FIRST if self.may_take_others else ""
             first = f"linear maps, {first}" if self.linear else first
             _tell(f"{first}{name}: {_SEARCHING}")
-        else:
+        elif self.network is not None:
             training_report.announce(self.network, data)
 
     @property
@@ -200,7 +200,7 @@ class Candidate:
         from vpintegrator.training.search.couplings import find_couplings
         from vpintegrator.training.search.degrees import find_degree
         from vpintegrator.training.search.few_pairs import find_few_pairs, is_for_few_pairs
-        from vpintegrator.training.search.linear_maps import find_pattern
+        from vpintegrator.training.search.linear_maps import find_linear_map
         from vpintegrator.training.search.models import search
         from vpintegrator.training.search.proposals import SearchTask
         from vpintegrator.training.search.stages import find_stages
@@ -216,7 +216,7 @@ class Candidate:
         if name == "split":
             return find_stages(made, known, options)
         if name == "linear":
-            return find_pattern(made, known, options)
+            return find_linear_map(made, known, options)
         if name in _SEARCHED:
             return find_degree(made, known, options)
         given = {name: arguments[name] for name in _SIZES[1:] if name in arguments}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.common import console, tell
 from vpintegrator.cli.output import write_json
-from vpintegrator.cli.reporting import told_of_bodies
 from vpintegrator.cli.results import system_results
 
 if TYPE_CHECKING:
@@ -112,8 +111,6 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         f"Reversing symmetries {reversal}",
         *(symmetries_unicode(system) or ["none declared"]),
     )
-    if system.bodies:
-        section(f"Symmetries of {told_of_bodies(system.bodies)}", *system.bodies.symmetries)
     if system.time:
         period = f", of period {system.period:.9g}" if system.period else ""
         section("Time", f"{system.time}, a component of the state{period}")

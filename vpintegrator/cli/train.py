@@ -98,8 +98,8 @@ class _Command(click.Command):
     "changes volumes. Of measured states auto tries linear maps before all else, and takes one "
     "whose error is at most 1e-12. Of complete states auto first solves for a generating "
     f"function, sgf or vpgf (at most {MOST_COMPONENTS} moving components, {MOST_EXACT} where the "
-    "Hamiltonian is known, unless bodies are declared whose equations have exact parts), and "
-    "trains splittings, split, where the equations are a sum of parts with exact flows. An "
+    "Hamiltonian is known and is no sum of parts with exact flows), and trains splittings, split, "
+    "where the equations are such a sum. An "
     "explicit map, split, spff or vpff, is taken where its error is below 1e-14 or at most ten "
     "times as large as that of the generating function. Where nothing errs by less than 1e-9, "
     "couplings get the rest of the budget, and the best model is written.",
@@ -123,12 +123,6 @@ class _Command(click.Command):
     "--reversible/--no-reversible",
     default=None,
     help="Build in the system's reversing symmetries.  [default: as many as the model can respect]",
-)
-@click.option(
-    "--symmetries/--no-symmetries",
-    default=None,
-    help="Build in the system's translations, rotations and permutations of bodies.  [default: "
-    "where the model knows bodies, as spff does]",
 )
 @click.option(
     "--chart/--no-chart",

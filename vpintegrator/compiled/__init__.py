@@ -9,9 +9,6 @@ PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is 
 Every library is compared with PyTorch before it is used; one that gives other numbers is refused
 (``verification``).
 
-Models of many bodies, sums over clusters of few of them, become loops over clusters instead, whose
-code does not know how many there are (``bodies``).
-
 Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
 library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``); what is made of
 these for Levenberg-Marquardt has a library of its own, the same for all models

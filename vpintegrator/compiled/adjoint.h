@@ -10,14 +10,13 @@
 enum : long { KEPT = INPUTS - OUTPUTS };
 
 extern "C" int lanes() { return LANES; }
-extern "C" void constants(const real *parameters, real *c, const void *) {
+extern "C" void constants(const real *parameters, real *c) {
     compute_constants(parameters, c);
 }
 
 struct Problem {
     const real *windows, *targets, *weights, *c;
     long count, calls;
-    const void *tables;  // of loops: here there are none
 };
 
 // the windows of a block, those that are missing replaced by its last, and the residuals after them

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, pointer, shared
 from vpintegrator.compiled.powers import operations, simplest
-from vpintegrator.compiled.source import Source, write_source
+from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.native import Compilation, NotWorthIt
 from vpintegrator.nn.implicit import once
@@ -39,7 +38,7 @@ class CompiledModel:
     few
         Whether the code is for few trajectories: only as many vectors side by side as hold them.
     most
-        Operations of a step, beyond which it is not compiled; loops over bodies are short.
+        Operations of a step, beyond which it is not compiled.
 
     Attributes
     ----------
@@ -72,45 +71,29 @@ class CompiledModel:
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         self._repeats = 1  # maps that are one call
-        loops = loops_of(model, derivatives=False)
-        self.source: Source | LoopsSource
-        self._trace = None
-        if loops is not None:
-            self.source, values = loops, loops.values
-        else:
-            with once(model.core) as self._repeats:
-                traced, values = simplest(model)
-            self._trace = traced
-            size = operations(traced)
-            if most is not None and size > most:
-                raise NotWorthIt(f"a step has {size} operations, more than {most}")
-            # small maps wait for one operation after another; values of large ones go to memory
-            two = few or size > _SMALL
-            unroll = 0 if narrow else 2 if two else 4
-            sizes = (self.window, self.prediction_window, self.dim)
-            self.source = write_source(traced, sizes, REALS[values.dtype], unroll)
+        with once(model.core) as self._repeats:
+            self._trace, values = simplest(model)
+        size = operations(self._trace)
+        if most is not None and size > most:
+            raise NotWorthIt(f"a step has {size} operations, more than {most}")
+        # small maps wait for one operation after another; values of large ones go to memory
+        two = few or size > _SMALL
+        unroll = 0 if narrow else 2 if two else 4
+        sizes = (self.window, self.prediction_window, self.dim)
+        self.source = write_source(self._trace, sizes, REALS[values.dtype], unroll)
         self.dtype = values.dtype.type
         self._library = Compilation(self.source.units).library()
-        self.lanes, self._tables = int(self._library.lanes()), None
-        if loops is not None:
-            self._tables = loops.tables(self.lanes, narrow)
-            self.lanes = 1 if narrow else self.lanes
-        self._address = self._tables and self._tables.address
+        self.lanes = int(self._library.lanes())
         self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
-        self._library.constants(pointer(values), pointer(self._constants), self._address)
+        self._library.constants(pointer(values), pointer(self._constants))
         verify_model(self, model, windows)
 
-    def with_weights_of(self, model: Integrator) -> CompiledModel | None:
-        """Return the same code with the weights of an equal model; None where code holds weights.
-
-        The result is not compared with PyTorch again.
-        """
-        if self._trace is None:
-            return None
+    def with_weights_of(self, model: Integrator) -> CompiledModel:
+        """Return the same code with the weights of an equal model, without a further comparison."""
         found = copy.copy(self)
         found._constants = np.zeros_like(self._constants)
         values = self._trace.values(model)
-        self._library.constants(pointer(values), pointer(found._constants), self._address)
+        self._library.constants(pointer(values), pointer(found._constants))
         return found
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
@@ -143,7 +126,6 @@ class CompiledModel:
                 pointer(self._constants),
                 ctypes.c_long(part.stop - part.start),
                 ctypes.c_long(calls),
-                self._address,
             )
 
         shared(run, len(windows), self.lanes, threads)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
-from vpintegrator.compiled.bodies import LoopsSource, loops_of
+from vpintegrator.compiled.adjoint_source import write_adjoint_source
 from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace, trained_numbers
@@ -70,28 +69,19 @@ class CompiledResidual:
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
         self.chained, self.threads = chained, threads
-        loops = loops_of(model, derivatives=True)
-        self.source: AdjointSource | LoopsSource
-        if loops is not None:
-            self.source = loops
-            self._values, self._trained = loops.values, loops.trained
-        else:
-            traced = trace(model)
-            self._values, self._trained = traced.values(model), trained_numbers(model)
-            sizes = (model.window, model.prediction_window, model.dim)
-            self.source = write_adjoint_source(
-                traced, sizes, REALS[self._values.dtype], self._trained.tolist(), chained
-            )
+        traced = trace(model)
+        self._values, self._trained = traced.values(model), trained_numbers(model)
+        sizes = (model.window, model.prediction_window, model.dim)
+        self.source = write_adjoint_source(
+            traced, sizes, REALS[self._values.dtype], self._trained.tolist(), chained
+        )
         self.dtype = self._values.dtype.type
         self._constants = np.zeros(max(self.source.constants, 1), self.dtype)
         self.weights = weights.astype(self.dtype)
         self._weights = np.tile(self.weights, model.prediction_window)
         self._outputs = len(self._weights)
         self._library = Compilation(self.source.units, worth).library()
-        self._lanes, self._tables = int(self._library.lanes()), None
-        if isinstance(self.source, LoopsSource):
-            self._tables = self.source.tables(self._lanes)
-        self._address = self._tables and self._tables.address
+        self._lanes = int(self._library.lanes())
         verify_residual(self, model)
 
     def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -233,7 +223,7 @@ class CompiledResidual:
     def _set(self, vector: np.ndarray) -> None:
         """Take other parameters."""
         self._values[self._trained] = vector
-        self._library.constants(pointer(self._values), pointer(self._constants), self._address)
+        self._library.constants(pointer(self._values), pointer(self._constants))
 
     def _divided(
         self, work: Callable[[_Problem, slice], T], windows: np.ndarray, targets: np.ndarray
@@ -253,7 +243,7 @@ class CompiledResidual:
     def _problem(self, windows: np.ndarray, targets: np.ndarray) -> _Problem:
         arrays = (windows, targets, self._weights, self._constants)
         calls = math.prod(targets.shape[1:]) // self._outputs
-        return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls, self._address)
+        return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls)
 
 
 class _Problem(ctypes.Structure):
@@ -266,5 +256,4 @@ class _Problem(ctypes.Structure):
         ("constants", ctypes.c_void_p),
         ("count", ctypes.c_long),
         ("calls", ctypes.c_long),
-        ("tables", ctypes.c_void_p),
     )

@@ -3,12 +3,11 @@
 // cache for some windows, and then go to memory in whole lines, without waiting for it
 extern "C" int lanes() { return sizeof(value) / sizeof(real); }
 
-extern "C" void constants(const real *parameters, real *c, const void *) {
+extern "C" void constants(const real *parameters, real *c) {
     compute_constants(parameters, c);
 }
 
-extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls,
-                    const void *) {
+extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls) {
     constexpr long width = sizeof(value) / sizeof(real);
     constexpr long room = 1 + 1024 / (OUTPUTS * sizeof(real));
     real gathered[width][room * OUTPUTS];

@@ -221,7 +221,7 @@ def _random_states(
     model: Integrator, shape: tuple[int, ...], generator: np.random.Generator, sizes: Any = 1.0
 ) -> np.ndarray:
     shift, scale = model.shift.numpy(), model.scale.numpy()
-    if model.seen is not None:  # bodies as far apart as they are, not on top of others
+    if model.seen is not None:  # as far from singularities as they are
         return model.seen[generator.integers(len(model.seen), size=shape)].astype(scale.dtype)
     states = shift + scale * sizes * generator.normal(size=(*shape, model.dim))
     states = states.astype(scale.dtype)

@@ -204,7 +204,7 @@ def _check(
             member = System(text, name, {**given, **values})
         except InputError as error:
             raise InputError(f"{where}, [vary]: {error} (with {told})") from None
-        for what in ("periods", "reversing_symmetries", "bodies", "divergence_free"):
+        for what in ("periods", "reversing_symmetries", "divergence_free"):
             if not _same(getattr(member, what), getattr(system, what)):
                 raise InputError(
                     f"{where}, [vary]: the {what.replace('_', ' ')} of {name} cannot depend on "

@@ -1,7 +1,6 @@
 """Systems and maps: the equations of small TOML files, their solution and their iteration."""
 
 from vpintegrator.catalogue import list_systems
-from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.function_system import Map
@@ -11,7 +10,6 @@ from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 
 __all__ = [
-    "Bodies",
     "Chart",
     "Family",
     "InitialConditions",

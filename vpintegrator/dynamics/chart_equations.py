@@ -47,7 +47,6 @@ _KEYS = (
     "inverse",
     "periodic",
     "reversing_symmetry",
-    "symmetry",
 )
 
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vpintegrator.dynamics.bodies import Bodies, read_bodies
-from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Number, TooLong, Value, readable
@@ -19,7 +17,6 @@ from vpintegrator.dynamics.parameter_symbols import open_equations, open_section
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import plain_values, read_equations
 from vpintegrator.dynamics.section import ENERGY, constant, read_section, section_equations
-from vpintegrator.dynamics.sites import Sites, is_of_sites, read_sites
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys, read_toml
@@ -73,8 +70,8 @@ class Definition:
         Table ``[initial_conditions]``; None without one.
     divergence_free, is_canonical
         Structure that was found, or is declared of measured states.
-    bodies, sites, plot
-        Bodies of the state and sites in a row, None without them, and options of figures.
+    plot
+        Options of figures.
     coordinates
         Formulas of the coordinates of pictures, by name.
     chart
@@ -91,8 +88,6 @@ class Definition:
     initial_table: Mapping[str, Any] | None = None
     divergence_free: bool = False
     is_canonical: bool = False
-    bodies: Bodies | None = None
-    sites: Sites | None = None
     plot: Plot = field(default_factory=Plot)
     coordinates: Mapping[str, Value] = field(default_factory=dict)
     chart: tuple[ChartEquations, Definition] | None = None
@@ -102,7 +97,7 @@ class Definition:
     def in_canonical_order(self) -> Definition:
         """Return the definition with positions first and then momenta, for states alone.
 
-        It has no initial conditions, chart or bodies.
+        It has no initial conditions or chart.
         """
         e = self.equations
         order = [*e.order, *range(len(e.order), len(e.components))]
@@ -124,9 +119,7 @@ class Definition:
             periods={place[i]: period for i, period in e.periods.items()},
             order=(),
         )
-        return replace(
-            self, equations=equations, initial_table=None, bodies=None, sites=None, chart=None
-        )
+        return replace(self, equations=equations, initial_table=None, chart=None)
 
     def with_open(self, names: Sequence[str]) -> Definition:
         """Return the definition with some parameters left open, as variables of the formulas.
@@ -249,21 +242,13 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
     ``points`` are those of the checks, by default random points.
     """
     source, equations = definition.words.source, definition.equations
-    bodies = sites = None
-    if not equations.order:  # bodies and sites are of positions first
-        bodies = None if is_of_sites(equations) else read_bodies(equations, source)
-        sites = read_sites(equations, bodies, source)
-    trial = Trial(equations, images_of(bodies), points)
+    trial = Trial(equations, points)
     divergence_free, is_canonical = check_identities(trial, source)
-    if bodies is not None:
-        check_bodies(trial, bodies, source)
     plot, chart = read_plot(equations, source), read_chart(trial, source)
     return replace(
         definition,
         divergence_free=divergence_free,
         is_canonical=is_canonical,
-        bodies=bodies,
-        sites=sites,
         plot=plot,
         coordinates=plot.coordinates,
         chart=None if chart is None else (chart, _in_chart(definition, chart)),

@@ -298,7 +298,6 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
         words=replace(base.definition.words, source=source),
         equations=equations,
         initial_table=None,
-        bodies=None,
         coordinates={},
         chart=None,
         flow=None,

@@ -41,7 +41,7 @@ from vpintegrator.errors import InputError, nearest
 _MOST_AUXILIARY = 20_000
 _MOST_STAGES = 1000
 _MOST_ITERATIONS = 10**6
-_OF_FLOWS = ("hamiltonian", "vector_field", "measured", "time", "period", "chart", "symmetry")
+_OF_FLOWS = ("hamiltonian", "vector_field", "measured", "time", "period", "chart")
 _OF_MAPS = ("iterations", "symplectic")
 
 

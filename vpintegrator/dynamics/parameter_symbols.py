@@ -31,7 +31,7 @@ def exact_equations(equations: Equations) -> Equations:
         if name in equations.definitions
     }
     scope = Scope(dict(values), dict(equations.scope.integers), algebra)
-    return _read_again(equations, scope, (*_NUMERIC, "symmetry", "period"))
+    return _read_again(equations, scope, (*_NUMERIC, "period"))
 
 
 def open_equations(equations: Equations, names: Sequence[str]) -> Equations:

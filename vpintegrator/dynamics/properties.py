@@ -47,8 +47,7 @@ class SystemProperties:
         self.equations: Equations = equations
         self.parameters, self.definitions = definition.parameters, definition.definitions
         self.defaults, self.plot = definition.defaults, definition.plot
-        self.bodies, self.return_table = definition.bodies, definition.return_table
-        self.sites = definition.sites
+        self.return_table = definition.return_table
         self.divergence_free = definition.divergence_free
         self.is_canonical = definition.is_canonical
         self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]

@@ -65,7 +65,6 @@ _KEYS = {
     "divergence_free",
     "symplectic",
     "reversing_symmetry",
-    "symmetry",
     "periodic",
     "initial_conditions",
     "defaults",

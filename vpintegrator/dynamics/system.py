@@ -85,11 +85,6 @@ class System(SystemProperties, RichDisplay, by="system"):
     reversing_symmetries
         Matrices :math:`\rho`, (dim, dim), with :math:`f(\rho z) = -\rho f(z)` and
         :math:`\rho^2 = I`; of a map M, :math:`\rho M \rho M = \mathrm{id}`.
-    bodies
-        Bodies of the state, with the translations, rotations and permutations that are symmetries,
-        a :class:`Bodies`; None if the file declares none.
-    sites
-        Sites in a row along which components stand, a ``Sites``; None if there are none.
     periods
         Periods of the components that are angles, by the number of the component. States hold
         angles that are continued over full turns, not reduced to one period.

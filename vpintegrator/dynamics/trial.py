@@ -101,8 +101,6 @@ class Trial:
     ----------
     equations
         Equations of the system.
-    images
-        Number of further values at each point, for symmetries of bodies.
     candidates
         Points of the trial, instead of random points.
 
@@ -112,10 +110,8 @@ class Trial:
         Tolerance of a check, larger if constants of the equations are rounded.
     """
 
-    def __init__(
-        self, equations: Equations, images: int = 0, candidates: Iterable[Point] | None = None
-    ) -> None:
-        self.equations, self._images = equations, images
+    def __init__(self, equations: Equations, candidates: Iterable[Point] | None = None) -> None:
+        self.equations = equations
         self._candidates = random_points(len(equations.symbols))
         if candidates is not None:
             self._candidates = iter(candidates)
@@ -141,7 +137,7 @@ class Trial:
         """Points where the system has a value, and that."""
         e = self.equations
         cost = sum(cost_of(list(part.values())) for part in e.stages) or cost_of(e.vector_field)
-        cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods) + self._images
+        cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
         cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
         if cost > LARGEST_COST:
             raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
@@ -207,8 +203,7 @@ class Trial:
         Parameters
         ----------
         image, expected
-            Image of a point, and the value there, from a point and the value at the point; None
-            for components that are not compared.
+            Image of a point, and the value there, from a point and the value at the point.
         periods
             Periods up to which components agree.
         """
@@ -247,11 +242,10 @@ def difference(found: Point, expected: Sequence[Any], periods: Mapping[int, Any]
     """Return the largest difference of components, those of angles up to their periods."""
     largest = HIGH.mpf(0)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        if b is not None:
-            change = a - b
-            if i in periods:
-                change -= HIGH.nint(HIGH.re(change) / periods[i]) * periods[i]
-            largest = max(largest, abs(change))
+        change = a - b
+        if i in periods:
+            change -= HIGH.nint(HIGH.re(change) / periods[i]) * periods[i]
+        largest = max(largest, abs(change))
     return largest
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vpintegrator.models.gml import load_gml
     from vpintegrator.models.growth import prolong
     from vpintegrator.models.linear_map import LinearMap
-    from vpintegrator.models.other_bodies import with_bodies
     from vpintegrator.models.posterior import Posterior
     from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
@@ -63,7 +62,6 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "load_gml": "gml",
     "save": "saving",
     "suited": "untrained",
-    "with_bodies": "other_bodies",
     "wrap": "wrapped",
 }
 

@@ -246,19 +246,6 @@ class FunctionArguments(StackArguments, ReversibleArguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiteArguments(IntegratorArguments):
-    """Arguments of models that may be the same at each site of a ring."""
-
-    sites: int = argument(
-        1,
-        "Sites of a ring at which the map is the same. A state holds a number for each site, "
-        "field by field; 1 for a map without this symmetry.",
-        least=1,
-        omitted=True,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class HeadArguments(FunctionArguments):
     """Arguments of multihead attention inside couplings."""
 

@@ -17,7 +17,6 @@ from vpintegrator.models.domain import in_domain
 from vpintegrator.models.family import conditions_of, extended, member
 from vpintegrator.models.normalisation import (
     Normalised,
-    alike_at_sites,
     averaged_over_connected,
     chart_of,
     check_angles,
@@ -27,7 +26,7 @@ from vpintegrator.models.normalisation import (
 )
 from vpintegrator.models.posterior import WithPosterior
 from vpintegrator.nn.attention_weights import attention_layers
-from vpintegrator.nn.canonical import canonical_scale, halves_alike
+from vpintegrator.nn.canonical import canonical_scale
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
@@ -146,7 +145,6 @@ class Integrator(WithPosterior, Normalised):
             rhos, self.periods = as_reversing_symmetries(a.reversing_symmetries, a.dim), a.periods
         self.reversing_symmetries = rhos
         check_angles(self.periods, rhos)
-        self.bodies, self.sites = getattr(a, "bodies", 0), getattr(a, "sites", 1)
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.scaling: list[int] = list(getattr(a, "scaling", ()))
         if self.conserved and self.attention_mixes_alone:
@@ -368,8 +366,7 @@ class Integrator(WithPosterior, Normalised):
         (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
         period, and scaling parameters are not shifted. In symplectic models the scale of each
         momentum follows from that of its position: their products are equal, the median of what was
-        asked for. With many bodies all positions have the same scale, and so have all momenta;
-        nothing is shifted. At sites alike shift and scale are the same.
+        asked for.
 
         Parameters
         ----------
@@ -387,8 +384,6 @@ class Integrator(WithPosterior, Normalised):
         """
         shift_, scale_ = vector("shift", shift, self.dim), positive("scale", scale, self.dim)
         shift_, scale_ = self.network_order(shift_), self.network_order(scale_)
-        if self.sites > 1:
-            shift_, scale_ = alike_at_sites(shift_, scale_, self.sites)
         if len(rhos := self.reversing_symmetries):
             shift_ = fixed_point_projection(rhos, self.dim) @ shift_
             scale_ = averaged_over_connected(scale_, rhos)
@@ -396,8 +391,6 @@ class Integrator(WithPosterior, Normalised):
         shift_[self.scaling] = 0
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
-        if self.bodies:
-            shift_, scale_ = torch.zeros_like(shift_), halves_alike(scale_)
         if self._canonical or getattr(self.core, "damped", False):
             scale_ = canonical_scale(scale_, getattr(self.core, "conserved", 0))
         with torch.no_grad():

@@ -43,7 +43,7 @@ BUILT_IN = {
     ),
     "linear": BuiltIn(
         "linear_map",
-        "linear map, symplectic or volume-preserving: one step, by least squares",
+        "linear map: one step, by least squares",
     ),
     "split": BuiltIn(
         "splitting_map",

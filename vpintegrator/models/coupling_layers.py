@@ -9,7 +9,6 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Rotated, spread_rotation
-from vpintegrator.nn.site_coupling import SiteCoupling
 from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
@@ -81,28 +80,8 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
     )
 
 
-def _site_coupling(a: Any) -> nn.Module:
-    """Return couplings of neighbours along a ring."""
-    others = a.periods or a.cyclic or a.conserved or a.expressions or a.bases > 1
-    if a.functions != "polynomial" or a.feed_forward != "coupling" or others or len(a.group) > 1:
-        raise InputError(
-            "the same couplings at each site are polynomials of states alone, without further "
-            "symmetries: leave out sites, or other options"
-        )
-    return SiteCoupling(
-        a.dim,
-        a.sites,
-        a.degree,
-        a.reach,
-        symmetric=a.sweep == "symmetric",
-        initial_scale=a.initial_scale / 10,
-    )
-
-
 def feed_forward(a: Any) -> list[nn.Module]:
     """Return a unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
-    if getattr(a, "sites", 1) > 1:
-        return [_site_coupling(a)]
     if a.feed_forward == "coupling":
         return couplings(a)
     if a.periods or a.expressions:

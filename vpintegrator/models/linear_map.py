@@ -1,4 +1,4 @@
-"""The affine map of one step that is symplectic or preserves volume."""
+"""The affine map of one step."""
 
 from __future__ import annotations
 
@@ -6,47 +6,33 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.models.arguments import SiteArguments, argument
+from vpintegrator.models.arguments import IntegratorArguments
 from vpintegrator.models.base import Integrator
-from vpintegrator.names import STRUCTURES
 from vpintegrator.nn.affine_map import AffineMap
 
 
 class LinearMap(Integrator):
-    r"""A one-step affine map :math:`z \mapsto A z + b` with exact structure.
+    r"""A one-step affine map :math:`z \mapsto A z + b`.
 
-    A is symplectic, has determinant 1 or -1, or is any matrix. It follows from pairs of states by
-    least squares: ``optimizer = "linear"``. The search of vp-train also tries maps that are the
-    same at each site of a ring, whose few numbers follow from few pairs.
-
-    Raises
-    ------
-    InputError
-        If states are not of so many sites, or symplectic states have an odd number of fields.
+    A and b follow from pairs of states by least squares: ``optimizer = "linear"``. The map has the
+    structure that the pairs give it: exact states of a linear symplectic map give a symplectic A to
+    rounding. A quadratic generating function (``sgf`` of degree 2) is symplectic for any pairs.
 
     Examples
     --------
-    >>> model = vp.models.LinearMap(dim=4, structure="symplectic")
-    >>> model.symplectic, model.invertible
-    (True, True)
+    >>> vp.models.LinearMap(dim=4).invertible
+    True
     """
 
     name = "linear"
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(SiteArguments):
+    class Arguments(IntegratorArguments):
         """See the class."""
 
         one_step = True
-        structure: str = argument(
-            "volume-preserving",
-            "What the map keeps: the symplectic form of states (q, p), volume, or nothing.",
-            choices=STRUCTURES,
-        )
 
     def network(self, a: Arguments) -> nn.Module:
         """Return the layer, which is the identity at first."""
-        kind = "linear map" if a.structure == "none" else f"linear {a.structure} map"
-        where = f", the same at {a.sites} sites of a ring" if a.sites > 1 else ""
-        self.description = f"{kind}{where}"
-        return AffineMap(a.dim, a.structure, a.sites)
+        self.description = "linear map"
+        return AffineMap(a.dim)

@@ -129,15 +129,6 @@ def positive(argument: str, value: Any, dim: int) -> torch.Tensor:
     return found
 
 
-def alike_at_sites(
-    shift: torch.Tensor, scale: torch.Tensor, sites: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return shift and scale (dim,) that are the same at all sites, scales rounded to 2^n."""
-    middle = shift.unflatten(0, (-1, sites)).mean(1)
-    size = scale.unflatten(0, (-1, sites)).log2().mean(1).round().exp2()
-    return middle.repeat_interleave(sites), size.repeat_interleave(sites)
-
-
 def connected(symmetries: torch.Tensor) -> torch.Tensor:
     """Return whether symmetries (count, dim, dim) map components to each other, (dim, dim)."""
     return (symmetries.abs() > TOLERANCE).any(0)

@@ -8,7 +8,6 @@ from torch import nn
 
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.body_arguments import BodyArguments
 from vpintegrator.models.posterior import WithNoise
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition
@@ -23,9 +22,6 @@ class SymplecticFeedForward(WithNoise, Integrator):
     published networks are its settings without reversing symmetries: G-SympNets are
     ``functions = "neurons"``, LA-SympNets ``layer = "linear-activation"``, HenonNets
     ``layer = "henon"``.
-
-    Of many bodies the couplings are sums over clusters of them, with weights in common for those
-    that are alike; see ``ClusterPotential`` of ``vpintegrator.nn``.
 
     Raises
     ------
@@ -52,7 +48,7 @@ class SymplecticFeedForward(WithNoise, Integrator):
     name = "spff"
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(BodyArguments, SymplecticArguments):
+    class Arguments(SymplecticArguments):
         """See the class."""
 
         one_step = True

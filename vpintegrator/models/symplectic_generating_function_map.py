@@ -11,12 +11,9 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.body_arguments import SymmetriesOfBodies
-from vpintegrator.models.body_layers import cluster_generating_function
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
 from vpintegrator.models.posterior import WithNoise
 from vpintegrator.nn.canonical import check_even
-from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
@@ -55,20 +52,13 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
     linear_in_parameters = True
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(SymmetriesOfBodies, GeneratingArguments):
+    class Arguments(GeneratingArguments):
         """See the class."""
 
         hamiltonian: str = argument(
             "",
             "Formula ``z[1]**2/2 - cos(z[0])`` of a known Hamiltonian, whose elementary "
             "Hamiltonians are added to S.",
-        )
-        reach: int = argument(
-            4,
-            "Neighbours along a ring or chain that a cluster reaches to: of each further one, the "
-            "degree is lower by 4, and at least 2.",
-            least=1,
-            omitted=True,
         )
         order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
         damping: bool = argument(
@@ -108,9 +98,10 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
     def network(self, a: Arguments) -> nn.Module:
         """Return the implicit map of S."""
         self.description = f"symplectic map of a generating function of degree {a.degree}"
-        if a.bodies:
-            self.description += " of clusters of bodies"
-        S = _polynomials(a)
+        symmetries = signs_of_symplectic(a)
+        S = GeneratingFunction(
+            a.size, a.degree, group=symmetries, expressions=a.expressions, **a.options
+        )
         exact = None
         if a.hamiltonian:
             exact = ElementaryHamiltonians(
@@ -126,14 +117,3 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
         """Factor by which a step multiplies the symplectic form: 1 without damping."""
         core: Any = self.core
         return math.exp(-core.contraction) if core.damped else 1.0
-
-
-def _polynomials(
-    a: SymplecticGeneratingFunctionMap.Arguments,
-) -> GeneratingFunction | ClusterGeneratingFunction:
-    """Return S as a polynomial of whole states, or of clusters of bodies."""
-    if a.bodies:
-        return cluster_generating_function(a)
-    return GeneratingFunction(
-        a.size, a.degree, group=signs_of_symplectic(a), expressions=a.expressions, **a.options
-    )

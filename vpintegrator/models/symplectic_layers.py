@@ -10,7 +10,6 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, argument
-from vpintegrator.models.body_layers import body_coupling
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import (
     SignedGroup,
@@ -117,11 +116,7 @@ def blocks(a: Any) -> tuple[torch.Tensor | SignedGroup, torch.Tensor | SignedGro
 
 
 def symplectic_layer(a: Any) -> nn.Module:
-    """Return a unit of the kind asked for, from ``SymplecticArguments`` and ``BodyArguments``."""
-    if a.bodies:
-        if a.layer != "gradient":
-            raise InputError(f"layer = {a.layer} knows no bodies; take layer = gradient")
-        return body_coupling(a)
+    """Return a unit of the kind asked for, from ``SymplecticArguments``."""
     of_positions, of_momenta = blocks(a)
     size, angles = a.freedoms, list(a.periods)
     if not set(angles).isdisjoint(a.components_of(1)):
@@ -151,4 +146,4 @@ def in_words(a: Any) -> str:
     words = _WORDS[a.layer]
     if a.layer != "linear-activation" and a.functions != "neurons":
         words += f" of {a.polynomials}"
-    return f"{words} of clusters of bodies" if a.bodies else words
+    return words

@@ -9,7 +9,6 @@ from torch import nn
 
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.body_arguments import BodyArguments
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn import Composition, SymplecticAttention
 
@@ -22,8 +21,7 @@ class SymplecticTransformer(Integrator):
     with attention :math:`A_l` over the window and gradient couplings :math:`F_l` of every state.
     The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
     exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
-    a law of the space of windows: what it does to phase space, rollouts measure. Of many bodies it
-    keeps their momenta in every time step, and its weights do not know their number.
+    a law of the space of windows: what it does to phase space, rollouts measure.
 
     Raises
     ------
@@ -43,7 +41,7 @@ class SymplecticTransformer(Integrator):
     attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(BodyArguments, SymplecticArguments):
+    class Arguments(SymplecticArguments):
         """See the class."""
 
         window: int = argument(3, "Time steps read, at least 2.", least=2)
@@ -59,14 +57,4 @@ class SymplecticTransformer(Integrator):
 
 
 def _attention(a: Any) -> nn.Module:
-    of_bodies = {}
-    if a.bodies:
-        of_bodies = {
-            "bodies": a.bodies,
-            "species": a.species_of_each,
-            "rotations": a.rotations,
-            "translations": a.translations,
-        }
-    return SymplecticAttention(
-        a.dim, symmetries=a.group, initial_scale=a.initial_scale, **of_bodies
-    )
+    return SymplecticAttention(a.dim, symmetries=a.group, initial_scale=a.initial_scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
@@ -49,60 +49,6 @@ def known_arguments(architecture: type[Integrator]) -> Iterable[str]:
     return architecture.Arguments.declared()
 
 
-def body_arguments(
-    system: System,
-    architecture: type[Integrator],
-    symmetries: bool | None,
-    arguments: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the arguments of models that describe bodies and their symmetries."""
-    if "bodies" in arguments:
-        return {}
-    solved = issubclass(architecture.Arguments, GeneratingArguments)
-    if solved and not symmetries and {"expressions", "hamiltonian"} & {*arguments}:
-        return {}  # formulas stand in place of clusters
-    bodies, reason = system.bodies, ""
-    if bodies is None:
-        reason = f"the file of {system.name} declares no symmetries of bodies"
-    elif "bodies" not in known_arguments(architecture):
-        reason = f"the model {architecture.name} knows no bodies, as spff does"
-    if bodies is None or reason or symmetries is False:
-        if symmetries:
-            raise InputError(f"{reason}; leave out --symmetries")
-        return {}
-    given: dict[str, Any] = {"bodies": bodies.count, "topology": bodies.topology}
-    if bodies.topology and len(set(bodies.species)) > 1:
-        given["species"] = bodies.species
-    if "bounded" in known_arguments(architecture):
-        given["bounded"] = arguments.get("bounded", True)
-    return given | {"translations": bodies.translations, "rotations": bodies.rotations}
-
-
-def invariant_arguments(system: System, functions: str) -> dict[str, Any]:
-    """Return arguments that make a generating function one of the invariants of bodies.
-
-    Under rotations about the origin these are the length of q, the part of p along q, and the
-    length of p; angular momentum is conserved then.
-    """
-    bodies, n = system.bodies, system.dim // 2
-    if bodies is not None and bodies.count > 1 and functions == "hamiltonian":
-        # exact terms have all of its symmetries; one further function that has them, too
-        momenta = " + ".join(f"z[{n + i}]**2" for i in range(n))
-        return {"expressions": [momenta], "cyclic": list(range(system.dim)), "degree": 1}
-    if bodies is None or bodies.count != 1 or not bodies.rotations or bodies.translations:
-        return {}
-    lengths, product, momenta = (
-        " + ".join(f"z[{i + a}]*z[{i + b}]" for i in range(n)) for a, b in ((0, 0), (0, n), (n, n))
-    )
-    along = f"({product})/sqrt({lengths})"
-    if len(system.reversing_symmetries):  # symmetries change the sign of the product
-        along = f"({product})**2/({lengths})"
-    return {
-        "expressions": [f"log({lengths})", along, momenta],
-        "cyclic": list(range(system.dim)),
-    }
-
-
 def function_arguments(
     system: System, architecture: type[Integrator], functions: Any
 ) -> dict[str, Any]:
@@ -145,23 +91,10 @@ def hamiltonian_of(system: System, architecture: type[Integrator]) -> str:
     return formula
 
 
-def structure_arguments(
-    system: System, known: Iterable[str], functions: Any = None
-) -> dict[str, Any]:
-    """Return the arguments of models that are made of formulas, or that take any structure."""
-    if {"hamiltonian", "field"} <= {*known}:
-        return _formula_arguments(system)
-    row = system.sites
-    if {"sites", "reach"} <= {*known} and row is not None and row.topology == "ring":
-        return {"sites": row.count} if functions == "polynomial" else {}
-    if "structure" not in known:
+def formula_arguments(system: System, known: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments of models that are made of the formulas of the equations."""
+    if not {"hamiltonian", "field"} <= {*known}:
         return {}
-    if system.is_canonical and system.explicit_time is None:
-        return {"structure": "symplectic"}
-    return {"structure": "volume-preserving" if system.may_preserve_volume else "none"}
-
-
-def _formula_arguments(system: System) -> dict[str, Any]:
     if system.is_canonical and system.hamiltonian_formula:
         return {"hamiltonian": system.hamiltonian_formula}
     if not (formulas := system.field_formulas):

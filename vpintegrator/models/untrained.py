@@ -17,12 +17,10 @@ from vpintegrator.models.generating_arguments import GeneratingArguments
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.models.system_arguments import (
-    body_arguments,
     family_arguments,
+    formula_arguments,
     function_arguments,
-    invariant_arguments,
     known_arguments,
-    structure_arguments,
 )
 from vpintegrator.nn.triangular import IdleComponents
 
@@ -141,7 +139,6 @@ def build(
     model: str = "auto",
     *,
     reversible: bool | None = None,
-    symmetries: bool | None = None,
     chart: bool | None = None,
     seed: int = 0,
     dtype: str = "float64",
@@ -157,9 +154,6 @@ def build(
     reversible : bool, optional
         Whether the system's reversing symmetries are built in; None for as many of them as the
         model asked for can respect.
-    symmetries : bool, optional
-        Whether the system's symmetries of bodies are: translations, rotations and permutations;
-        None for where the model asked for can.
     chart : bool, optional
         Whether the model works in the coordinates of the system's chart; None for where the system
         has one and the model preserves its volume.
@@ -206,10 +200,9 @@ def build(
     if "split" in known and _is_canonical(system, arguments.get("explicit_time", False)):
         arguments.setdefault("split", "halves")  # positions and momenta
     if issubclass(architecture.Arguments, GeneratingArguments):
-        asked = arguments.get("functions", "polynomial")
-        arguments = invariant_arguments(system, asked) | arguments | {"functions": asked}
+        arguments.setdefault("functions", "polynomial")
     arguments |= function_arguments(system, architecture, arguments.get("functions"))
-    arguments = structure_arguments(system, known, arguments.get("functions")) | arguments
+    arguments = formula_arguments(system, known) | arguments
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map
@@ -227,20 +220,7 @@ def build(
         own = arguments | given
         return _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
 
-    bodies = body_arguments(system, architecture, symmetries, arguments)
-    try:
-        built = _reversible(make, bodies, rhos, reversible)
-    except InputError as error:
-        if not bodies:
-            raise
-        if symmetries:
-            raise InputError(f"{error}; or leave out --symmetries") from None
-        built = _reversible(make, {}, rhos, reversible)
-        built.choices.append(f"the system's symmetries of bodies are left out: {error}")
-    else:
-        if bodies and system.bodies is not None:
-            words = ", ".join(system.bodies.symmetries) or "none but the sum over clusters of them"
-            built.choices.append(f"the system's symmetries of bodies are built in: {words}")
+    built = _reversible(make, rhos, reversible)
     if arguments.get("weighting", "auto") == "auto" and len(rhos) > 1:
         _tell_weighting(built)
     if system.family is not None:
@@ -329,7 +309,6 @@ def _is_canonical(system: System, explicit_time: bool = True) -> bool:
 
 def _reversible(
     make: Callable[[dict[str, Any]], Integrator],
-    given: dict[str, Any],
     rhos: list[Any],
     required: bool | None,
 ) -> Integrator:
@@ -337,7 +316,7 @@ def _reversible(
     refusal = ""
     for count in range(len(rhos), -1, -1):
         try:
-            built = make(given | ({"reversing_symmetries": rhos[:count]} if rhos else {}))
+            built = make({"reversing_symmetries": rhos[:count]} if rhos else {})
             break
         except InputError as error:
             refusal = refusal or str(error)

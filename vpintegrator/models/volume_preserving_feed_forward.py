@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.models.arguments import (
-    CouplingArguments,
-    SiteArguments,
-    TriangularArguments,
-    argument,
-)
+from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
 from vpintegrator.models.posterior import WithNoise
@@ -49,18 +44,13 @@ class VolumePreservingFeedForward(WithNoise, Integrator):
     name = "vpff"
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(SiteArguments, CouplingArguments, TriangularArguments):
+    class Arguments(CouplingArguments, TriangularArguments):
         """See the class."""
 
         one_step = True
-        reach: int = argument(
-            2, "Sites on either side that a site depends on, along a ring.", least=1, omitted=True
-        )
         depth: int = argument(3, "Number of coupling sweeps, or of triangular stacks.", least=1)
 
     def network(self, a: Arguments) -> nn.Module:
         """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""
-        where = f", the same at {a.sites} sites of a ring" if a.sites > 1 else ""
-        words = f"one step by {in_words(a)}{where}"
-        self.description = f"volume-preserving feed-forward network: {words}"
+        self.description = f"volume-preserving feed-forward network: one step by {in_words(a)}"
         return Composition(*(layer for _ in range(a.depth) for layer in feed_forward(a)))

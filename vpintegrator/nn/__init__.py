@@ -15,10 +15,6 @@ from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
-from vpintegrator.nn.cluster_features import ClusterFeatures
-from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction, ClusterTerm
-from vpintegrator.nn.cluster_potential import ClusterPotential, PotentialSum
-from vpintegrator.nn.clusters import Clusters, clusters
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
@@ -28,7 +24,6 @@ from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
-from vpintegrator.nn.phase_features import PhaseFeatures
 from vpintegrator.nn.potentials import (
     ComponentPotential,
     NeuronPotential,
@@ -36,7 +31,6 @@ from vpintegrator.nn.potentials import (
 )
 from vpintegrator.nn.reversible import Reflection, Reversible
 from vpintegrator.nn.rotated import Rotated, spread_rotation
-from vpintegrator.nn.site_coupling import SiteCoupling
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
@@ -53,11 +47,6 @@ __all__ = [
     "AttentionCoupling",
     "BasisCoupling",
     "BasisPotential",
-    "ClusterFeatures",
-    "ClusterGeneratingFunction",
-    "ClusterPotential",
-    "ClusterTerm",
-    "Clusters",
     "ComponentPotential",
     "Composition",
     "CoupledAttention",
@@ -72,15 +61,12 @@ __all__ = [
     "MultiHeadAttention",
     "MultiplicativeAttention",
     "NeuronPotential",
-    "PhaseFeatures",
     "PointwiseFeedForward",
-    "PotentialSum",
     "QuadraticPotential",
     "Reflection",
     "ResidualLayer",
     "Reversible",
     "Rotated",
-    "SiteCoupling",
     "SymplecticAttention",
     "SymplecticGeneratingFunction",
     "TimeMixing",
@@ -92,7 +78,6 @@ __all__ = [
     "attention_weights",
     "canonical_form",
     "cayley",
-    "clusters",
     "generated_group",
     "orthonormality_error",
     "skew_correlations",

@@ -256,7 +256,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
 
     def shears(self) -> list[LinearShear]:
         """Return the shears of the sweep, in order."""
-        own = [[self.coefficients]]
+        own = [self.coefficients]
         plain = not any(map(len, self.formulas))
         return [
             LinearShear(

@@ -124,14 +124,3 @@ def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:
     """
     q, p = scale[: len(scale) - conserved].chunk(2)
     return torch.cat([q, (q * p).median() / q, scale[len(scale) - conserved :]])
-
-
-def halves_alike(scale: torch.Tensor) -> torch.Tensor:
-    """Return scales (dim,) that are the same for all positions, and for all momenta.
-
-    Their geometric means, rounded to powers of two as the trainer's scales are.
-    """
-    if all(bool((half == half[0]).all()) for half in scale.chunk(2)):
-        return scale
-    means = [half.log2().mean().round().exp2().expand_as(half) for half in scale.chunk(2)]
-    return torch.cat(means)

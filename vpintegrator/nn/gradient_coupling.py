@@ -79,12 +79,6 @@ class GradientCoupling(InvertibleLayer):
             _shear(1, self.potential, p, q + k, -1.0),
         ]
 
-    def adapt(self, z: torch.Tensor) -> None:
-        """Let potentials that see a range of their variables see that of states z (..., dim)."""
-        for potential, x in zip((self.potential, self.kinetic), self._halves(z)[:2], strict=True):
-            if hasattr(potential, "adapt"):
-                potential.adapt(x)
-
     def at(self, values: torch.Tensor) -> GradientCoupling:
         """Return the coupling of (q, p) where the conserved components have these values."""
         return GradientCoupling(at(self.kinetic, values), at(self.potential, values))
@@ -168,6 +162,6 @@ def _shear(
         by_states[..., seen[: len(moved)]] = sign * by_seen
         return sign * by_parameters, by_states
 
-    groups = getattr(potential, "parameter_groups", [list(potential.parameters())])
     known = hasattr(potential, "gradient_jet") and not len(getattr(potential, "formulas", ()))
-    return LinearShear(block, groups, moved, move, jet=jet if known else None)
+    parameters = list(potential.parameters())
+    return LinearShear(block, parameters, moved, move, jet=jet if known else None)

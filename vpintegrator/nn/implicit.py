@@ -53,11 +53,6 @@ def is_unrolled() -> bool:
     return torch.compiler.is_compiling() or _UNROLLED.get()
 
 
-def is_counted() -> bool:
-    """Whether Newton iterations are counted at the moment, for ``ImplicitMap.settle``."""
-    return _COUNTS.get() is not None
-
-
 def tolerance(dtype: torch.dtype) -> float:
     """Return the largest last correction of a Newton iteration that has converged to rounding.
 

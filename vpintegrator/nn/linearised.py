@@ -136,7 +136,7 @@ class ShearDerivatives:
                 z = z @ self.rho.to(z).mT
                 continue
             assert shear.jet is not None
-            ((parameter,),) = shear.groups
+            (parameter,) = shear.parameters
             jets.append(shear.jet(z))
             z = z.clone()
             z[:, shear.components] += sign * (jets[-1][0] @ parameter.flatten()[shear.share])
@@ -154,7 +154,7 @@ class ShearDerivatives:
                 by_states = by_states @ self.rho.to(found)
                 continue
             by_own, by_seen = next(left)
-            ((parameter,),) = shear.groups
+            (parameter,) = shear.parameters
             later = sign * by_states[:, :, shear.components]
             begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
             found[:, :, begin + own.start : begin + own.stop] += later @ by_own

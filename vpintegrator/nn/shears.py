@@ -28,8 +28,8 @@ class LinearShear:
     ----------
     block
         Number of the block of components that it moves, in its layer.
-    groups
-        Its parameters: later groups are of clusters of more bodies.
+    parameters
+        Its parameters.
     components
         The components that it moves, those of the layer where it is rotated.
     move
@@ -45,7 +45,7 @@ class LinearShear:
     """
 
     block: int
-    groups: list[list[nn.Parameter]]
+    parameters: list[nn.Parameter]
     components: list[int]
     move: Callable[[torch.Tensor], torch.Tensor]
     share: slice = field(default_factory=lambda: slice(None))
@@ -55,29 +55,27 @@ class LinearShear:
     @torch.no_grad()
     def set(self, values: torch.Tensor) -> None:
         """Give it parameters, all in one vector."""
-        for group in self.groups:
-            for parameter in group:
-                own = parameter.view(-1)[self.share]
-                own.copy_(values[: len(own)])
-                values = values[len(own) :]
+        for parameter in self.parameters:
+            own = parameter.view(-1)[self.share]
+            own.copy_(values[: len(own)])
+            values = values[len(own) :]
 
     @torch.no_grad()
-    def columns(self, z: torch.Tensor, group: list[nn.Parameter]) -> torch.Tensor:
-        """Return the increment of states for each parameter of a group, (state, dim, parameter)."""
-        everything = [parameter for some in self.groups for parameter in some]
-        before = [parameter.clone() for parameter in everything]
+    def columns(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the increment of states for each parameter, (state, dim, parameter)."""
+        before = [parameter.clone() for parameter in self.parameters]
         turned = z if self.rotation is None else z @ self.rotation.mT
         columns = []
-        for parameter in everything:
+        for parameter in self.parameters:
             parameter.zero_()
-        for parameter in group:
+        for parameter in self.parameters:
             flat = parameter.view(-1)
             for n in range(*self.share.indices(len(flat))):
                 flat[n] = 1.0
                 moved = self.move(turned.to(flat)).double()
                 columns.append(moved if self.rotation is None else moved @ self.rotation)
                 flat[n] = 0.0
-        for parameter, value in zip(everything, before, strict=True):
+        for parameter, value in zip(self.parameters, before, strict=True):
             parameter.copy_(value)
         return torch.stack(columns, -1) if columns else z.new_zeros(*z.shape, 0)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_blocks, check_even
 from vpintegrator.nn.cayley import cayley, cayley_increment
 from vpintegrator.nn.layer import Attention, InvertibleLayer
@@ -38,26 +36,13 @@ class SymplecticAttention(InvertibleLayer, Attention):
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate. Degrees of freedom that it exchanges have
         an :math:`a_i` in common; where it mixes them otherwise, only the last head is there.
-    bodies : int
-        Number of bodies, whose components follow one another in the degrees of freedom; 0 if
-        unknown.
-    species : sequence of int, optional
-        A number for each body; like ones have an :math:`a_i` in common. By default all are alike.
-    rotations : bool
-        Whether each :math:`a_i` is of all components of a body, so that the layer commutes with
-        rotations.
-    translations : bool
-        Whether the layer sees positions and momenta relative to their means over the bodies only:
-        it moves neither mean, so total momentum is constant in each time step. Only the last head
-        is there, which alone keeps the form then.
     initial_scale : float
         Standard deviation of the :math:`a_i`.
 
     Raises
     ------
     InputError
-        If dim is odd or not of so many bodies, or the symmetries mix positions and momenta or do
-        not keep the form.
+        If dim is odd, or the symmetries mix positions and momenta or do not keep the form.
 
     Examples
     --------
@@ -78,51 +63,28 @@ class SymplecticAttention(InvertibleLayer, Attention):
         dim: int,
         *,
         symmetries: Any = (),
-        bodies: int = 0,
-        species: Sequence[int] | None = None,
-        rotations: bool = False,
-        translations: bool = False,
         initial_scale: float = 1e-2,
     ) -> None:
         super().__init__()
         check_even(whole("dim", dim))
-        self.dim, self.bodies, self.translations = dim, whole("bodies", bodies, 0), translations
-        if bodies and dim % (2 * bodies):
-            raise InputError(f"dim = {dim} is not of {bodies} bodies with positions and momenta")
-        self.vector = dim // 2 // bodies if bodies and rotations else 1
+        self.dim = dim
         of_positions, _ = canonical_blocks(generated_group(symmetries, dim))
-        count, owner = _owners(of_positions, self.vector)
-        if translations:
-            count = 0
-        elif bodies:  # permutations of like bodies are symmetries too
-            each = [0] * bodies if species is None else list(species)
-            names = torch.tensor(each).repeat_interleave(dim // 2 // bodies // self.vector)
-            if not rotations:  # one for each component
-                names = names * dim + torch.arange(len(names)) % (dim // 2 // bodies)
-            found, owner = names.unique(return_inverse=True)
-            count = len(found)
+        count, owner = _owners(of_positions)
         self.constant("owner", owner)
         self.each = nn.Parameter(initial_scale * torch.randn(count, dtype=torch.float64))
         self.common = nn.Parameter(initial_scale * torch.randn((), dtype=torch.float64))
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
-        """Return areas (..., degree of freedom or body, window, window) between time steps."""
-        q, p = (half.unflatten(-1, (-1, self.vector)).transpose(-2, -3) for half in X.chunk(2, -1))
+        """Return areas (..., degree of freedom, window, window) between time steps."""
+        q, p = (half.unsqueeze(-1).transpose(-2, -3) for half in X.chunk(2, -1))
         return q @ p.mT - p @ q.mT
-
-    def _relative(self, X: torch.Tensor) -> torch.Tensor:
-        """Subtract the means over the bodies where translations are a symmetry."""
-        if not self.translations:
-            return X
-        each = X.unflatten(-1, (2, self.bodies, -1))
-        return (each - each.mean(-2, keepdim=True)).flatten(-3)
 
     def _own(self, X: torch.Tensor) -> torch.Tensor:
         return self.each.index_select(0, self.owner)[:, None, None] * self._areas(X)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
         """Return the rotations (..., degree of freedom, window, window), by all heads together."""
-        areas = self._areas(self._relative(X)).sum(-3)
+        areas = self._areas(X).sum(-3)
         common = cayley(self.common * areas).mT.unsqueeze(-3)
         if not len(self.each):
             return common
@@ -131,15 +93,13 @@ class SymplecticAttention(InvertibleLayer, Attention):
     def _by_own(self, X: torch.Tensor, sign: int) -> torch.Tensor:
         if not len(self.each):
             return X
-        halves = [half.unflatten(-1, (-1, self.vector)) for half in X.chunk(2, -1)]
-        pairs = torch.cat(halves, -1).transpose(-2, -3)  # (..., body, window, q and p)
+        pairs = torch.stack(X.chunk(2, -1), -1).transpose(-2, -3)  # (..., degree, window, q and p)
         moved = pairs + cayley_increment(sign * self._own(X), pairs)
-        q, p = moved.transpose(-2, -3).chunk(2, -1)
-        return torch.cat([q.flatten(-2), p.flatten(-2)], -1)
+        q, p = moved.transpose(-2, -3).unbind(-1)
+        return torch.cat([q, p], -1)
 
     def _by_all(self, X: torch.Tensor, sign: int) -> torch.Tensor:
-        moved = self._relative(X)
-        return X + cayley_increment(sign * self.common * self._areas(moved).sum(-3), moved)
+        return X + cayley_increment(sign * self.common * self._areas(X).sum(-3), X)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         steps = (self._by_own, self._by_all)  # each leaves its own areas as they are
@@ -148,10 +108,10 @@ class SymplecticAttention(InvertibleLayer, Attention):
         return z
 
 
-def _owners(of_positions: torch.Tensor, vector: int) -> tuple[int, torch.Tensor]:
+def _owners(of_positions: torch.Tensor) -> tuple[int, torch.Tensor]:
     """Return the number of free a_i under a group, and the number that each degree uses."""
     moves = signed_permutations(of_positions)
-    if moves is None or vector > 1:
-        return 0, torch.zeros(of_positions.shape[-1] // vector, dtype=torch.long)
+    if moves is None:
+        return 0, torch.zeros(of_positions.shape[-1], dtype=torch.long)
     found, owner = moves[0].amin(0).unique(return_inverse=True)  # the least of the orbit of each
     return len(found), owner

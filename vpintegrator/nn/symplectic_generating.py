@@ -8,18 +8,12 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_form, check_even
-from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
-from vpintegrator.nn.fixed_point import fixed_point
 from vpintegrator.nn.generating_function import GeneratingFunction
-from vpintegrator.nn.implicit import ImplicitMap, is_counted, is_unrolled, newton
+from vpintegrator.nn.implicit import ImplicitMap, newton
 from vpintegrator.nn.tensor_arguments import last_size
 
 _BLOCK = 1024  # states; 64 take ten times as long each
-_NUMBERS = 1 << 22  # for a block of states with the terms of all clusters
-# components beyond which accelerated iteration is faster than Newton's method, whose matrices grow:
-# rings of clusters take 3.1 and 2.5 ms at 64 components, 5.2 and 8.6 at 128, 6 and 36 at 256
-_DENSE = 100
 _LINEAR = 1e-4  # relative tolerance; linear convergence shrinks corrections at least by this factor
 
 
@@ -44,7 +38,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     Parameters
     ----------
-    potential : GeneratingFunction or ClusterGeneratingFunction
+    potential : GeneratingFunction
         S, of all components of (q, p).
     exact : ElementaryHamiltonians, optional
         Terms of a known Hamiltonian that are added to S.
@@ -78,7 +72,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     def __init__(
         self,
-        potential: GeneratingFunction | ClusterGeneratingFunction,
+        potential: GeneratingFunction,
         exact: ElementaryHamiltonians | None = None,
         repeats: int = 1,
         damped: bool = False,
@@ -120,10 +114,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     @property
     def block(self) -> int:
         # exact terms are many small operations, which cost the same for few states
-        states = super().block if self.exact is None else max(super().block, _BLOCK)
-        if isinstance(self.potential, ClusterGeneratingFunction):
-            states = min(states, max(_NUMBERS // self.potential.numbers, 1))
-        return states
+        return super().block if self.exact is None else max(super().block, _BLOCK)
 
     @property
     def degrees(self) -> torch.Tensor:
@@ -158,26 +149,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
-        iterated = self.exact is None and self.potential.size > _DENSE
-        if iterated and not (z.is_meta or is_unrolled() or is_counted()):
-            return self._by_fixed_point(z, c[0], backward)
-        return self._by_newton(z, c, backward)
-
-    def _by_fixed_point(self, z: torch.Tensor, c: torch.Tensor, backward: bool) -> torch.Tensor:
-        """Return images by accelerated iteration, or by Newton's method if that diverges."""
-        S, turn = self.potential, (-self.form if backward else self.form).to(z.dtype)
-        own, rest = z[..., : S.size], z[..., S.size :]
-
-        def function(image: torch.Tensor) -> torch.Tensor:
-            return own + S.gradient(self._middle(z, image), c) @ turn.mT
-
-        image, solved = fixed_point(own, function, S.box_scale[: S.size].to(z.dtype))
-        image, left = torch.cat([image, rest], -1), ~solved.squeeze(-1)
-        if bool(left.any()):
-            image[left] = self._by_newton(z[left], (c,), backward)
-        return image
-
-    def _by_newton(self, z: torch.Tensor, c: Any, backward: bool) -> torch.Tensor:
         n, S, sign = self.potential.size, self.potential, -1.0 if backward else 1.0
         own, rest = z[..., :n], z[..., n:]
         one = torch.eye(n, dtype=z.dtype, device=z.device)

@@ -66,9 +66,6 @@ def _facts(system: System) -> Iterator[tuple[str, str]]:
     yield "invariants", ", ".join(named)
     law = r"\rho M \rho M = 1" if system.is_discrete else r"f(\rho z) = -\rho f(z)"
     yield f"reversing symmetries ${law}$", _symmetries(system)
-    if system.bodies:
-        symmetries = ", ".join(system.bodies.symmetries) or "none"
-        yield f"symmetries of {system.bodies.count} bodies", plain(symmetries)
     if system.time:
         period = f", of period ${system.period:.9g}$" if system.period else ""
         yield "time", f"${_symbol(system.time)}$, a component of the state{period}"

@@ -17,7 +17,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
 from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.layout import FigureDeclaration
-from vpintegrator.plotting.names import grouped, orbits, subject
+from vpintegrator.plotting.names import grouped, orbits
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.tables import departures, markdown
 
@@ -54,7 +54,7 @@ def _setting(scene: Scene) -> str:
     stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
     steps = round(report.times[-1] / report.step)
     return (
-        f"{subject(report.system)}: {orbits(count)} from {origin} to t = "
+        f"{report.system.title}: {orbits(count)} from {origin} to t = "
         f"{grouped(report.times[-1])} with step {report.step:g} ({grouped(steps)} steps{stored})."
     )
 

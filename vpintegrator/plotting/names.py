@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
 
 _LONGEST = 34
@@ -45,13 +44,6 @@ def grouped(number: float) -> str:
 def spoken(name: str) -> str:
     """Return a name as words: ``squared_momentum`` becomes ``squared momentum``."""
     return name.replace("_", " ")
-
-
-def subject(system: System) -> str:
-    """Return a system's title with the number of bodies: ``Toda lattice, 8 bodies``."""
-    if system.bodies is None or system.bodies.count < 2:
-        return system.title
-    return f"{system.title}, {system.bodies.count} bodies"
 
 
 def orbits(count: int) -> str:

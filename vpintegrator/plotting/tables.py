@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.plotting.latex import escape, latex
-from vpintegrator.plotting.names import grouped, subject
+from vpintegrator.plotting.names import grouped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -286,7 +286,7 @@ def title(report: Report) -> str:
         error = report.reference_error.max()
         known = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
     return printable(
-        f"{subject(report.system)}: {count} {'orbit' if count == 1 else 'orbits'} to "
+        f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
         f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"
     )
 

@@ -20,7 +20,6 @@ from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.map_flows import ExactMap
 from vpintegrator.rollout.methods import applicable_methods
-from vpintegrator.rollout.other_bodies import with_parameters
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary, open_rollout
 from vpintegrator.rollout.results import Run
@@ -55,7 +54,6 @@ __all__ = [
     "step_log_determinant",
     "trajectory_error",
     "window_log_determinant",
-    "with_parameters",
 ]
 
 make_callable(__name__)

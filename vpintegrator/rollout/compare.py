@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.spread import from_centre, spread_of
+from vpintegrator.dynamics.spread import spread_of
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
@@ -233,4 +233,4 @@ class PreparedComparison:
 
 
 def _usual_threshold(system: System, reference: np.ndarray) -> float:
-    return _THRESHOLD * spread_of(system, np.nanstd(from_centre(system, reference), axis=(0, 1)))
+    return _THRESHOLD * spread_of(system, np.nanstd(reference[..., system.moving], axis=(0, 1)))

@@ -42,10 +42,8 @@ def chosen_flows(
         raise InputError("there is nothing to compare: give a model or the name of a method")
     for name, m in models.items():
         if m.dim != system.dim:
-            hint = "; vpintegrator.rollout.with_parameters changes the number of bodies of a model"
             raise InputError(
                 f"the model {name} has dim = {m.dim}, but {system.name} has {system.dim} components"
-                + (hint if m.bodies and system.bodies else "")
             )
     return [
         *(learned_flow(m, system, name, step) for name, m in models.items()),

@@ -121,8 +121,7 @@ def check_agreement(models: Mapping[str, Integrator], system: System) -> None:
             what = "parameters" if own.text == system.text else "system"
             raise InputError(
                 f"the model {name} was trained on {own.name} and holds it, with other {what} than "
-                f"those of the {system.name} given; leave out the system and its parameters, or "
-                "give only what sets the number of bodies (-p n=64)"
+                f"those of the {system.name} given; leave out the system and its parameters"
             )
 
 

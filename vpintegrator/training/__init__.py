@@ -9,7 +9,6 @@ from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import Objective, relative_error
 from vpintegrator.training.search.couplings import find_functions
 from vpintegrator.training.search.degrees import find_generating_function
-from vpintegrator.training.search.linear_maps import find_linear_map
 from vpintegrator.training.search.models import find_model
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.stages import find_splitting
@@ -28,7 +27,6 @@ __all__ = [
     "SearchResult",
     "find_functions",
     "find_generating_function",
-    "find_linear_map",
     "find_model",
     "find_splitting",
     "fit_orbits",

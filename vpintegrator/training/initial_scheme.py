@@ -36,7 +36,6 @@ from vpintegrator.training.training_data import TrainingData
 INITIAL_SCHEMES = ("auto", "none", *FACTORS)
 _NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
 _LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
-_FITTED = 1e-5  # relative residual from which on clusters of more bodies are left alone
 _LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
 _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
 _MOST_STEPS = 64  # steps of a method within a step of the data
@@ -271,7 +270,7 @@ def fit(
     reflection
         R of psi R psi^-1 R, by which a shear comes with its image.
     """
-    # each component counts by its own size: of bodies the light ones move as far as the heavy
+    # each component counts by its own size: light particles move as far as heavy ones
     sizes = velocity.norm(dim=0)
     sizes = sizes.clamp_min(_LEAST_SIZE * float(sizes.max())) * math.sqrt(velocity.shape[1])
     if all(shear.rotation is None for shear in parts.values()):
@@ -282,10 +281,9 @@ def fit(
         return found, math.sqrt(squares)
     columns = {}
     for part, shear in parts.items():
-        (group,) = shear.groups
-        columns[part] = shear.columns(z, group)
+        columns[part] = shear.columns(z)
         if reflection is not None:
-            image = shear.columns(reflection(z), group).movedim(-1, 0)
+            image = shear.columns(reflection(z)).movedim(-1, 0)
             columns[part] = (columns[part] - reflection(image).movedim(0, -1)) / 2
     matrix = torch.cat([(c / sizes[:, None]).flatten(0, 1) for c in columns.values()], 1)
     solution, residual = _least_squares(matrix, (velocity / sizes).flatten())
@@ -296,22 +294,13 @@ def fit(
 def _fitted_alone(
     shear: LinearShear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
 ) -> tuple[torch.Tensor, float]:
-    """Return the parameters of a shear that alone moves its components, and the residual.
-
-    Groups come one after the other: later ones are left at zero where those before suffice.
-    """
+    """Return the parameters of a shear that alone moves its components, and the residual."""
     own = shear.components
     wanted = (velocity[:, own] / sizes[own]).flatten()
-    columns: list[torch.Tensor] = []
-    size = float(wanted.norm())
-    residual, solution = size, wanted.new_zeros(0)
-    for group in shear.groups:
-        moved = shear.columns(z, group)[:, own] / sizes[own, None]
-        columns.append(moved.flatten(0, 1))
-        if residual > _FITTED * size:
-            solution, residual = _least_squares(torch.cat(columns, 1), wanted)
-    missing = sum(c.shape[1] for c in columns) - len(solution)
-    return torch.cat([solution, solution.new_zeros(missing)]), residual
+    columns = shear.columns(z)[:, own] / sizes[own, None]
+    if not columns.shape[-1] or not wanted.norm():
+        return wanted.new_zeros(columns.shape[-1]), float(wanted.norm())
+    return _least_squares(columns.flatten(0, 1), wanted)
 
 
 def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:

@@ -20,7 +20,7 @@ from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.loading import WindowDataset
 from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.data.sampled import SampledPairs, SampledStates
-from vpintegrator.dynamics.spread import from_centre, spread_of
+from vpintegrator.dynamics.spread import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -201,7 +201,7 @@ class TrainingData:
             moments = self._in_chart(model.chart)
         model.set_normalisation(moments.mean, moments.scale, spread)
         model.set_advance(model.prediction_window * self.dataset.step)
-        if model.bodies or model.linear_in_parameters:
+        if model.linear_in_parameters:
             model.adapt(torch.from_numpy(self.some_states()))
 
     @cached_property
@@ -211,7 +211,7 @@ class TrainingData:
         moments, moving = _Moments(dim), _Moments(len(system.moving))
         region = Domain.of_parts(map(moments.noted, self._states()), system)
         for part in self._states():
-            moving.noted(from_centre(system, part))
+            moving.noted(part[..., system.moving])
         return moments, region, moving
 
     @property

@@ -91,7 +91,7 @@ def _caption(scene: Scene) -> list[str]:
     names = list(scene.system.invariants)
     return [
         CURVES,
-        *(definitions(scene.system, names) if scene.system.bodies else []),
+        *definitions(scene.system, names),
         *(invariant_numbers(scene, name) for name in names),
         "Drift: the slope of a straight line fitted to the error at every step, with its standard "
         "error; the largest over the orbits.",

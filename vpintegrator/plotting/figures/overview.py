@@ -27,7 +27,7 @@ from vpintegrator.plotting.layout import (
     new_figure,
     reference_line,
 )
-from vpintegrator.plotting.names import grouped, orbits, plain, shortened, subject
+from vpintegrator.plotting.names import grouped, orbits, plain, shortened
 from vpintegrator.plotting.portraits import (
     axes_of_portraits,
     draw_fate,
@@ -100,7 +100,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             axes = figure.add_subplot(lower[place])
             draw_panel(axes)
             axes.set_title(title)
-    title = f"{plain(subject(report.system))}: {orbits(len(report.reference))}"
+    title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
     setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
     short = len(title) + len(setting) < _TITLE * width
     figure.suptitle(

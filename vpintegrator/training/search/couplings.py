@@ -178,8 +178,6 @@ class _CouplingSearch(SizeSearch):
 
     def _search(self) -> None:
         for functions in ("polynomial", "system"):
-            if functions == "system" and self.best is not None and self.best.model.bodies:
-                break  # functions of a whole state would be learned for one number of bodies only
             self._begin(functions)
         if self.best is None or self.best.error > _FAR:
             self._shooting_start()
@@ -220,16 +218,13 @@ class _CouplingSearch(SizeSearch):
         if self._ends:
             return
         first = smallest(self.make, self.sizes, functions)
-        alike = first is not None and (first.bodies or first.sites > 1)
-        if first is not None and not alike:  # these are worth a splitting method
+        if first is not None:
             self._train(first, _SLICE)
         if self._ends:
             return
         splitting = self._splitting(functions)
         if splitting is not None:
             self._train(splitting, _SLICE)
-        elif first is not None and alike:
-            self._train(first, _SLICE)
 
     def _splitting(self, functions: str) -> Integrator | None:
         """Return a model that begins as the method that is asked for, or another that fits."""
@@ -309,9 +304,7 @@ class _CouplingSearch(SizeSearch):
         self, model: Integrator, epochs: int, batch: int | None = None, patience: int | None = None
     ) -> History:
         """Train a model, and keep it if it is the best."""
-        # models of bodies are worth compiling even for a trial
-        trial = epochs <= _TRIAL and not model.bodies
-        compiled = False if trial else self.options.execution.compiled
+        compiled = False if epochs <= _TRIAL else self.options.execution.compiled
         limits = Budget(epochs=epochs, target=self.budget.target, patience=patience)
         history = self._run(
             model,

@@ -258,8 +258,8 @@ class _DegreeSearch(SizeSearch):
         try:
             before = self.fits[-1][1] if self.fits else None
             fit = fit_pairs(model, pairs, bool(self.far), before, self.folds)
-            fixed = model.scaling or model.bodies  # a linear map in front would not respect these
-            compared = self.far is None and not fixed and not whole
+            # a linear map in front would not respect scaling parameters
+            compared = self.far is None and not model.scaling and not whole
             if compared and (required or degree >= _COMPARED):
                 other = self.make({"degree": degree})
                 self.data.normalise(other)

@@ -278,10 +278,8 @@ class _Search:
                 taken = chosen is None or _is_preferred(best, chosen, slack)
                 chosen = best if taken else chosen
         linear = [found for kind, found in self.results if isinstance(kind, LinearProposal)]
-        if linear and (chosen is None or not chosen.compared < _IMPROVED * linear[0].error):
-            return linear[0]
-        assert chosen is not None
-        return chosen
+        # a linear map has the structure of the pairs, but for their errors; others have it exactly
+        return linear[0] if chosen is None else chosen
 
     def _chosen(self) -> SearchResult:
         """Return the best model; couplings to be trained on where no other is good."""

@@ -120,7 +120,7 @@ def _made(make: Make, sizes: dict[str, Any], segments: int) -> Integrator | None
         freeze_attention(model)
         alone = one_step(model, fixed=True) or model
         least = "degree" in sizes or degree == _DEGREES[-1]
-        if alone.window == 1 and not model.bodies and count(model) <= (MOST if least else FIRST):
+        if alone.window == 1 and count(model) <= (MOST if least else FIRST):
             return model
     return None
 

@@ -14,7 +14,7 @@ from vpintegrator.models.untrained import is_made
 from vpintegrator.training.search.couplings import find_couplings
 from vpintegrator.training.search.degrees import FIRST, find_degree
 from vpintegrator.training.search.few_pairs import find_few_pairs, is_for_few_pairs
-from vpintegrator.training.search.linear_maps import find_pattern
+from vpintegrator.training.search.linear_maps import find_linear_map
 from vpintegrator.training.search.making import Arguments, Make, making
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
@@ -113,12 +113,12 @@ class LinearProposal(Proposal):
 
     def is_possible(self, task: SearchTask) -> bool:
         """Whether a linear map is asked for."""
-        return task.linear is not None and is_made(task.linear, {"sites": 1})
+        return task.linear is not None and is_made(task.linear, {})
 
     def find(self, task: SearchTask, found: Sequence[SearchResult]) -> SearchResult:
-        """Solve for the best pattern."""
+        """Solve."""
         assert task.linear is not None
-        return find_pattern(task.linear, task.data, replace(task.options, sizes={}))
+        return find_linear_map(task.linear, task.data, task.options)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,7 @@ class GeneratingFunctionProposal(Proposal):
         solved = task.solved
         beside = is_made(solved, _LOWEST | _HAMILTONIAN)
         most = _FIRST if beside and not self.functions else COEFFICIENTS
-        # clusters of bodies are not worth more than the lowest degree beside exact terms
-        bodies = beside and is_made(solved, _LOWEST) and bool(solved(_LOWEST).bodies)
-        sizes = _LOWEST if self.lowest or bodies else {}
+        sizes = _LOWEST if self.lowest else {}
         return find_degree(
             lambda arguments: solved(self.functions | arguments),
             task.data,

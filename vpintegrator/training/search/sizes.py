@@ -23,7 +23,6 @@ _LARGEST_DEGREE = 30
 _WIDEST = 256
 # models initialised by a splitting: degrees, until the relative residual of the field is as small
 _DEGREES, _FITTED = (1, 2, 3, 4, 6, 8, 10, 12), 1e-7
-_OF_BODIES = 4  # smallest degree of the forces of bodies
 _ALIKE = 1.1  # ratio of errors that count as equal: the method's error hides the gain of a degree
 _POOR = 0.1  # relative residual of the field beyond which splittings do not initialise models
 # depths, of reversible stacks and others, for as many steps, and where that is too large for a few
@@ -100,7 +99,7 @@ def splitting_of(
             check_time()
             own = {"functions": functions, "degree": degree, **structure}
             model = _of_stages(make, own | sizes)
-            if model is None or (model.bodies and degree < _OF_BODIES and "degree" not in sizes):
+            if model is None:
                 continue
             data.normalise(model)
             try:
@@ -140,7 +139,7 @@ def _richer(
     family = data.dataset.system.family is not None
     for higher in range(degree + (_OF_FAMILIES if family else 1), degree, -1):
         model = _of_stages(make, own | {"degree": higher})
-        if model is None or model.bodies or count(model) > (FIRST if family else _RICHER):
+        if model is None or count(model) > (FIRST if family else _RICHER):
             continue
         data.normalise(model)
         if start_as_splitting(model, data, scheme).error < _ALIKE * error:
@@ -176,9 +175,6 @@ def _structures(make: Make, sizes: Arguments, data: TrainingData) -> Iterator[Ar
     if chosen or not {"sweep", "bases"} <= plain.Arguments.declared().keys():
         yield {}
         return
-    if plain.sites > 1:
-        yield {"sweep": "symmetric"}
-        return
     group = symmetry_group(plain.reversing_symmetries, plain.dim)
     system, states = data.dataset.system, torch.from_numpy(data.some_states())
     if plain.chart is not None:
@@ -206,8 +202,6 @@ def larger_ones(
         "both": ({"depth", "degree"}, lambda: prolong(model, degree=higher, depth=depth + 1)),
     }
     for way, (changed, enlarged) in ways.items():
-        if model.bodies and way != "both":
-            continue
         if changed & sizes.keys() or ("degree" in changed and higher > _LARGEST_DEGREE):
             continue
         try:
@@ -217,13 +211,6 @@ def larger_ones(
         freeze_attention(larger)
         if count(model) < count(larger) <= MOST:
             yield way, larger
-    if model.bodies and not {"degree", "depth"} & sizes.keys():
-        # further steps of a splitting lead elsewhere than layers after the last
-        own = {"degree": min(higher, _LARGEST_DEGREE), "depth": depth + 3}
-        another = make({"functions": model.arguments["functions"]} | own)
-        freeze_attention(another)
-        if count(another) <= MOST:
-            yield "splitting", another
 
 
 def affordable(seconds: float, iterations: int) -> float:
