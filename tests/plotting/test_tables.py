@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 import vpintegrator as vp
-from vpintegrator.dynamics.training_domain import Domain, OutOfDomain
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.tables import duration
@@ -149,11 +148,7 @@ def test_no_width_hides_a_failure(body, oscillators):
         },
         structure=("volume-preserving", "reversible"),
         reversibility=7.7e-3,
-        departure=OutOfDomain(
-            Domain({"z1": (0.0, 1.0)}, {}),
-            np.array([np.nan, 3.0, 1.5]),
-            np.array([[0.0], [0.3], [0.2]]),
-        ),
+        departure_time=np.array([np.nan, 3.0, 1.5]),
         title="a model with a name that is much longer than a narrow terminal is wide",
     )
     worst = f"{body.summary('rk4').worst_error:.1e}"

@@ -299,7 +299,8 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     yield from _of_comparisons(metadata, path)
     if "region" in metadata:
         region = Domain.from_text(metadata["region"], f"{path}: the region of training")
-        yield from _ranges("trained on", region.names, *np.transpose(list(region.bounds)))
+        ranges = region.components | region.invariants
+        yield from _ranges("trained on", [*ranges], *np.transpose([*ranges.values()]))
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
     told = [
         f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"

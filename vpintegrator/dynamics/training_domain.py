@@ -2,9 +2,6 @@
 
 The accuracy of a learned map is known only on states like those of its training. The domain is the
 range of each component and of each invariant over the training states.
-
-A learned map is known to be right where it was trained. That is described by the least and the
-largest value of each component, and of each invariant, on the training states.
 """
 
 from __future__ import annotations
@@ -23,10 +20,9 @@ from vpintegrator.storage.reading import read_json
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
 
-TOLERANCE = 0.1  # units beyond a bound that still count as inside
-_LEAST = 0.01  # smallest unit, relative to the largest value
+TOLERANCE = 0.1  # part of a range beyond a bound that still counts as inside
+_LEAST = 0.01  # smallest range, relative to the largest value
 _ROUNDING = 1e-9  # smaller values, relative to the largest component, count as zero
-_NAMED = 3  # orbits named in a warning
 _KINDS = ("components", "invariants")
 
 Range = tuple[float, float]
@@ -102,54 +98,32 @@ class Domain:
         """JSON text of the domain, stored in model files."""
         return json.dumps({"components": self.components, "invariants": self.invariants})
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the components, then of the invariants."""
-        return [*self.components, *self.invariants]
+    def limits(self, system: System) -> list[tuple[Callable[[Any], Any], float, float]]:
+        """Return quantities of states (..., dim) that a system has, with bounds that hold them.
 
-    @property
-    def bounds(self) -> np.ndarray:
-        """Least and largest values, (quantity, 2), in this order."""
-        ranges = [*self.components.values(), *self.invariants.values()]
-        return np.array(ranges, dtype=np.float64).reshape(-1, 2)
-
-    @property
-    def units(self) -> np.ndarray:
-        """Width of each range, or a hundredth of its largest value if that is more, (quantity,)."""
-        low, high = self.bounds.T
-        return np.maximum(high - low, _LEAST * np.maximum(np.abs(low), np.abs(high)))
-
-    def within(self, system: System) -> Domain:
-        """Return the domain restricted to the components and invariants of a system."""
-        kept = [
-            {name: value for name, value in ranges.items() if name in functions}
-            for ranges, functions in zip(
-                (self.components, self.invariants), _functions(system), strict=True
-            )
-        ]
-        return Domain(*kept)
-
-    def quantities(self, system: System) -> list[Callable[[Any], Any]]:
-        """Return functions of states (..., dim), in the order of ``names``."""
-        components, invariants = _functions(system)
-        return [
-            *(components[name] for name in self.components),
-            *(invariants[name] for name in self.invariants),
-        ]
+        The bounds are beyond the least and the largest value by ``TOLERANCE`` of their distance, or
+        of a hundredth of the largest value if that is more.
+        """
+        found = []
+        for ranges, functions in zip(
+            (self.components, self.invariants), _functions(system), strict=True
+        ):
+            for name, (low, high) in ranges.items():
+                if name in functions:
+                    room = TOLERANCE * max(high - low, _LEAST * max(abs(low), abs(high)))
+                    found.append((functions[name], low - room, high + room))
+        return found
 
     def holds(self, system: System, states: Any) -> Any:
-        """Whether states (..., dim), an array or a tensor, are inside by ``TOLERANCE``, (...).
+        """Whether states (..., dim), an array or a tensor, are inside, see ``limits``, (...).
 
         A state at which a quantity is not defined is outside.
         """
-        kept = self.within(system)
         inside = (states - states == 0).all(-1)  # finite
         with np.errstate(all="ignore"):
-            for quantity, (low, high), unit in zip(
-                kept.quantities(system), kept.bounds.tolist(), kept.units.tolist(), strict=True
-            ):
+            for quantity, low, high in self.limits(system):
                 values = quantity(states)
-                inside &= (values >= low - TOLERANCE * unit) & (values <= high + TOLERANCE * unit)
+                inside &= (values >= low) & (values <= high)
         return inside
 
 
@@ -167,55 +141,6 @@ def recorded_domain(text: str, system: str, name: str, parameters: str) -> tuple
     where = "the model's metadata"
     values = read_json(parameters, f"{where}: parameters")
     return Domain.from_text(text, f"{where}: region"), System(system, name, values, source=where)
-
-
-@dataclass(frozen=True)
-class OutOfDomain:
-    """Times and distances at which trajectories leave the training domain.
-
-    Attributes
-    ----------
-    domain
-        The training domain.
-    time
-        First time at which a trajectory is outside by more than ``TOLERANCE``, NaN if it never is,
-        (trajectory,).
-    excess
-        Largest distance beyond the bounds of each quantity, in units of ``Domain.units``,
-        (trajectory, quantity); infinite where a state is not finite.
-    """
-
-    domain: Domain
-    time: np.ndarray
-    excess: np.ndarray
-
-    @property
-    def count(self) -> int:
-        """Number of trajectories that left."""
-        return int(np.isfinite(self.time).sum())
-
-    @property
-    def first(self) -> float:
-        """Earliest time at which a trajectory left; NaN if none left."""
-        return float(np.fmin.reduce(self.time, initial=np.nan))
-
-    @property
-    def farthest(self) -> float:
-        """Largest excess."""
-        return float(self.excess.max(initial=0.0))
-
-    @property
-    def words(self) -> str:
-        """``2 of 8 orbits (number 3 and 5), first at t = 1.2, z1 by up to 0.4 of its range``."""
-        by = which = ""
-        if self.count < min(len(self.time), _NAMED + 1):
-            numbers = [str(n + 1) for n in np.flatnonzero(np.isfinite(self.time))]
-            which = f" (number {' and '.join(numbers)})"
-        if np.isfinite(self.farthest):
-            name = self.domain.names[int(self.excess.max(axis=0).argmax())].replace("_", " ")
-            by = f", {name} by up to {self.farthest:.2g} of its range"
-        share = f"{self.count} of {len(self.time)} orbits{which}"
-        return f"{share}, first at t = {self.first:.4g}{by}"
 
 
 def _functions(system: System) -> tuple[dict[str, Callable[[Any], Any]], ...]:

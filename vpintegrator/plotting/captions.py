@@ -115,7 +115,7 @@ def divergence(scene: Scene, mark: str = "") -> list[str]:
     """
     report = scene.report
     failed = [name for name in scene.runs if report.diverged(name)]
-    left = departures(scene.runs.values())
+    left = departures(scene.report)
     if not failed:
         return left
     parts = [

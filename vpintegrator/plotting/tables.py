@@ -325,7 +325,7 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
             "exponents of classical methods are known to about 1e-9."
         )
     sentences += attention_at_identity(report.runs.values())
-    sentences += departures(report.runs.values())
+    sentences += departures(report)
     unknown = [
         f"{run.title}: {', '.join(run.unknown)}" for run in report.runs.values() if run.unknown
     ]
@@ -373,16 +373,19 @@ def attention_at_identity(runs: Iterable[Run]) -> list[str]:
     return [f"{'; '.join(parts)}."] if parts else []
 
 
-def departures(runs: Iterable[Run]) -> list[str]:
+def departures(report: Report) -> list[str]:
     """Return a sentence on the models that left their training domain, if any did."""
-    left = [
-        f"{run.title} on {run.departure.words}"
-        for run in runs
-        if run.departure is not None and run.departure.count
-    ]
-    if not left:
+    parts = []
+    for name, run in report.runs.items():
+        summary = report.summary(name)
+        if summary.left_domain:
+            parts.append(
+                f"{run.title} on {summary.left_domain} of {len(run.states)} orbits, first at t = "
+                f"{summary.left_domain_time:.4g}"
+            )
+    if not parts:
         return []
-    return [f"Left the training domain, outside of which a model is a guess: {'; '.join(left)}."]
+    return [f"Left the training domain, outside of which a model is a guess: {'; '.join(parts)}."]
 
 
 def duration(seconds: float) -> str:

@@ -44,8 +44,8 @@ class Run:
         Values of the diagnostics by name; None for a value that does not exist. Each is an
         attribute too: ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``,
         ``volume``, ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``,
-        ``evaluations_per_step``, ``seconds_per_step``, ``failure_time``, ``departure``, and those
-        that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
+        ``evaluations_per_step``, ``seconds_per_step``, ``failure_time``, ``departure_time``,
+        and those that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
     unknown
         Other measurements in the file, for which this version has no diagnostic.
     """

@@ -95,7 +95,6 @@ def between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 _LEAST = 20  # steps
-_EARLIER = 1e-6  # tolerance of files that do not say it
 _ARRAYS = {
     "number": ("rotation_number", "turns per step, counterclockwise"),
     "change": ("rotation_change", "difference of turns per step between the halves of the way"),
@@ -287,7 +286,7 @@ class RotationDiagnostic(Diagnostic):
         if "rotation_number" not in group:
             return {"rotation": None}
         centre = group.numbers("rotation_centre", system.dim, None)
-        tolerance = group.number("rotation_tolerance", _EARLIER)
+        tolerance = group.number("rotation_tolerance")
         each = (sizes["trajectory"],)
         arrays = {name: group.array(key, each) for name, (key, _) in _ARRAYS.items()}
         return {"rotation": RotationNumbers(centre, **arrays, tolerance=tolerance)}
