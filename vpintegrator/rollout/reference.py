@@ -87,7 +87,7 @@ def solve_reference(
         return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
     count = len(times) - 1
     control, error, done, sizes = initial, np.zeros(initial.shape), 0, None
-    if not system.is_discrete:
+    if count and not system.is_discrete:  # nothing is solved of measured systems
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
     states = np.empty((len(times), *initial.shape))
     states[0] = initial
