@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.architecture import FLAGS, flag, given_names, read_options
-from vpintegrator.cli.searching import Candidate
+from vpintegrator.cli.searching import Candidate, Make
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 
@@ -90,8 +90,6 @@ class ModelOptions:
 
 def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Candidate:
     """Return the architecture asked for, and the models that may be taken instead."""
-    from vpintegrator.models.untrained import build, suited
-
     given, chart = given_names(asked.flags, asked.extra), _usable_chart(data, asked.chart)
     of_neurons = {"width", "activation"} & given.keys() or asked.dtype != "float64"
     of_neurons = of_neurons or options.method.optimizer not in ("auto", "levenberg-marquardt")
@@ -99,42 +97,78 @@ def untrained(data: Dataset, asked: ModelOptions, options: SearchOptions) -> Can
         given = {"functions": "polynomial"} | given  # the functions to search for
     plain = _is_plain(data, options, asked.dtype)
     free = plain and asked.model == "auto" and not {*given} - {"functions"}
-    found, told = _structure(data, asked, options) if free else ("", "")
-    damping = found == "damped"
-    model = "sgf" if damping else asked.model
+
+    def candidate(model: str) -> Candidate:
+        return _candidate(data, asked, options, model, given, chart, free)
+
+    if not (free and _is_unclaimed(data, asked, options)):
+        return candidate(asked.model)
+    # in two dimensions the symplectic form is the area
+    even = data.dim > 2 and data.dim % 2 == 0
+    first, *others = (["spff"] if even else []) + ["vpff", "resnet"]
+    found = candidate(first)
+    found.others = [candidate(name) for name in others]
+    return found
+
+
+def _candidate(
+    data: Dataset,
+    asked: ModelOptions,
+    options: SearchOptions,
+    model: str,
+    given: dict[str, Any],
+    chart: bool | None,
+    free: bool,
+) -> Candidate:
+    """Return the candidate of an architecture.
+
+    Parameters
+    ----------
+    model
+        Name of the architecture, or "auto".
+    given
+        Arguments of the model that were given, and the functions that are searched for.
+    chart
+        Whether the system's chart is used.
+    free
+        Whether models of other architectures may be taken instead.
+    """
+    from vpintegrator.models.untrained import build, suited
+
     taken = suited(data.system, given, chart) if model == "auto" else model
     architecture = ARCHITECTURES.find(taken)
     fixed: dict[str, Any] = {"reversible": asked.reversible, "chart": chart}
     fixed |= {"seed": options.method.seed, "dtype": asked.dtype}
 
-    def make(arguments: dict[str, Any]) -> Integrator:
-        return build(data.system, model, **fixed, **arguments)
+    def maker(name: str) -> Make:
+        return lambda arguments: build(data.system, name, **fixed, **arguments)
 
-    arguments = read_options(architecture, {} if damping else asked.flags, asked.extra)
-    if damping:
-        arguments |= {"damping": True}
-    candidate = Candidate(architecture, make, arguments, asked.dtype)
+    arguments = read_options(architecture, asked.flags, asked.extra)
+    candidate = Candidate(architecture, maker(model), arguments, asked.dtype)
     candidate.fastest = asked.fastest
-    candidate.told, candidate.is_plain = told, plain and options.budget.epochs is None
-    if free and not damping:
+    plain = _is_plain(data, options, asked.dtype)
+    candidate.is_plain = plain and options.budget.epochs is None
+    if free and taken != "resnet":
         if data.system.is_measured and not (data.is_family or data.system.periods):
-            candidate.linear = lambda more: build(data.system, "linear", **fixed, **more)
+            candidate.linear = maker("linear")
         if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
-            candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
+            candidate.composed = maker("split")
         if 2 <= _moving(data) <= _most(data.system, chart, candidate.composed):
-            candidate.solved = _generating_function(data, fixed, found == "symplectic")
+            # polynomials, in which the angles of a chart are periodic
+            couplings = taken
+            if model == "auto":
+                couplings = suited(data.system, {"functions": "polynomial"}, chart)
+            candidate.solved = maker("sgf" if couplings == "spff" else "vpgf")
     return candidate
 
 
-def _structure(data: Dataset, asked: ModelOptions, options: SearchOptions) -> tuple[str, str]:
-    """Return the structure that tests of measured data find, and a sentence; see the tests."""
-    from vpintegrator.cli.structure import found_structure
-
+def _is_unclaimed(data: Dataset, asked: ModelOptions, options: SearchOptions) -> bool:
+    """Whether states are measured, claim no structure, and any kind of map may suit them."""
+    system = data.system
+    claimed = system.is_canonical or system.divergence_free or not system.may_preserve_volume
     unasked = asked.flags.get("functions") in (None, "auto") and asked.fastest is None
     unasked = unasked and asked.reversible is not True and options.budget.epochs is None
-    if not unasked or not data.system.is_measured or _moving(data) > MOST_COMPONENTS:
-        return "", ""
-    return found_structure(data)
+    return system.is_measured and not claimed and unasked and not data.is_family and data.dim > 1
 
 
 def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
@@ -170,22 +204,6 @@ def _is_plain(data: Dataset, options: SearchOptions, dtype: str) -> bool:
         and options.method.optimizer == "auto"
         and options.objective == Objective()
     )
-
-
-def _generating_function(
-    data: Dataset, fixed: dict[str, Any], symplectic: bool
-) -> Callable[..., Integrator]:
-    """Make the generating function that suits a system, or states that tests found symplectic."""
-    from vpintegrator.models.untrained import build, suited
-
-    polynomials = {"functions": "polynomial"}  # in which the angles of a chart are periodic
-    symplectic = symplectic or suited(data.system, polynomials, fixed["chart"]) == "spff"
-    name = "sgf" if symplectic else "vpgf"
-
-    def make(arguments: dict[str, Any]) -> Integrator:
-        return build(data.system, name, **fixed, **arguments)
-
-    return make
 
 
 def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import notes_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
-from vpintegrator.cli.structure import structure_lines
 from vpintegrator.cli.training_report import attention_words, friction
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
@@ -55,7 +53,7 @@ def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
 
 
 def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
-    from vpintegrator.data import inspect_structure, open_dataset
+    from vpintegrator.data import open_dataset
     from vpintegrator.data.inspection import inspect_dataset
     from vpintegrator.plotting.preview import draw_preview
     from vpintegrator.storage.files import check_output
@@ -71,13 +69,10 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     groups = inspect_dataset(dataset)
     say_title(dataset.title)
     say_all(_of_dataset(dataset, groups))
-    tests = inspect_structure(dataset) if _is_measured(dataset) else []
-    say_all(("structure", line) for line in structure_lines(tests))
     if left_out is None:
         draw_preview(dataset, target, overwrite, groups=groups)
     say("preview", left_out or str(target))
-    tested = {"structure_tests": [asdict(test) for test in tests]} if tests else {}
-    write_json(lambda: dataset_results(dataset) | tested)
+    write_json(lambda: dataset_results(dataset))
 
 
 def _of_dataset(dataset: Dataset, groups: dict[str, Group]) -> Lines:

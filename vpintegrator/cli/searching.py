@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vpintegrator.training import Files, History, SearchResult
     from vpintegrator.training.search.cheapest import Cheapest
     from vpintegrator.training.search.options import SearchOptions
+    from vpintegrator.training.training_data import TrainingData
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
@@ -35,6 +36,8 @@ _SEARCHED = {
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
+_EXACT = 1e-12  # error of a map of one structure, at which no other is tried
+_IMPROVED = 0.9  # times the error before: what a map of less structure must reach
 _PATIENCE = 300  # epochs of the training that follows
 
 Make = Callable[[dict[str, Any]], "Integrator"]
@@ -66,8 +69,8 @@ class Candidate:
         Path of the written model, if it differs from :meth:`path`.
     reasons
         A sentence for each argument that was chosen by the budget.
-    told
-        A sentence about what the data say of the model, or empty.
+    others
+        Candidates of other structures, where states claim none: the error decides.
     is_plain
         Whether a one-step map is asked for, by the default method of training.
     fastest
@@ -89,7 +92,7 @@ class Candidate:
     linear: Make | None = None
     written: Path | None = None
     reasons: list[str] = field(default_factory=list)
-    told: str = ""
+    others: list[Candidate] = field(default_factory=list)
     is_plain: bool = False
     fastest: float | None = None
     cheapest: Cheapest | None = None
@@ -101,7 +104,8 @@ class Candidate:
 
     def check_other_paths(self, data: Dataset, overwrite: bool) -> None:
         """Refuse to overwrite the file of a generating function, if one may be taken instead."""
-        for name in ("sgf", "vpgf", "split", "linear") if self.may_take_others else ():
+        names = ["sgf", "vpgf", "split", "linear"] if self.may_take_others else []
+        for name in [*names, *(each.architecture.name for each in self.others)]:
             check_output(self._path_of(data, name), overwrite)
 
     @property
@@ -165,8 +169,9 @@ class Candidate:
             f"{data.path}: {data.system.title}, {count} training trajectories of {states - 1} steps"
         )
         console().print(f"{line}, step {data.step_text}", soft_wrap=True, markup=False)
-        if self.told:
-            _say(self.told)
+        if self.others:
+            names = ", ".join(each.architecture.name for each in [self, *self.others])
+            _say(f"the states claim no structure: {names} are tried, and the error decides")
         if self.network is None and name in _SEARCHED:
             size = _SEARCHED[name]
             fixed = "--degree" if size == "degree" else f"--option {size}=N"
@@ -189,12 +194,36 @@ class Candidate:
         if self.network is not None:
             return
         budget = options.budget.or_default()
-        self.found = self._searched(data, replace(options, budget=budget, tell=_tell))
+        options = replace(options, budget=budget, tell=_tell)
+        self.found = self._searched_structures(data, options)
         self.found.finish()
         self.network, self.cheapest = self.found.model, self.found.cheapest
         self.network.metadata["search"] = json.dumps(self.found.tried)
         if self.found.summary:
             _say(f"models tried, and their errors: {self.found.summary}")
+
+    def _searched_structures(self, data: Dataset, options: SearchOptions) -> SearchResult:
+        """Search for a model of each structure in an equal share of the seconds."""
+        best: SearchResult | None = None
+        summaries, refusals = [], []
+        candidates = [self, *self.others]
+        for number, candidate in enumerate(candidates):
+            rest = options.rest(1 / (len(candidates) - number)) if self.others else options
+            try:
+                found = candidate._searched(data, rest)
+            except InputError as error:
+                refusals.append(error)
+                continue
+            summaries += [found.summary] if found.summary else []
+            if best is None or found.least < _IMPROVED * best.least:
+                best = found
+            if found.ended == "interrupt" or best.least <= _EXACT:
+                break
+        if best is None:
+            raise refusals[0]
+        if self.others:
+            best.seconds, best.summary = options.used, "; ".join(summaries)
+        return best
 
     def _searched(self, data: Dataset, options: SearchOptions) -> SearchResult:
         from vpintegrator.training.search.couplings import find_couplings
@@ -213,6 +242,8 @@ class Candidate:
             return make(arguments | more)
 
         known = TrainingData.of(data)
+        if name == "resnet":
+            return self._network(made, data, known, options)
         if name == "split":
             return find_stages(made, known, options)
         if name == "linear":
@@ -226,6 +257,32 @@ class Candidate:
             return (find_few_pairs if few else find_couplings)(made, known, options)
         task = SearchTask(known, options, self.solved, self.composed, made, self.fastest)
         return search(replace(task, linear=self.linear))
+
+    def _network(
+        self, make: Make, data: Dataset, known: TrainingData, options: SearchOptions
+    ) -> SearchResult:
+        """Train a network without structure, of the width that the seconds allow."""
+        from vpintegrator.training import SearchResult, train
+        from vpintegrator.training.search.sizes import count, widest
+
+        seconds = options.budget.seconds or 0.0
+        width = widest(lambda more: make(more), data.dim, seconds)
+        model = make({} if width is None else {"width": width})
+        history = train(
+            model,
+            known,
+            method=options.method,
+            budget=replace(options.budget, patience=_PATIENCE),
+            execution=options.execution,
+            progress=options.progress or False,
+        )
+        error = history.best_validation_error
+        line = f"{model.name}, {count(model)} parameters: {error:.1e} after {options.used:.0f} s"
+        options.tell(line)
+        summary = f"{model.name} {error:.1e}"
+        return SearchResult(
+            model, error, history, tried=[line], complete=True, summary=summary, noun="the network"
+        )
 
     def train(self, data: Dataset, options: SearchOptions, files: Files) -> History:
         """Train the model, and write it; a search may have left nothing to train."""

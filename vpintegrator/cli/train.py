@@ -34,7 +34,6 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
-from vpintegrator.cli.structure import warn_of_structure
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import OPTIMIZER_CLASSES, SPLITTINGS
@@ -276,7 +275,6 @@ def main(
         training_report.report(network, history, path, noise)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, _end(options), verdict)
-            warn_of_structure(network, data)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
     if nothing and history.stopped_by == "seconds":

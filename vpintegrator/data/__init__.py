@@ -9,7 +9,6 @@ from vpintegrator.data.noise import Noise, estimate_noise
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
-from vpintegrator.data.structure_tests import StructureTest, inspect_structure
 from vpintegrator.data.variation import Variation
 from vpintegrator.data.windows import windows
 
@@ -19,13 +18,11 @@ __all__ = [
     "Noise",
     "Recipe",
     "Split",
-    "StructureTest",
     "Variation",
     "estimate_noise",
     "generate",
     "import_dataset",
     "import_pairs",
-    "inspect_structure",
     "list_recipes",
     "load_recipe",
     "open_dataset",

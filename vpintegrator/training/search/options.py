@@ -85,9 +85,10 @@ class SearchOptions:
         """Return the options of a part of the search with other iterations."""
         return replace(self, budget=replace(self.budget, epochs=epochs))
 
-    def rest(self) -> SearchOptions:
-        """Return the options of a search in the seconds that are left."""
-        budget = replace(self.budget, seconds=self.left())
+    def rest(self, share: float = 1.0) -> SearchOptions:
+        """Return the options of a search in a share of the seconds that are left."""
+        left = self.left()
+        budget = replace(self.budget, seconds=None if left is None else share * left)
         return replace(self, budget=budget, start=time.perf_counter())
 
     def show(self, history: History, epochs: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -66,6 +67,11 @@ class SearchResult:
     def compared(self) -> float:
         """Error by which kinds of models are compared."""
         return self.error if self.typical is None else self.typical
+
+    @property
+    def least(self) -> float:
+        """Error of this model or its rival, by which structures are compared."""
+        return min(self.compared, math.inf if self.rival is None else self.rival.compared)
 
     def finish(self) -> None:
         """Refine the model, where that was put off until the model is chosen."""
