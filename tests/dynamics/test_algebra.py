@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dynamics.test_expression import formula
+from tests.dynamics.test_expression import formula, to_sympy
 from vpintegrator.dynamics import list_systems, load_system
 from vpintegrator.dynamics.expressions import (
     FUNCTIONS,
@@ -23,7 +23,6 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
 )
 from vpintegrator.dynamics.expressions.constants import HIGH, PI, function_value, high, power
-from vpintegrator.dynamics.expressions.symbolic import to_sympy
 from vpintegrator.dynamics.identities import vanishes
 
 smooth = st.recursive(
@@ -73,7 +72,7 @@ def test_a_formula_means_the_same_in_every_form(text):
     assert float(walked) == pytest.approx(expected, rel=1e-13, abs=1e-13)
     names = {s: sympy.Symbol(f"s{k}", real=True) for k, s in enumerate(symbols)}
     at = {name: sympy.Float(z, 30) for name, z in zip(names.values(), point, strict=True)}
-    shown = to_sympy([value], names)[0].subs(at).doit().evalf(30)
+    shown = to_sympy(value, names).subs(at).doit().evalf(30)
     assert float(shown) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 

@@ -205,12 +205,12 @@ def test_long_systems_are_shown_as_they_are_written():
     chain = load_system(CHAIN, n=10)
     lines = equations_unicode(chain, 200).splitlines()
     assert lines == [
-        "H = Σ[i < n] (p[i]²/2 + (q[(i + 1) mod n] - q[i])²/2 + a·(q[(i + 1) mod n] - q[i])³/3)",
+        "H = sum(p[i]**2/2 + (q[(i+1)%n]-q[i])**2/2 + a*(q[(i+1)%n]-q[i])**3/3 for i in range(n))",
         "q̇[i] = ∂H/∂p[i]",
         "ṗ[i] = -∂H/∂q[i]",
     ]
     assert max(map(len, equations_unicode(chain, 60).splitlines())) <= 60
-    assert invariants_unicode(chain) == "energy = H\nmomentum = Σ[i < n] (p[i])"
+    assert invariants_unicode(chain) == "energy = H\nmomentum = sum(p[i] for i in range(n))"
     assert symmetries_unicode(chain) == ["p[i] → -p[i]"]
     latex = equations_latex(chain)
     assert r"\sum_{i=0}^{n - 1}" in latex

@@ -144,13 +144,10 @@ def _conjugate(system: System) -> Iterator[str]:
 
 def _chart(system: System) -> Iterator[str]:
     """Yield the new components, a line each, as in the file."""
-    from vpintegrator.dynamics.expressions.notation import in_a_line
-
     chart = system.equations.table["chart"]
-    lengths = {n: len(v) for n, v in system.equations.scope.values.items() if isinstance(v, tuple)}
     for name, texts in chart["map"].items():
         texts = texts if isinstance(texts, list) else [texts]
-        yield f"{name} = {', '.join(in_a_line(text, lengths) for text in texts)}"
+        yield f"{name} = {', '.join(' '.join(str(text).split()) for text in texts)}"
 
 
 def _value(value: Any) -> str:

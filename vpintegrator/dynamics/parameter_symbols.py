@@ -1,4 +1,4 @@
-"""Equations with symbols in the place of parameters: for handwriting, and for parameters that vary.
+"""Equations with symbols in the place of parameters that vary.
 
 A system has numbers for its parameters. Where one calculation is to serve many values of them, each
 trajectory its own, they are symbols instead, and arrays when formulas are computed.
@@ -16,22 +16,6 @@ from vpintegrator.dynamics.reading import read_state_and_formulas
 from vpintegrator.dynamics.section import ENERGY, constant, read_section, section_equations
 
 _NUMERIC = ("reversing_symmetry", "periodic")  # tables of numbers only
-
-Values = Mapping[str, Value | tuple[Value, ...]]
-
-
-def exact_equations(equations: Equations) -> Equations:
-    """Return the equations with names for the parameters and for pi, as in handwriting."""
-    algebra = Algebra(exact=True)
-    values: Values = {
-        name: tuple(algebra.symbol(f"{name}_{i}", varies=False) for i in range(len(value)))
-        if isinstance(value, tuple)
-        else algebra.symbol(name, varies=False)
-        for name, value in equations.scope.values.items()
-        if name in equations.definitions
-    }
-    scope = Scope(dict(values), dict(equations.scope.integers), algebra)
-    return _read_again(equations, scope, (*_NUMERIC, "period"))
 
 
 def open_equations(equations: Equations, names: Sequence[str]) -> Equations:

@@ -1,4 +1,4 @@
-"""Equations of a system, typeset for a terminal or for LaTeX.
+"""Equations of a system, typeset by SymPy for a terminal or for LaTeX.
 
 The equations of systems of arrays that are large, long, or have sums are shown as their files state
 them, with sums and indices; those of others component by component.
@@ -6,85 +6,234 @@ them, with sums and indices; those of others component by component.
 
 from __future__ import annotations
 
+import ast
 import itertools
+import operator
 import re
 import textwrap
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import sympy
 from sympy.printing.latex import LatexPrinter
 
-from vpintegrator.dynamics.expressions import Symbol, Value, below
-from vpintegrator.dynamics.expressions.notation import (
-    as_written,
-    in_a_line,
-    is_short,
-    with_indices,
-)
-from vpintegrator.dynamics.expressions.symbolic import can_be_expanded, to_sympy
-from vpintegrator.dynamics.parameter_symbols import exact_equations
+from vpintegrator.dynamics.expressions import FUNCTIONS
+from vpintegrator.dynamics.expressions.parsing import syntax_tree
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
-_LONG = 40  # operations of a Hamiltonian, whose derivatives would not fit a line
+_LONG = 20  # operations of a Hamiltonian, whose derivatives would not fit a line
 _SHOWN = 12  # equations shown of a large system without arrays
-_INDEX = re.compile(r"(?<=p|t)_([a-z]{2,})(?=\d*$)")
+_LONGEST = 600  # parts of an expression that SymPy is given
+_DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
+# px is the momentum of x, and no product
+_MOMENTUM = re.compile(
+    r"\bp(dot|prime)?_?(x|y|z|r|theta|vartheta|phi|varphi|psi|chi|rho|xi|eta|zeta|alpha|beta|gamma)"
+    r"(\d*)\b",
+    re.IGNORECASE,
+)
+_OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.Mod: sympy.Mod,
+    ast.FloorDiv: lambda a, b: sympy.floor(a / b),
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+}
+
+
+class sigmoid(sympy.Function):
+    """The logistic function 1/(1 + exp(-x)), kept whole."""
+
+    nargs = 1
+
+    def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\sigma{power}\left({printer._print(self.args[0])}\right)"
+
+
+_NAMES = SimpleNamespace(**vars(sympy), sigmoid=sigmoid)
 
 
 class _NamesAsWords(LatexPrinter):
     """SymPy's, where a name of several letters is one word and no product of its letters."""
 
     def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
-        return _WORD.sub(r"\\mathrm{\1}", str(super()._print_Symbol(expr, style)))
+        name = sympy.Symbol(_with_index(expr.name))
+        return _WORD.sub(r"\\mathrm{\1}", str(super()._print_Symbol(name, style)))
 
 
 def latex(expression: Any) -> str:
     """Return LaTeX of what SymPy knows."""
-    return str(_NamesAsWords().doprint(_with_indices(expression)))
+    return str(_NamesAsWords().doprint(expression))
 
 
-def _with_indices(expression: Any, greek: bool = False) -> Any:
-    """Return an expression in which px is p with the index x; Greek letters may be letters."""
-    symbols = getattr(expression, "free_symbols", ())
-    names = {s: with_indices(s.name) for s in symbols if isinstance(s, sympy.Symbol)}
-    if greek:
-        names = {s: _INDEX.sub(_greek, name) for s, name in names.items()}
-    renamed = {
-        s: sympy.Symbol(name, **s.assumptions0) for s, name in names.items() if name != s.name
-    }
-    return expression.xreplace(renamed) if renamed else expression
+def _with_index(name: str, greek: bool = False) -> str:
+    """Return a name in which the coordinate of a momentum is an index: p_x for px."""
+
+    def indexed(match: re.Match[str]) -> str:
+        mark, coordinate, number = match.groups(default="")
+        letter = f"GREEK SMALL LETTER {coordinate.upper()}"
+        if greek and len(coordinate) > 1:
+            coordinate = unicodedata.lookup(letter.replace("VAR", ""))
+        return f"{match[0][0]}{mark}_{coordinate}{number}"
+
+    return _MOMENTUM.sub(indexed, name)
 
 
-def _greek(name: re.Match[str]) -> str:
-    try:
-        return "_" + unicodedata.lookup(f"GREEK SMALL LETTER {name[1].upper()}")
-    except KeyError:
-        return name[0]
+class _Formulas:
+    """Formulas of a system file in SymPy, with sums, indices and names of parameters."""
 
+    def __init__(self, system: System) -> None:
+        self.system = system.flow or system
+        self.equations = self.system.equations
+        self.table = tomllib.loads(self.system.text)
+        self.lengths = {name: len(each) for name, each in self.equations.arrays.items()}
+        lists = {k: len(v) for k, v in self.system.parameters.items() if isinstance(v, list)}
+        self.lengths |= lists
 
-@dataclass(frozen=True)
-class _Style:
-    """Forms of expressions of a file, and of equations that follow from a Hamiltonian."""
+    @cached_property
+    def by_array(self) -> bool:
+        """Whether equations are shown as the file writes them, with its indices and sums."""
+        texts = [_in_a_line(text) for text in self._texts()]
+        if "auxiliary" in self.table or not all(map(_is_short, texts)):
+            return True
+        if any(name in text for text in texts for name in ("where(", "min(", "max(")):
+            return True
+        energy = str(self.table.get("hamiltonian", ""))
+        if not self.equations.arrays:  # but of parameters
+            return "sum(" in energy
+        nodes = ast.walk(syntax_tree(_in_a_line(energy or "0")))
+        long = sum(isinstance(node, ast.BinOp | ast.Call) for node in nodes) > _LONG
+        return long or self.system.dim > _LARGE or any("sum(" in text for text in texts)
 
-    right: Callable[[str | float, Mapping[str, int]], str]
-    dotted: Callable[[str], str]
-    primed: str
-    slope: Callable[[str], str]
+    def _texts(self) -> Iterator[Any]:
+        stages = self.table.get("map", {})
+        maps = stages if isinstance(stages, list) else [stages]
+        for entry in (self.table.get("vector_field", {}), *maps):
+            for text in entry.values():
+                yield from text if isinstance(text, list) else (text,)
+        yield self.table.get("hamiltonian", 0)
+        yield from self.table.get("invariants", {}).values()
 
-    def rows(self, system: System, entries: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Return names and expressions of a table of a file."""
-        lengths = _file(system)[1]
-        return [(name, self.right(text, lengths)) for name, text in _named(system, entries)]
+    def rows(self, entries: Mapping[str, Any]) -> dict[str, Any]:
+        """Return formulas of a table by component: texts by array, else expressions."""
+        found: dict[str, Any] = {}
+        for name, text in entries.items():
+            if isinstance(text, list):
+                found |= {f"{name}[{k}]": self._read(each, k) for k, each in enumerate(text)}
+            elif name not in self.equations.arrays:
+                found[name] = self._read(text)
+            elif self.by_array:
+                found[f"{name}[i]"] = self._read(text)
+            else:
+                numbers = range(self.lengths[name])
+                found |= {f"{name}[{k}]": self._read(text, k) for k in numbers}
+        return found
 
+    def _read(self, text: Any, i: int | None = None) -> Any:
+        text = _in_a_line(text)
+        return text if self.by_array else self.expression(text, i)
 
-# expressions as they are in the file are texts already
-_Row = tuple[str, "str | sympy.Expr"]
+    def expression(self, text: str, i: int | None = None) -> sympy.Expr:
+        """Return a text as a SymPy expression, of a number i where it is of an array."""
+        values: dict[str, Any] = {}
+        if not self.by_array:
+            values = dict(self.equations.scope.integers) | ({} if i is None else {"i": i})
+        names = {"i": sympy.Symbol("i", integer=True), "n": sympy.Symbol("n", integer=True)}
+        return self._translated(syntax_tree(text), names | ({} if i is None else {"i": i}), values)
+
+    def _translated(
+        self, node: ast.expr, names: Mapping[str, Any], indices: Mapping[str, Any]
+    ) -> sympy.Expr:
+        def inner(part: ast.expr, more: Mapping[str, Any] = names) -> sympy.Expr:
+            return self._translated(part, more, indices)
+
+        match node:
+            case ast.Constant(value=int(value)):
+                return sympy.Integer(value)
+            case ast.Constant(value=float(value)):
+                fraction = sympy.Rational(repr(value))
+                return fraction if fraction.q <= 100 else sympy.Symbol(repr(value))
+            case ast.Name(id="pi"):
+                return sympy.pi
+            case ast.Name(id=name):
+                return sympy.sympify(names.get(name, sympy.Symbol(name, real=True)))
+            case ast.Subscript(value=ast.Name(id=name), slice=index):
+                place = inner(index, {**names, **indices})
+                if isinstance(place, sympy.Integer):
+                    return sympy.Symbol(f"{name}_{place}", real=True)
+                return sympy.Indexed(sympy.IndexedBase(name, real=True), place)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -inner(operand)
+            case ast.UnaryOp(operand=operand):
+                return inner(operand)
+            case ast.BinOp(left=left, op=sign, right=right):
+                return _OPERATIONS[type(sign)](inner(left), inner(right))
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+                return sympy.Integer(self.lengths[name])
+            case ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() as generator]):
+                limits = []
+                for loop in generator.generators:
+                    assert isinstance(loop.target, ast.Name) and isinstance(loop.iter, ast.Call)
+                    *first, end = map(inner, loop.iter.args)
+                    index = sympy.Symbol(loop.target.id, integer=True)
+                    limits.append((index, first[0] if first else sympy.Integer(0), end - 1))
+                known = {**names, **{index.name: index for index, *_ in limits}}
+                # SymPy names the innermost sum first
+                return sympy.Sum(inner(generator.elt, known), *reversed(limits))
+            case ast.Call(func=ast.Name(id="where"), args=[ast.Compare() as compared, one, other]):
+                sides = [inner(part) for part in (compared.left, *compared.comparators)]
+                pairs = zip(compared.ops, sides, sides[1:], strict=False)
+                holds = [_OPERATIONS[type(sign)](left, right) for sign, left, right in pairs]
+                return sympy.Piecewise((inner(one), sympy.And(*holds)), (inner(other), True))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return FUNCTIONS[name].sympy(_NAMES)(*map(inner, arguments))
+        raise ValueError(f"this is no expression of a system file: {ast.unparse(node)}")
+
+    def stages(self) -> list[dict[str, Any]]:
+        """Return the formulas of each stage of a map, or of the flow: H, then rates."""
+        e, table = self.equations, self.table
+        if e.stages:
+            stages = table["map"] if isinstance(table["map"], list) else [table["map"]]
+            return [{_marked(n, "prime"): x for n, x in self.rows(s).items()} for s in stages]
+        if not self.system.is_hamiltonian:
+            field = self.rows(table["vector_field"])
+            return [{_marked(name, "dot"): value for name, value in field.items()}]
+        energy = self._read(table["hamiltonian"])
+        rates: dict[str, Any] = {}
+        if not self.by_array:
+            symbols = [sympy.Symbol(_symbol(name), real=True) for name in e.components]
+            for q, p in zip(*e.halves, strict=True):
+                rates[e.components[q]] = sympy.diff(energy, symbols[p])
+                rates[e.components[p]] = -sympy.diff(energy, symbols[q])
+            rates = {name: rates[name] for name in e.components if name in rates}
+        return [{"H": energy} | {_marked(name, "dot"): value for name, value in rates.items()}]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return arrays of positions with those of their momenta, where equations are by array."""
+        if not self.by_array or not self.system.is_hamiltonian:
+            return []
+        momentum = dict(zip(*self.equations.halves, strict=True))
+        names = {numbers: name for name, numbers in self.equations.arrays.items()}
+        images = {q: tuple(momentum.get(i, -1) for i in each) for each, q in names.items()}
+        return [(q, names[image]) for q, image in images.items() if image in names]
+
+    def invariants(self) -> dict[str, Any]:
+        energy = self.system.is_hamiltonian and self.system.explicit_time is None
+        given = {name: self._read(text) for name, text in self.table.get("invariants", {}).items()}
+        return ({"energy": "H"} if energy and "energy" not in given else {}) | given
 
 
 def equations_unicode(system: System, width: int = 100) -> str:
@@ -92,60 +241,50 @@ def equations_unicode(system: System, width: int = 100) -> str:
 
     Of a map the new values of components, stage by stage.
     """
-    system = system.flow or system
-    auxiliary, stages = _equations(system, _UNICODE)
-    is_map = bool(system.equations.stages)
-    blocks = [_unicode(row, width) for row in auxiliary]
+    formulas = _Formulas(system)
+    is_map, dim = bool(formulas.equations.stages), formulas.system.dim
+    auxiliary = dict(list(formulas.table.get("auxiliary", {}).items())[:_SHOWN])
+    blocks = [_unicode(name, text, width) for name, text in auxiliary.items()]
+    stages = formulas.stages()
     for number, rows in enumerate(stages, start=1):
         label = f"stage {number}:\n" if len(stages) > 1 else ""
-        parts = [_unicode(row, width, " → " if is_map else " = ") for row in rows]
-        if not is_map and not _by_array(system) and system.dim > _SHOWN:
+        sign = " → " if is_map else " = "
+        parts = [_unicode(name, right, width, sign) for name, right in rows.items()]
+        for q, p in formulas.pairs():
+            parts.append(f"{_unicode_mark(q)}[i] = ∂H/∂{p}[i]")
+            parts.append(f"{_unicode_mark(p)}[i] = -∂H/∂{q}[i]")
+        if not is_map and not formulas.by_array and dim > _SHOWN:
             parts = parts[: _SHOWN + system.is_hamiltonian]
-            parts.append(f"... and {system.dim - _SHOWN} more")
-        blocks.append(label + ("\n".join(parts) if _by_array(system) else _stacked(parts)))
-    if (count := system.equations.iterations) > 1:
+            parts.append(f"... and {dim - _SHOWN} more")
+        blocks.append(label + _stacked(parts, formulas.by_array))
+    if (count := formulas.equations.iterations) > 1:
         blocks.append(f"{count} times in one step")
     return "\n".join(blocks)
 
 
 def equations_latex(system: System, environment: str = "align*") -> str:
     """Return the equations as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
-    system = system.flow or system
-    auxiliary, stages = _equations(system, _LATEX)
-    rows = [_in_latex(row) for row in itertools.chain(auxiliary, *stages)]
-    whole = bool(system.equations.stages) or _by_array(system)
-    count = len(rows) if whole else system.phase_dim + system.is_hamiltonian
-    most = _SHOWN + system.is_hamiltonian
+    formulas = _Formulas(system)
+    auxiliary = dict(list(formulas.table.get("auxiliary", {}).items())[:_SHOWN])
+    rows = [
+        (latex(sympy.Symbol(_symbol(name))), _latex(formulas, right))
+        for name, right in itertools.chain(
+            auxiliary.items(), *(stage.items() for stage in formulas.stages())
+        )
+    ]
+    for q, p in formulas.pairs():
+        rates = ((q, rf"\frac{{\partial H}}{{\partial {_indexed_latex(p)}}}"),)
+        rates += ((p, rf"-\frac{{\partial H}}{{\partial {_indexed_latex(q)}}}"),)
+        rows += [(rf"\dot{{{name}}}_{{i}}", rate) for name, rate in rates]
+    whole = bool(formulas.equations.stages) or formulas.by_array
+    own = formulas.system
+    count = len(rows) if whole else own.phase_dim + own.is_hamiltonian
+    most = _SHOWN + own.is_hamiltonian
     lines = [f"{name} &= {right}" for name, right in rows[:most]]
     if (more := count - most) > 0:
         lines.append(rf"& \;\text{{and {more} more}}")
     inside = " \\\\\n".join(lines)
     return f"\\begin{{{environment}}}\n{inside}\n\\end{{{environment}}}"
-
-
-def _equations(system: System, style: _Style) -> tuple[list[_Row], list[list[_Row]]]:
-    """Return auxiliary expressions, and the rows of each stage of a map, or all rows of a flow."""
-    e = system.equations
-    if not _by_array(system):
-        formulas = _Written(system)
-        return [], [[*rows] for rows in (formulas.stages if e.stages else [formulas.rows])]
-    table, _ = _file(system)
-    first = dict(list(table.get("auxiliary", {}).items())[:_SHOWN])
-    auxiliary = [(name, style.right(text, _file(system)[1])) for name, text in first.items()]
-    if e.stages:
-        entries = table["map"] if isinstance(table["map"], list) else [table["map"]]
-        stages = [style.rows(system, entry) for entry in entries]
-        return [*auxiliary], [[(name + style.primed, text) for name, text in s] for s in stages]
-    if not system.is_hamiltonian:
-        rows = style.rows(system, table["vector_field"])
-        return [*auxiliary], [[(style.dotted(name), text) for name, text in rows]]
-    found = style.rows(system, {"H": table["hamiltonian"]})
-    for q, p in _pairs(system):
-        found += [
-            (style.dotted(f"{q}[i]"), style.slope(p)),
-            (style.dotted(f"{p}[i]"), "-" + style.slope(q)),
-        ]
-    return [*auxiliary], [[*found]]
 
 
 def invariants_unicode(system: System, width: int = 100) -> str:
@@ -155,32 +294,16 @@ def invariants_unicode(system: System, width: int = 100) -> str:
     """
     if system.flow is not None:
         return "\n".join(f"{name.replace('_', ' ')} of the flow" for name in system.invariants)
-    rows = [(name.replace("_", " "), right) for name, right in _invariants(system, _UNICODE)]
-    blocks = [_unicode(row, width) for row in rows]
-    return "\n".join(blocks) if _by_array(system) else _stacked(blocks)
+    formulas = _Formulas(system)
+    rows = formulas.invariants().items()
+    return _stacked([_unicode(n.replace("_", " "), x, width) for n, x in rows], formulas.by_array)
 
 
 def invariants_latex(system: System) -> dict[str, str]:
     """Return LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
-    if system.flow is not None:
-        found = invariants_latex(system.flow)
-        return {name: text for name, text in found.items() if name in system.invariants}
-    return {name: _in_latex((name, right))[1] for name, right in _invariants(system, _LATEX)}
-
-
-def _invariants(system: System, style: _Style) -> list[_Row]:
-    if _by_array(system):
-        table, lengths = _file(system)
-        texts = table.get("invariants", {}).items()
-        first: list[_Row] = [("energy", "H")] if _keeps_energy(system) else []
-        return [*first, *((name, style.right(text, lengths)) for name, text in texts)]
-    e = _Written(system)
-    return [(name, "H" if x == e.hamiltonian else x) for name, x in e.invariants.items()]
-
-
-def _keeps_energy(system: System) -> bool:
-    """Whether the Hamiltonian is an invariant by itself."""
-    return system.is_hamiltonian and system.explicit_time is None
+    formulas = _Formulas(system)
+    found = {name: _latex(formulas, right) for name, right in formulas.invariants().items()}
+    return {name: text for name, text in found.items() if name in system.invariants}
 
 
 def divergence_unicode(system: System, width: int = 100) -> str:
@@ -190,56 +313,62 @@ def divergence_unicode(system: System, width: int = 100) -> str:
         return f"{volume}, DMᵀ J DM = J" if system.is_canonical else volume
     if system.divergence_free:
         return "div f = 0"
-    divergence = _Written(system).divergence
-    if divergence is None:
-        return "div f is too long to be shown"
-    return _expression_unicode("div f", divergence, width)
+    formulas = _Formulas(system)
+    if formulas.by_array or not system.has_formulas:
+        return "div f is not 0"
+    rates = formulas.rows(formulas.table["vector_field"])
+    total = sum(sympy.diff(x, sympy.Symbol(_symbol(n), real=True)) for n, x in rates.items())
+    return _unicode("div f", sympy.expand(total), width)
 
 
 def symmetries_unicode(system: System) -> list[str]:
     """Return images of the components under each reversing symmetry, on one line each."""
-    if system.flow is not None or not _by_array(system):
-        return [_images(system, rho) for rho in system.reversing_symmetries]
-    table, lengths = _file(system)
-    time = {} if system.time is None else {system.time: f"-{system.time}"}
+    entries = _by_array_symmetries(system)
+    if entries is not None:
+        return [", ".join(f"{name} → {text}" for name, text in rows.items()) for rows in entries]
     return [
-        ", ".join(
-            f"{name}[i] → {in_a_line(text, lengths)}"
-            if isinstance(text, str) and name in system.equations.arrays
-            else f"{name} → {text}"
-            if isinstance(text, str)
-            else ", ".join(f"{name}[{k}] → {entry}" for k, entry in enumerate(text))
-            for name, text in (entry | time).items()
-        )
-        for entry in table.get("reversing_symmetry", [])
+        f"({', '.join(system.components)}) → ({', '.join(map(_plain_row, _images(system, rho)))})"
+        for rho in system.reversing_symmetries
     ]
 
 
 def symmetries_latex(system: System) -> list[str]:
     r"""Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
-    if system.flow is None and _by_array(system):
-        table, lengths = _file(system)
-        time = {} if system.time is None else {system.time: f"-{system.time}"}
+    entries = _by_array_symmetries(system)
+    if entries is not None:
+        formulas = _Formulas(system)
         return [
             r",\; ".join(
-                rf"{_latex(name, lengths)} \mapsto {_latex(text, lengths)}"
-                for key, images in (entry | time).items()
-                for name, text in _named(system, {key: images})
+                rf"{_latex(formulas, name)} \mapsto {_latex(formulas, text)}"
+                for name, text in rows.items()
             )
-            for entry in table.get("reversing_symmetry", [])
+            for rows in entries
         ]
-    symbols = [sympy.Symbol(name) for name in map(_indexed, system.components)]
-    before = ", ".join(map(sympy.latex, symbols))
+    before = ", ".join(latex(sympy.Symbol(_symbol(name))) for name in system.components)
     return [
-        rf"({before}) \mapsto ({', '.join(map(sympy.latex, _image(rho, symbols)))})"
+        rf"({before}) \mapsto ({', '.join(map(latex, _images(system, rho)))})"
         for rho in system.reversing_symmetries
     ]
 
 
-def _image(rho: Any, symbols: list[sympy.Symbol]) -> list[sympy.Expr]:
+def _by_array_symmetries(system: System) -> list[dict[str, Any]] | None:
+    """Return the symmetries as the file writes them; None where they are shown by component."""
+    formulas = _Formulas(system)
+    if system.flow is not None or not formulas.by_array:
+        return None
+    time = {} if system.time is None else {system.time: f"-{system.time}"}
+    return [formulas.rows(entry | time) for entry in formulas.table.get("reversing_symmetry", [])]
+
+
+def _images(system: System, rho: Any) -> list[sympy.Expr]:
+    symbols = [sympy.Symbol(_symbol(name)) for name in system.components]
     return [
         sympy.Add(*(_number(c) * z for c, z in zip(row, symbols, strict=True) if c)) for row in rho
     ]
+
+
+def _plain_row(image: sympy.Expr) -> str:
+    return re.sub(r"\b([A-Za-z]\w*)_(\d+)\b", r"\1[\2]", str(image)) if image else "0"
 
 
 def _number(value: float) -> sympy.Expr:
@@ -248,58 +377,41 @@ def _number(value: float) -> sympy.Expr:
     return sympy.Rational(near) if float(near) == value else sympy.Float(float(value), 6)
 
 
-def _indexed(name: str) -> str:
+def _in_a_line(text: Any) -> str:
+    return " ".join(str(text).split())
+
+
+def _symbol(name: str) -> str:
     """Return ``q[0]`` as SymPy takes it for a symbol with an index."""
-    return with_indices(name).replace("[", "_").rstrip("]")
+    return name.replace("[", "_").rstrip("]")
 
 
-class _Written:
-    """The formulas of a system in SymPy, with names for parameters."""
-
-    def __init__(self, system: System) -> None:
-        self._exact = e = exact_equations(system.equations)
-        self.components = e.components
-        constants = [node for node in e.scope.values.values() for node in _symbols(node)]
-        self._names = {node: sympy.Symbol(node.name, real=True) for node in constants}
-        if isinstance(pi := e.algebra.pi, Symbol):
-            self._names[pi] = sympy.pi
-        self.hamiltonian = None if e.hamiltonian is None else self._sympy(e.hamiltonian)
-        self.invariants = {name: self._sympy(value) for name, value in e.invariants.items()}
-
-    def _sympy(self, value: Value) -> sympy.Expr:
-        return to_sympy([value], self._names)[0]
-
-    @property
-    def rows(self) -> list[tuple[str, sympy.Expr]]:
-        """Names, those of derivatives with a dot, and right-hand sides: as many as are shown."""
-        field = list(zip(self.components, self._exact.vector_field, strict=False))
-        field = field[: self._exact.explicit_time][:_SHOWN]  # the rate of the time is 1
-        first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
-        return first + [(_marked(name, "dot"), self._sympy(value)) for name, value in field]
-
-    @property
-    def stages(self) -> list[list[tuple[str, sympy.Expr]]]:
-        """Return primed names and new values of the components that each stage of a map changes."""
-        return [
-            [(_marked(self.components[i], "prime"), self._sympy(v)) for i, v in stage.items()]
-            for stage in self._exact.stages
-        ]
-
-    @property
-    def divergence(self) -> sympy.Expr | None:
-        value = self._exact.divergence
-        return self._sympy(value).expand() if can_be_expanded(value) else None
+def _marked(name: str, mark: str) -> str:
+    """Return the name of a rate or a new value: SymPy reads zdot_1 as ż with the index 1."""
+    if name.endswith("[i]"):
+        return f"{name[:-3]}{mark}[i]"
+    base, _, index = _symbol(_with_index(name)).partition("_")
+    letters = base.rstrip("0123456789")
+    index = index or base[len(letters) :]
+    return f"{letters}{mark}" + (f"_{index}" if index else "")
 
 
-def _symbols(value: Value | tuple[Value, ...]) -> list[Symbol]:
-    entries = value if isinstance(value, tuple) else (value,)
-    return [entry for entry in entries if isinstance(entry, Symbol)]
+def _unicode_mark(name: str) -> str:
+    """Return a name with a dot or a prime where it is marked, else with a dot."""
+    base, prime, rest = name.partition("prime[")
+    if prime:
+        return f"{base}[{rest}"
+    base, _, rest = name.partition("dot[")
+    rest = f"[{rest}" if rest else ""
+    return unicodedata.normalize("NFC", f"{base[0]}\u0307{base[1:]}{rest}")
 
 
-def _unicode(row: _Row, width: int, sign: str = " = ") -> str:
+def _unicode(name: str, right: Any, width: int, sign: str = " = ") -> str:
     """Return a row in Unicode, over several lines where it has fractions or is long."""
-    name, right = row
     if isinstance(right, str):
+        if "[" in name and ("dot[" in name or "prime[" in name):
+            name = _unicode_mark(name)
+        name = re.sub(r"(dot|prime)(_\w+)?$", lambda m: _DOTS[m[1]] + (m[2] or ""), name)
         filled = textwrap.fill(
             f"{name}{sign}{right}",
             width,
@@ -307,148 +419,48 @@ def _unicode(row: _Row, width: int, sign: str = " = ") -> str:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        return filled.replace("\N{NO-BREAK SPACE}", " ")
-    return _expression_unicode(name, right, width)
-
-
-def _in_latex(row: _Row) -> tuple[str, str]:
-    name, right = row
-    if isinstance(right, str):
-        return name, right
-    return latex(sympy.Symbol(name)), latex(right)
-
-
-def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
-    """Return ``name = expression`` in Unicode, over several lines where it has fractions."""
-    # words of the name of an invariant are no indices
-    left = sympy.Symbol(name if "dot_" in name else name.replace("_", " "))
-    text = sympy.pretty(
-        _with_indices(sympy.Eq(left, expression, evaluate=False), greek=True),
-        use_unicode=True,
-        num_columns=width,
-    )
+        return unicodedata.normalize("NFC", filled)
+    left = name if re.search("dot|prime", name) else name.replace("_", " ")
+    equation = sympy.Eq(sympy.Symbol(left), right, evaluate=False)
+    symbols = {s: _with_index(s.name, greek=True) for s in equation.free_symbols}
+    renamed = {s: sympy.Symbol(name) for s, name in symbols.items() if name != s.name}
+    text = sympy.pretty(equation.xreplace(renamed), use_unicode=True, num_columns=width)
     return unicodedata.normalize("NFC", text)  # one character for a dotted letter
 
 
-def _stacked(blocks: list[str]) -> str:
-    tall = any("\n" in block for block in blocks)
+_DOTS = {"dot": "\u0307", "prime": ""}
+
+
+def _latex(formulas: _Formulas, right: Any) -> str:
+    if isinstance(right, str):
+        if not _is_short(right):
+            return r"\text{too long to be typeset}"
+        right = formulas.expression(right)
+    return latex(right)
+
+
+def _indexed_latex(name: str) -> str:
+    base = latex(sympy.Symbol(name))
+    return f"{{{base}}}_{{i}}" if "_" in base else f"{base}_{{i}}"
+
+
+def _stacked(blocks: list[str], by_array: bool) -> str:
+    tall = not by_array and any("\n" in block for block in blocks)
     return ("\n\n" if tall else "\n").join(blocks)
 
 
-# formulas know these by signs and absolute values, which are hard to read
-_PIECEWISE = ("where(", "min(", "max(")
-
-
-def _by_array(system: System) -> bool:
-    """Whether the equations are shown as the file writes them, with its indices and sums."""
-    e = system.equations
-    if not e.vector_field and not e.stages:
-        return False
-    if "auxiliary" in e.table or not all(is_short(text) for text in _all_texts(e.table)):
-        return True
-    if any(name in str(text) for text in _all_texts(e.table) for name in _PIECEWISE):
-        return True
-    if not e.arrays:  # but of parameters
-        return e.hamiltonian is not None and "sum(" in system.equations.table["hamiltonian"]
-    long = e.hamiltonian is not None and _operations(exact_equations(e).hamiltonian) > _LONG
-    return long or system.dim > _LARGE or "sum(" in system.text
-
-
-def _operations(value: Value | None) -> int:
-    return 0 if value is None else sum(len(node.parts) for node in below([value]))
-
-
-def _file(system: System) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the system's tables, and the lengths of its arrays of components and of parameters."""
-    lengths = {name: len(indices) for name, indices in system.equations.arrays.items()}
-    lengths |= {k: len(v) for k, v in system.parameters.items() if isinstance(v, list)}
-    return tomllib.loads(system.text), lengths
-
-
-def _all_texts(table: Mapping[str, Any]) -> Iterator[str | float]:
-    """Yield every formula of a file."""
-    stages = table.get("map", {})
-    maps = stages if isinstance(stages, list) else [stages]
-    for entry in (table.get("hamiltonian", 0), table.get("vector_field", {}), *maps):
-        for text in entry.values() if isinstance(entry, Mapping) else (entry,):
-            yield from text if isinstance(text, list) else (text,)
-    yield from table.get("invariants", {}).values()
-
-
-def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str | float]]:
-    """Yield expressions of a table by component, with indices where they are of arrays."""
-    for name, text in table.items():
-        if isinstance(text, list):
-            yield from ((f"{name}[{k}]", entry) for k, entry in enumerate(text))
-        else:
-            yield (f"{name}[i]" if name in system.equations.arrays else name), text
-
-
-def _pairs(system: System) -> list[tuple[str, str]]:
-    """Return arrays of positions with those of their momenta, where they come in pairs."""
-    if not system.is_hamiltonian:
-        return []
-    arrays, momentum = system.equations.arrays, dict(zip(*system.equations.halves, strict=True))
-    names = {numbers: name for name, numbers in arrays.items()}
-    partners = {
-        q: names.get(tuple(momentum[i] for i in numbers))
-        for q, numbers in arrays.items()
-        if all(i in momentum for i in numbers)
-    }
-    pairs = [(q, p) for q, p in partners.items() if p is not None]
-    return pairs if 2 * len(pairs) == len(arrays) else []
-
-
-def _dotted_unicode(name: str) -> str:
-    name = with_indices(name)
-    return unicodedata.normalize("NFC", f"{name[0]}\u0307{name[1:]}")
-
-
-def _dotted_latex(name: str) -> str:
-    array, _, index = name.rstrip("]").partition("[")
-    array, _, coordinate = with_indices(array).partition("_")
-    index = ", ".join(filter(None, (coordinate, index)))
-    return rf"\dot{{{array}}}_{{{index}}}" if index else rf"\dot{{{array}}}"
-
-
-def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
-    if not is_short(text):
-        return r"\text{too long to be typeset}"
-    return latex(as_written(text, lengths))
-
-
-def _slope_latex(name: str) -> str:
-    name = with_indices(name)
-    return rf"\frac{{\partial H}}{{\partial {f'{{{name}}}' if '_' in name else name}_{{i}}}}"
-
-
-def _slope_unicode(name: str) -> str:
-    return f"∂H/∂{with_indices(name)}[i]"
-
-
-_UNICODE = _Style(in_a_line, _dotted_unicode, "", _slope_unicode)
-_LATEX = _Style(_latex, _dotted_latex, "'", _slope_latex)
-
-
-def _marked(name: str, mark: str) -> str:
-    # SymPy reads "dot" at the end of the letters as a dot above them: zdot_1 is ż with index 1
-    match = re.fullmatch(r"([A-Za-z]+)_?\[?(\d+)\]?", name)
-    if match:
-        return f"{match[1]}{mark}{match[2]}"
-    base, _, index = with_indices(name).partition("_")
-    return f"{base}{mark}_{index}" if index else f"{name}{mark}"
-
-
-def _images(system: System, rho: Any) -> str:
-    """Return ``(z1, z2, z3) → (-z1, z2, z3)``."""
-    names = system.components
-
-    def row(coefficients: Any) -> str:
-        terms = [
-            f"{'-' if c < 0 else '+'}{'' if abs(c) == 1 else f'{abs(c):g} '}{name}"
-            for c, name in zip(coefficients, names, strict=True)
-            if c
-        ]
-        return " ".join(terms).removeprefix("+") or "0"
-
-    return f"({', '.join(names)}) → ({', '.join(row(r) for r in rho)})"
+def _is_short(text: str) -> bool:
+    """Whether SymPy can be given a text without fear for time."""
+    stack: list[tuple[ast.AST, int]] = [(syntax_tree(text), 0)]
+    seen = 0
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            depth += not isinstance(node.right, ast.Constant | ast.UnaryOp)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            depth += node.func.id not in ("sum", "len", "range", "where", "min", "max")
+        seen += 1
+        if seen > _LONGEST or depth > _DEEPEST:
+            return False
+        stack.extend((child, depth) for child in ast.iter_child_nodes(node))
+    return True

@@ -48,17 +48,9 @@ class TooLong(ValueError):
 
 
 class Algebra:
-    """Makes formulas, within a budget of operations.
+    """Makes formulas, within a budget of operations."""
 
-    Parameters
-    ----------
-    exact
-        Whether pi and functions of numbers stay as they are, to be shown, rather than become
-        numbers, to be computed with.
-    """
-
-    def __init__(self, exact: bool = False) -> None:
-        self.exact = exact
+    def __init__(self) -> None:
         self.spent = 0
         self.limit = MAXIMUM_OPERATIONS
         self.variables: list[Symbol] = []
@@ -81,22 +73,12 @@ class Algebra:
         """Grant operations for what is derived from formulas that were read."""
         self.limit = self.spent + _LARGEST_DERIVATIVES * MAXIMUM_OPERATIONS
 
-    def symbol(self, name: str, varies: bool = True) -> Symbol:
-        """Return a new variable, or a constant with a name."""
+    def symbol(self, name: str) -> Symbol:
+        """Return a new variable."""
         symbol = Symbol(name)
-        self._count(symbol, 1 << len(self.variables) if varies else 0)
-        if varies:
-            self.variables.append(symbol)
+        self._count(symbol, 1 << len(self.variables))
+        self.variables.append(symbol)
         return symbol
-
-    @property
-    def pi(self) -> Value:
-        """pi: its number, or a name where formulas are exact."""
-        if not self.exact:
-            return constants.PI
-        if "pi" not in self._known:
-            self._known["pi"] = self.symbol("pi", varies=False)
-        return self._known["pi"]
 
     def symbols(self, value: Value) -> list[Symbol]:
         """Return the variables of a formula."""
@@ -209,10 +191,6 @@ class Algebra:
                     if not isinstance(coefficient, int) or abs(coefficient) > 2**64:
                         coefficient = tidy(coefficient)
                     continue
-                if self.exact and not whole and value != 0:
-                    base = self._made((Sum, value, ()), lambda v=value: Sum(v, ()))  # type: ignore[misc]
-                    collected[base] = collected.get(base, 0) + exponent
-                    continue
                 work += _IRRATIONAL
                 coefficient = tidy(Fraction(coefficient) * constants.power(value, exponent))
             elif isinstance(value, Product) and whole:
@@ -220,10 +198,10 @@ class Algebra:
                 for base, own in value.factors:
                     product = own if exponent == 1 else tidy(Fraction(own) * exponent)
                     collected[base] = collected.get(base, 0) + product
-            elif (scaled := _scaled(value)) and (whole or (scaled[1] > 0 and not self.exact)):
+            elif (scaled := _scaled(value)) and (whole or scaled[1] > 0):
                 stack.append((scaled[0], exponent))
                 stack.append((constants.power(scaled[1], exponent), 1))
-            elif isinstance(value, Sum) and whole and not self.exact and _leads_with_minus(value):
+            elif isinstance(value, Sum) and whole and _leads_with_minus(value):
                 if exponent % 2:
                     coefficient = -coefficient
                 opposite = self.scale(-1, value)
@@ -292,7 +270,7 @@ class Algebra:
             return function.build(self, *arguments)
         self.spend(1)
         numbers = [a for a in arguments if not isinstance(a, Expression)]
-        if len(numbers) == len(arguments) and not (any(numbers) and self.exact):
+        if len(numbers) == len(arguments):
             self.spend(_IRRATIONAL)
             return constants.function_value(function, *numbers)
         first = arguments[0]

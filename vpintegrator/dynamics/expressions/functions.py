@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.special when it is used
 
-from vpintegrator.dynamics.expressions.constants import HIGH
+from vpintegrator.dynamics.expressions.constants import HIGH, PI
 from vpintegrator.dynamics.expressions.nodes import Function, Value
 
 _HALF = Fraction(1, 2)
@@ -70,7 +70,7 @@ def _largest(algebra: Any, *values: Value, sign: int = 1) -> Value:
 
 
 def _erf_slope(algebra: Any, x: Value, _: Value) -> Value:
-    factor = algebra.divide(2, algebra.call("sqrt", algebra.pi))
+    factor = algebra.divide(2, algebra.call("sqrt", PI))
     return algebra.multiply(factor, algebra.call("exp", algebra.scale(-1, algebra.power(x, 2))))
 
 

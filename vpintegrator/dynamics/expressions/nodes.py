@@ -95,7 +95,7 @@ class Function:
 
 @dataclass(eq=False, repr=False, slots=True)
 class Symbol(Expression):
-    """A variable, or a constant that has a name only (``depends`` is 0 then)."""
+    """A variable."""
 
     name: str
 

@@ -209,7 +209,7 @@ class _Parser:
             if name in self.integers:
                 return self.integers[name]
             if name == "pi":
-                return self.algebra.pi
+                return constants.PI
             if name in FUNCTIONS or name in SYNTAX:
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
