@@ -20,8 +20,6 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.renamed import former_attributes
-
 if TYPE_CHECKING:
     from vpintegrator import catalogue as catalogue
     from vpintegrator import cli as cli
@@ -109,7 +107,7 @@ __all__ = [
 ]
 
 
-def _find(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     if name in _NAMES:
         value = getattr(importlib.import_module(f"vpintegrator.{_NAMES[name]}"), name)
         globals()[name] = value
@@ -117,9 +115,6 @@ def _find(name: str) -> Any:
     if not name.startswith("_") and importlib.util.find_spec(f"vpintegrator.{name}") is not None:
         return importlib.import_module(f"vpintegrator.{name}")
     raise AttributeError(f"module 'vpintegrator' has no attribute '{name}'")
-
-
-__getattr__ = former_attributes(__name__, {"grown": "prolong"}, _find)
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.renamed import with_new_arguments
 
 Result = TypeVar("Result")
 
@@ -230,7 +229,6 @@ def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Re
 
         @functools.wraps(function)
         def call(*positional: Any, **keywords: Any) -> Result:
-            keywords = with_new_arguments(keywords, [*names, *groups])
             given: dict[str, dict[str, Any]] = {name: {} for name in groups}
             for name in list(keywords):
                 if name in group_of:

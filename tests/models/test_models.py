@@ -296,9 +296,7 @@ def test_mistakes(make, message):
         make()
 
 
-def test_the_standard_transformer_of_earlier_files_is_as_wide_as_its_states():
+def test_the_standard_transformer_has_width_eight_at_least():
     model = StandardTransformer(dim=3, width=3, positions=False, prediction_window=None)
     assert model.prediction_window == 3
     assert StandardTransformer(dim=3).arguments["width"] == 8
-    earlier = model.arguments | {"width": None}
-    assert StandardTransformer.arguments_of_file(earlier) == model.arguments

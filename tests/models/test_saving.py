@@ -266,11 +266,3 @@ def test_loaded_models_are_in_evaluation_mode(path):
     assert not again.training
     X = sample(4, 3, 3, seed=1)
     assert_close(again(X), model.eval()(X), 0)
-
-
-def test_older_files_say_skew_where_the_model_chose_otherwise(path):
-    model = randomise(VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS), 0.3, 1)
-    damaged(path, model, arguments=json.dumps(model.arguments | {"weighting": "skew"}))
-    again = load(path)
-    assert again.arguments == model.arguments
-    assert_close(again(sample(2, 3, 3)), model(sample(2, 3, 3)), 0)

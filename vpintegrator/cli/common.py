@@ -178,21 +178,12 @@ def parameter_option(
     return click.option(*flags, multiple=True, metavar="NAME=VALUE", help=help)
 
 
-class _Compiled(click.Choice[str]):
-    """Values of ``--compiled``, with an error of its own for a value of earlier versions."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "gpu":
-            self.fail("there are no kernels for GPUs any more: models on a GPU run in PyTorch")
-        return super().convert(value, param, ctx)
-
-
 def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Add ``--compiled auto|yes|no``, received as None, True or False."""
     values = {"auto": None, "yes": True, "no": False}
     return click.option(
         "--compiled",
-        type=_Compiled(list(values)),
+        type=click.Choice(list(values)),
         default="auto",
         show_default=True,
         callback=lambda _context, _option, value: values[value],

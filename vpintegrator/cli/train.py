@@ -37,7 +37,6 @@ from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import OPTIMIZER_CLASSES, SPLITTINGS
-from vpintegrator.renamed import with_new_names
 from vpintegrator.runtime.deadline import BEYOND, TimeIsUp
 from vpintegrator.storage.files import check_output
 
@@ -56,7 +55,6 @@ class _Command(click.Command):
     """Adds the list of architectures to the help, or the options of the one that is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = with_new_names(args, {"--kernel": "--initial-scheme"})
         ctx.meta[_ARGUMENTS] = list(args)  # --help is obeyed before --model is read
         return super().parse_args(ctx, args)
 

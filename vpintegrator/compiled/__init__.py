@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, NotWorthIt
-from vpintegrator.renamed import former_attributes
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.model import CompiledModel, compile_model
@@ -49,15 +48,12 @@ __all__ = [
 ]
 
 
-def _imported(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
-
-
-__getattr__ = former_attributes(__name__, {"compile_residual": "CompiledResidual"}, _imported)
 
 
 def __dir__() -> list[str]:
@@ -79,8 +75,6 @@ def wanted_on(device: str, compiled: bool | None) -> bool | None:
     InputError
         If another value is given, or True for another device than the CPU.
     """
-    if compiled == "gpu":
-        raise InputError("there are no kernels for GPUs any more: leave out compiled")
     if compiled not in (True, False, None):
         raise InputError(f"compiled must be True, False or None, not {compiled!r}")
     if device == "cpu":

@@ -27,7 +27,6 @@ from vpintegrator.dynamics.state_function import (
     StateFunction,
 )
 from vpintegrator.errors import InputError
-from vpintegrator.renamed import warn_of_former_name
 from vpintegrator.rich_display import RichDisplay
 
 _TOLERANCE = 1e-13  # solver tolerance of return maps
@@ -423,12 +422,6 @@ class System(SystemProperties, RichDisplay, by="system"):
         if self.equations.returns is None:
             raise InputError(f"{self.name} is no return map")
         return ReturnMap(self.equations)
-
-    @property
-    def flow_back(self) -> ReturnMap:
-        """Former name of :attr:`section_map`."""
-        warn_of_former_name("flow_back", "section_map")
-        return self.section_map
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         """Return the right-hand side :math:`f(z)`, shape (..., dim); of values of open parameters.

@@ -20,7 +20,6 @@ from vpintegrator.models.arguments import (
 from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.declaration import Arguments, argument
 from vpintegrator.models.registry import ARCHITECTURES, register
-from vpintegrator.renamed import former_attributes
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator
@@ -79,15 +78,12 @@ __all__ = [
 ]
 
 
-def _find(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
-
-
-__getattr__ = former_attributes(__name__, {"grown": "prolong"}, _find)
 
 
 def __dir__() -> list[str]:

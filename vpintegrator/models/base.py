@@ -433,11 +433,6 @@ class Integrator(WithPosterior, Normalised):
         """Whether the network keeps the form of normalised states."""
         return bool(getattr(self.core, "symplectic", False))
 
-    @classmethod
-    def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return stored arguments, of earlier versions too, as they are to be given now."""
-        return arguments
-
     def extra_repr(self) -> str:
         return (
             f"dim={self.dim}, window={self.window}, prediction_window={self.prediction_window}, "

@@ -19,7 +19,6 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from vpintegrator.arguments import one_of, plain, whole
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.renamed import with_new_arguments
 
 Declared = TypeVar("Declared", bound="Arguments")
 Class = TypeVar("Class", bound=type)
@@ -57,7 +56,7 @@ def argument(
         Text of an option of vp-train for the argument, for all models that have it; other arguments
         are given by ``--option``.
     omitted
-        Whether the default is not stored, so that files of earlier versions are unchanged.
+        Whether ``arguments`` leaves out the default, which most models have.
 
     Examples
     --------
@@ -110,7 +109,6 @@ class Arguments:
             If there is no such argument, a required one is missing, or a value is wrong.
         """
         known = cls.declared()
-        values = with_new_arguments(values, known)
         for name in values:
             if name not in known:
                 hint = nearest(name, known) or f"; it has {', '.join(known)}"

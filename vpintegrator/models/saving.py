@@ -27,14 +27,11 @@ from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import NAME as WRAPPED
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own, name_of
 from vpintegrator.nn.tensor_arguments import as_dtype
-from vpintegrator.renamed import ARGUMENTS, has_ended
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.file_kinds import LARGEST_HEADER
 from vpintegrator.storage.files import check_version
 from vpintegrator.storage.reading import check_kind, read_json
 from vpintegrator.storage.tensors import write_tensors
-
-_RENAMED = {"kernel": "initial_scheme"}  # keys of the metadata, by their former names
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
@@ -223,11 +220,6 @@ def _build(
     where = f"the header of {path} does not describe a {architecture.name} model"
     arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
     known = set(architecture.Arguments.declared()) - {"dtype", "shift", "scale"}
-    arguments = {
-        ARGUMENTS.get(name, name): value
-        for name, value in arguments.items()
-        if not has_ended(name, value, known)
-    }
     if unknown := sorted(set(arguments) - known):
         raise InputError(
             f"{where} of this version, which has no argument {unknown[0]!r}; its arguments must be "
@@ -246,7 +238,7 @@ def _build(
         )
     with bounded_by([tensor.numel() for tensor in tensors.values()], count, where):
         dtype = as_dtype(header.get("dtype", ""))
-        return architecture(**architecture.arguments_of_file(arguments), dtype=dtype)
+        return architecture(**arguments, dtype=dtype)
 
 
 def _fill(
@@ -292,7 +284,7 @@ def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
     metadata = read_json(header.get("metadata", "{}"), where)
     if any(value is None or isinstance(value, dict | list) for value in metadata.values()):
         raise InputError(f"{where} must be an object of texts")
-    metadata = {_RENAMED.get(key, key): str(value) for key, value in metadata.items()}
+    metadata = {key: str(value) for key, value in metadata.items()}
     for key in ("parameters", "training"):
         if key in metadata:
             read_json(metadata[key], f"{where}: {key}")

@@ -128,11 +128,6 @@ class StandardTransformer(Integrator):
             if encoder and not self.residual:
                 raise InputError("residual = false is for block = residual")
 
-    @classmethod
-    def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Read arguments; in files of earlier versions a width of None is ``dim``."""
-        return arguments | ({"width": arguments["dim"]} if arguments.get("width") is None else {})
-
     def network(self, a: Arguments) -> nn.Module:
         """Return units of attention and feed-forward layers, between linear layers if need be."""
         inside = a.width or a.dim

@@ -18,7 +18,7 @@ from vpintegrator.models.arguments import (
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
 from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
-from vpintegrator.nn.symmetry import invariant_entries, symmetry_group
+from vpintegrator.nn.symmetry import invariant_entries
 
 
 class VolumePreservingTransformer(Integrator):
@@ -101,15 +101,6 @@ class VolumePreservingTransformer(Integrator):
                 layers.append(TimeMixing(a.window, initial_scale=a.initial_scale))
             layers += feed_forward(a)
         return Composition(*layers)
-
-    @classmethod
-    def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Read arguments; "skew" in files of earlier versions is "auto"."""
-        if arguments.get("weighting") == "skew":
-            group = symmetry_group(arguments.get("reversing_symmetries", ()), arguments["dim"])
-            if not skew_weighting_exists(group):
-                return arguments | {"weighting": "coupled"}
-        return arguments
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, weighting={self.weighting!r}"

@@ -117,7 +117,7 @@ class Scene:
     def measured(self, name: str) -> dict[str, Any]:
         """Return a measurement by name of the method, for all methods that have it.
 
-        Files of earlier versions lack some, and not every measurement is defined for every method.
+        Not every measurement is defined for every method.
         """
         found = {method: run.measurements.get(name) for method, run in self.runs.items()}
         return {method: value for method, value in found.items() if value is not None}

@@ -181,8 +181,7 @@ def chosen_titles(asked: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def _folded(title: str) -> str:
-    plain = " ".join(re.sub(r"[-_]", " ", title).lower().split())
-    return plain.replace("left region", "left domain")  # the former name
+    return " ".join(re.sub(r"[-_]", " ", title).lower().split())
 
 
 def _plain(value: Any) -> Any:

@@ -264,7 +264,7 @@ def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic]
     dict_keys(['rk4'])
     """
     path, known_here = as_path("path", path), with_own(diagnostics)
-    with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
+    with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
         system = read_system(root, path)
         methods = _read_methods(root, path)
         times = _read_times(root.group(methods[0]), path)

@@ -263,9 +263,7 @@ class Guarded:
 
 
 @contextmanager
-def open_hdf5(
-    path: str | os.PathLike[str], format_name: str, newest: int, oldest: int = 1
-) -> Iterator[StoredGroup]:
+def open_hdf5(path: str | os.PathLike[str], format_name: str, newest: int) -> Iterator[StoredGroup]:
     """Open one of this package's HDF5 files for reading.
 
     Raises
@@ -280,12 +278,7 @@ def open_hdf5(
         found = root.text("format", "")
         if found != format_name:
             raise InputError(refusal(path, kind_of_format(found) or "hdf5", KINDS[kind].name))
-        version = check_version(path, root.whole("format_version", None), newest)
-        if version < oldest:
-            raise InputError(
-                f"{path} was written by an older version of vpintegrator, in a format that is no "
-                f"longer read; make the {kind} anew"
-            )
+        check_version(path, root.whole("format_version", None), newest)
         yield root
 
 

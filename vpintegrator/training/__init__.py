@@ -1,7 +1,6 @@
 """Training: second- and first-order optimisation in double precision."""
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
-from vpintegrator.renamed import former_attributes
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.method import Execution, Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
@@ -33,5 +32,3 @@ __all__ = [
     "relative_error",
     "train",
 ]
-
-__getattr__ = former_attributes(__name__, {"Found": "SearchResult"})
