@@ -93,7 +93,7 @@ def test_inspect(run, lab, tmp_path):
         "Mathematical pendulum (pendulum); m = 1, l = 1, g = 1",
         "train          23 trajectories, 11 times; t = 0 to 2",
         "DOP853, rtol 1e-12, atol 1e-12",
-        "error at most",
+        "error about",
         "all observed and finite",
         "q from",
         "energy: train",

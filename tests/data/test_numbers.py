@@ -6,8 +6,7 @@ import pytest
 
 import vpintegrator as vp
 from tests.dynamics.test_solve import rigid_body_exactly
-from vpintegrator.data.inspection import accuracy_text, inspect_dataset
-from vpintegrator.dynamics.extended_precision import IS_EXTENDED
+from vpintegrator.data.inspection import inspect_dataset
 
 
 @pytest.mark.parametrize(("rtol", "step"), [(1e-5, 3.0), (1e-8, 3.0), (1e-8, 0.2), (1e-12, 0.2)])
@@ -27,42 +26,9 @@ def test_the_estimated_error_is_not_below_the_true_one(tmp_path, rtol, step):
                 worst = max(worst, *(abs(e - z) for e, z in zip(exact, state, strict=True)))
     estimate = dataset.accuracy["estimated_error"]
     assert dataset.accuracy["sample"] == 8
-    assert dataset.accuracy["extended"] == IS_EXTENDED
     assert float(worst) < 1.5 * estimate + 1e-15
-    if step == 3.0 or IS_EXTENDED:
+    if step == 3.0:
         assert estimate < 1.5 * float(worst)
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(not IS_EXTENDED, reason="long double is double here")
-def test_the_largest_error_is_found(tmp_path):
-    """Where a second integration of a few trajectories fell short by a factor of seven."""
-    dataset = vp.generate("henon-heiles", tmp_path / "a.h5", count=16, steps=40)
-    largest = 0.0
-    for group in dataset.shapes:
-        for orbit in dataset.states(group):
-            with mpmath.workdps(30):
-                exact = _henon_heiles(orbit[0], 40 * dataset.step)
-            largest = max(
-                largest, *(abs(float(e - z)) for e, z in zip(exact, orbit[-1], strict=True))
-            )
-    assert largest <= 1.01 * dataset.accuracy["estimated_error"]
-    assert dataset.accuracy["sample"] == 16
-
-
-def _henon_heiles(state, time):
-    def field(_, z):
-        x, y, px, py = z
-        return [px, py, -x - 2 * x * y, -y - x**2 + y**2]
-
-    return mpmath.odefun(field, 0, list(map(mpmath.mpf, state)), tol=mpmath.mpf("1e-22"))(time)
-
-
-def test_a_part_that_is_measured_by_tolerance_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("vpintegrator.data.generation.accuracy._MOST", 0)
-    dataset = vp.generate("rigid-body", tmp_path / "a.h5", count=40, steps=5)
-    assert dataset.accuracy["sample"] == 8
-    assert accuracy_text("1e-9", dataset.accuracy).startswith("relative error about 1e-9 (8")
 
 
 def test_the_estimated_error_of_the_rigid_body(tmp_path):
@@ -79,7 +45,7 @@ def test_the_estimated_error_of_the_rigid_body(tmp_path):
     )
     exact = rigid_body_exactly(0.3, 0.2 * np.arange(101))
     worst = max(np.abs(dataset.states(g) - exact).max() for g in dataset.shapes)
-    assert worst < 1.01 * dataset.accuracy["estimated_error"] < 1e-9
+    assert worst < 1.5 * dataset.accuracy["estimated_error"] < 1e-9
 
 
 def test_changes_of_invariants(tmp_path):

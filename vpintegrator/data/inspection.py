@@ -131,6 +131,4 @@ def _look_through(dataset: Dataset, name: str) -> Group:
 def accuracy_text(error: str, accuracy: Mapping[str, Any]) -> str:
     """Return the error of generated states, and the way it was measured, in words."""
     again = f"{accuracy.get('sample', '?')} trajectories integrated again"
-    if accuracy.get("extended"):
-        return f"relative error at most {error} on {again} in extended precision"
     return f"relative error about {error} ({again}, more tightly)"

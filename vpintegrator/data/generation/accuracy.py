@@ -10,13 +10,10 @@ import numpy as np
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.extended_precision import IS_EXTENDED, solve_extended
 from vpintegrator.dynamics.magnitude import size_of
 from vpintegrator.dynamics.solve import bounded_sizes
 
-_SAMPLE = 32  # trajectories of each part that are integrated a second time, in extended precision,
-_FEWER = 8  # or where that takes too long, more tightly
-_MOST = 4e6  # numbers that are computed for it, in seconds
+_SAMPLE = 8  # trajectories of each part that are integrated a second time
 _EVERY = 4  # comparison at every fourth output time
 _ROWS = 1024  # trajectories whose invariants are computed at a time
 
@@ -36,16 +33,12 @@ class Accuracy:
         by formula.
     sample
         Number of trajectories that were integrated a second time.
-    extended
-        Whether the second integration was in extended precision. If so, the difference is the
-        largest error of these trajectories, else an estimate.
     """
 
     change: dict[str, float]
     largest: dict[str, float]
     difference: float | None
     sample: int
-    extended: bool = False
 
     def summary(self) -> dict[str, Any]:
         """Return the ``accuracy`` of a dataset, see :func:`vpintegrator.generate`."""
@@ -56,30 +49,19 @@ class Accuracy:
             "invariant_drift": drift,
             "estimated_error": self.difference,
             "sample": self.sample,
-            "extended": self.extended,
         }
 
 
 def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray) -> Accuracy:
     """Errors of states (trajectory, time, dim), from the invariants and a second integration.
 
-    Nothing is shared with the run that is judged: the sample is solved in extended precision by
-    another method. Where that takes too long, it is a stack of its own, at a tolerance ten times
-    tighter, whose steps end at other times, so that they differ even where the output times set the
-    steps.
+    The sample is a stack of its own, solved at a tolerance ten times tighter. Its steps end at
+    other times, so that the solutions differ even where the output times set the steps.
     """
     change, largest = _invariants(recipe, states, conditions)
     if not recipe.is_solved:
         return Accuracy(change, largest, None, 0)
-    chosen = _sample(len(states), _SAMPLE)
-    if IS_EXTENDED and not recipe.system.is_discrete:
-        field = recipe.flow(conditions[chosen]).vector_field_by_component
-        times = recipe.duration / recipe.steps * np.arange(recipe.steps + 1)
-        exact = solve_extended(field, states[chosen, 0], times, _MOST)
-        if exact is not None:
-            wrong = relative_error(recipe.system, exact - states[chosen], states)
-            return Accuracy(change, largest, wrong, len(chosen), extended=True)
-    chosen = _sample(len(states), _FEWER)
+    chosen = np.unique(np.linspace(0, len(states) - 1, _SAMPLE).astype(int))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
     again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
     wrong = relative_error(recipe.system, again - states[np.ix_(chosen, at)], states)
@@ -103,12 +85,7 @@ def combine(parts: Iterable[Accuracy]) -> Accuracy:
         if (known := [p.difference for p in parts if p.difference is not None])
         else None,
         sum(part.sample for part in parts),
-        all(part.extended for part in parts),
     )
-
-
-def _sample(count: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, most).astype(int))
 
 
 def _invariants(

@@ -86,9 +86,8 @@ def generate(
         Opened. Its ``accuracy`` holds, as measured: ``invariant_drift``, for each invariant the
         largest change along a trajectory divided by the largest value of the invariant anywhere;
         ``estimated_error``, the largest difference in any component, relative to the size of the
-        component, from a sample of trajectories of each shard integrated again; ``sample``, their
-        number; ``extended``, whether that was in extended precision, or else more tightly. The last
-        three are absent for maps by formula, which are exact.
+        component, from a sample of trajectories of each shard integrated again, more tightly;
+        ``sample``, their number. The last two are absent for maps by formula, which are exact.
 
     Raises
     ------
