@@ -242,8 +242,8 @@ def _all_jacobians(case: Case) -> Callable[[], None]:
 def _iteration(case: Case, seconds: float) -> list[str]:
     def iteration(optimizer: LevenbergMarquardt) -> Callable[[], object]:
         def call() -> None:
-            linear = optimizer.linearise()
-            delta = linear.step(linear.curvature)
+            matrix, gradient = optimizer.normal_equations()
+            delta = matrix.solve(matrix.largest(), -gradient)
             assert delta is not None
             optimizer.residuals.sums(optimizer.parameters + delta, case.inputs, case.targets)
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
+from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
 from vpintegrator.dynamics import load_system, solve
-from vpintegrator.dynamics.expressions import vectorised
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import integrate
 
@@ -29,21 +28,6 @@ def test_against_solutions_of_another_solver(name, which):
     exact = solve(s, z, 0.25 * np.arange(13), rtol=2.3e-14, atol=1e-15)
     error = np.abs(integrate(s, method_of(name), z, 0.25, 12) - exact).max()
     assert error < 1e-12 if name == "heyoka" else 1e-10 < error < 1e-5
-
-
-@installed
-def test_all_functions():
-    import heyoka
-
-    s = load_system(FUNCTIONS)
-    z = np.random.default_rng(0).normal(size=(2, 9))
-    e = s.equations
-    variables = heyoka.make_vars("x", "y")
-    rates = taylor.in_heyoka(e.vector_field, dict(zip(e.symbols, variables, strict=True)))
-    found = heyoka.cfunc(rates, vars=variables)(z)
-    assert np.allclose(found, vectorised(e.vector_field, e.symbols, "numpy")(*z), rtol=1e-14)
-    exact = solve(s, z.T, np.array([0.0, 0.5]), rtol=1e-13, atol=1e-13)
-    assert np.allclose(integrate(s, HEYOKA, z.T, 0.5, 1), exact, rtol=0, atol=1e-11)
 
 
 @installed

@@ -1,7 +1,5 @@
 """The figure of a record has the numbers of its tables."""
 
-import math
-
 import pytest
 
 from tests.scripts.conftest import BENCHMARKS
@@ -17,14 +15,6 @@ def test_it_draws_what_the_record_says(script):
     panels = {axes.get_title(): axes for axes in figure.axes}
     assert len(panels) == 4
     assert all(line.get_xdata().size for axes in figure.axes for line in axes.lines)
-
-
-def test_times_are_read(script):
-    seconds = script("record_figure").seconds
-    assert [seconds(cell) for cell in ("3.5 ms", "1,011 us", "2 s", "40 ns")] == pytest.approx(
-        [3.5e-3, 1.011e-3, 2.0, 4e-8]
-    )
-    assert math.isnan(seconds("-")) and math.isnan(seconds(""))
 
 
 def test_a_record_without_its_tables(script):

@@ -1,7 +1,6 @@
 """The benchmark of training, quickly: its tables, and that its candidates do the same work."""
 
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -67,16 +66,6 @@ def test_the_tables(training, script):
     assert len(ratios) == 5
 
 
-def test_the_record_is_of_these_networks(script):
-    text = script("all").place("training").search(RECORD.read_text(encoding="utf-8"))[0]
-    tables = script("record_figure").tables(text).values()
-    rows = [row for table in tables for row in table if "parameters" in row]
-    assert {row["model"]: int(row["parameters"]) for row in rows} == {
-        name: sum(p.numel() for p in make(dtype=torch.float64).parameters())
-        for name, make in script("training").MODELS.items()
-    }
-
-
 def test_the_eager_step_is_that_of_machine_code(training, monkeypatch):
     models, optimizers, name = [], [], "published vpt"
 
@@ -100,21 +89,3 @@ def test_the_eager_step_is_that_of_machine_code(training, monkeypatch):
     change = optimizer.parameters.detach() - before
     assert 1e-6 < change.abs().max() < 4e-6  # three steps of the rate 1e-6
     torch.testing.assert_close(ParameterVector(eager).read() - before, change, rtol=1e-6, atol=0)
-
-
-def test_the_step_in_jax_is_that_of_pytorch(script):
-    pytest.importorskip("jax", reason="jax is in the extra bench")
-    torch.manual_seed(0)
-    model = small()
-    inputs, targets = torch.randn(2, 8, 3, 3, dtype=torch.float64)
-    case = SimpleNamespace(name="published vpt", model=model, inputs=inputs, targets=targets)
-    step = script("training")._jax_step(case)
-    optimizer, expected = torch.optim.Adam(model.parameters(), lr=1e-6), []
-    for _ in range(3):
-        optimizer.zero_grad()
-        loss = (model(inputs) - targets).square().mean()
-        loss.backward()
-        optimizer.step()
-        expected.append(loss.item())
-    # a step changes the loss by some millionths
-    assert [step() for _ in range(3)] == pytest.approx(expected, rel=1e-12)

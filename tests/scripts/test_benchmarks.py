@@ -123,22 +123,6 @@ def test_polynomials(script, compiler, monkeypatch, tmp_path):
     assert sum(p.numel() for p in vp.load(path).parameters()) == 36
 
 
-def test_the_polynomials_in_jax_are_the_same(script):
-    pytest.importorskip("jax", reason="jax is in the extra bench")
-    polynomials, system = script("polynomials"), vp.load_system("rigid-body")
-    model = vp.models.VolumePreservingFeedForward(
-        dim=3,
-        depth=2,
-        functions="polynomial",
-        initial_scale=0.5,
-        reversing_symmetries=system.reversing_symmetries,
-        scale=[0.5, 0.6, 0.7],
-    )
-    initial = system.sample_initial(3, np.random.default_rng(0))
-    found = polynomials.as_states(polynomials.in_jax(model, 4)(initial))
-    np.testing.assert_allclose(found, polynomials.eager(model, initial, 4), rtol=1e-12, atol=1e-14)
-
-
 def test_export(script, compiler, monkeypatch, tmp_path):
     export, path = script("export"), tmp_path / "network.safetensors"
     model = vp.models.VolumePreservingFeedForward(dim=3, width=3, depth=1, initial_scale=0.1)

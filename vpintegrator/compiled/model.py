@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 from typing import TYPE_CHECKING, Any
 
@@ -72,29 +71,21 @@ class CompiledModel:
         self.prediction_window = model.prediction_window
         self._repeats = 1  # maps that are one call
         with once(model.core) as self._repeats:
-            self._trace, values = simplest(model)
-        size = operations(self._trace)
+            trace, values = simplest(model)
+        size = operations(trace)
         if most is not None and size > most:
             raise NotWorthIt(f"a step has {size} operations, more than {most}")
         # small maps wait for one operation after another; values of large ones go to memory
         two = few or size > _SMALL
         unroll = 0 if narrow else 2 if two else 4
         sizes = (self.window, self.prediction_window, self.dim)
-        self.source = write_source(self._trace, sizes, REALS[values.dtype], unroll)
+        self.source = write_source(trace, sizes, REALS[values.dtype], unroll)
         self.dtype = values.dtype.type
         self._library = Compilation(self.source.units).library()
         self.lanes = int(self._library.lanes())
         self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
         self._library.constants(pointer(values), pointer(self._constants))
         verify_model(self, model, windows)
-
-    def with_weights_of(self, model: Integrator) -> CompiledModel:
-        """Return the same code with the weights of an equal model, without a further comparison."""
-        found = copy.copy(self)
-        found._constants = np.zeros_like(self._constants)
-        values = self._trace.values(model)
-        self._library.constants(pointer(values), pointer(found._constants))
-        return found
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Iterate the model, trajectories shared among as many threads as torch uses.
