@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
 from vpintegrator.plotting.figures import error_curves, invariant_curves
@@ -20,8 +21,8 @@ from vpintegrator.plotting.figures.volume_errors import (
 )
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
-    LegendEntry,
     columns_that_fit,
+    entry,
     hide_inner_labels,
     legend_lines,
     new_figure,
@@ -111,18 +112,15 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     return figure
 
 
-def _times(scene: Scene) -> list[LegendEntry]:
+def _times(scene: Scene) -> list[Line2D]:
     """Return legend entries for early and late times, and for the marks at the last time."""
     style = scene.style
     colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
-    entries = [
-        LegendEntry(label, "times", color=colour, lw=1.2 * style.line)
-        for label, colour in colours.items()
-    ]
+    entries = [entry(label, color=colour, lw=1.2 * style.line) for label, colour in colours.items()]
     if _is_marked(scene):
         dot = own_mark(scene, style.foreground)
-        entries.append(LegendEntry("at the last time", "times", **dot))
-        entries.append(LegendEntry("reference then", "times", **reference_mark(scene)))
+        entries.append(entry("at the last time", **dot))
+        entries.append(entry("reference then", **reference_mark(scene)))
     return entries
 
 
