@@ -13,22 +13,18 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator.training
 from tests.cli.conftest import refused
-from vpintegrator.cli.gen import main as inspect
 from vpintegrator.cli.train import main
-from vpintegrator.data import Dataset, generate, import_dataset, open_dataset
+from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
 from vpintegrator.storage.lock_file import claim
-from vpintegrator.training import History, relative_error
+from vpintegrator.training import History
 from vpintegrator.training.optimizers.torch_optimizers import Adam
-from vpintegrator.training.training_data import TrainingData
 
 # the name vpintegrator.training.train is that of the function
 TRAIN = importlib.import_module("vpintegrator.training.train")
@@ -511,47 +507,3 @@ def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeyp
     result = run(main, body, "--model", "vpff", *options)
     assert refused(result, "its validation error was not finite after any of")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.thorough
-def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    noisy = {"observation": {"relative_noise": 0.02}}
-    generate("pendulum", "noisy.h5", count=12, steps=30, step=0.1, **noisy)
-    sizes = ["--functions", "polynomial", "--degree", "3", "--depth", "2"]
-    few = ["--epochs", "6", "--compiled", "no", "--orbits", "10"]
-    limits, fit_orbits = [], vpintegrator.training.fit_orbits
-
-    def noting(*args, **keywords):
-        limits.append({name: keywords.get(name) for name in ("seconds", "epochs")})
-        return fit_orbits(*args, **keywords)
-
-    monkeypatch.setattr(vpintegrator.training, "fit_orbits", noting)
-    result = CliRunner().invoke(main, ["noisy.h5", *sizes, *few, "-o", "model.safetensors"])
-    assert result.exit_code == 0, result.output
-    assert limits == [{"seconds": None, "epochs": 3}]
-    assert "segments of 10 steps" in result.output
-    model = load("model.safetensors")
-    assert "of 10 steps" in model.metadata["orbits"]
-    inspected = CliRunner().invoke(inspect, ["--inspect", "model.safetensors"]).output
-    assert re.search("orbits +fitted to .* segments of 10 steps", inspected)
-    # errors are those of the weights that are written
-    data = TrainingData(open_dataset("noisy.h5"))
-    errors = relative_error(model, *data.held_out(model), scale=data.error_scale)
-    stored = json.loads(model.metadata["training"])
-    assert stored["best_validation_error"] == pytest.approx(errors, rel=1e-12)
-    assert stored["test_error"] == pytest.approx(data.test_error(model), rel=1e-12)
-    assert f"validation {errors:.2e}" in result.output
-    assert f"test {stored['test_error']:.2e}" in result.output
-
-
-def test_the_noise_of_measured_states_is_printed(run, tmp_path):
-    times = 0.2 * np.arange(30)
-    phases = np.random.default_rng(0).uniform(0, 6, (20, 1))
-    states = np.stack([np.cos(times + phases), -np.sin(times + phases)], 2)
-    states = states + 1e-3 * np.random.default_rng(1).normal(size=states.shape)
-    import_dataset(states, tmp_path / "noisy.h5", step=0.2, components=["q", "p"])
-    result = run(main, tmp_path / "noisy.h5", "--model", "sgf", "--degree", "2", "--orbits", "0")
-    assert result.exit_code == 0, result.output
-    (line,) = [line for line in result.output.splitlines() if "noise of" in line]
-    assert "±" in line

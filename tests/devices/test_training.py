@@ -137,17 +137,6 @@ def test_a_family_trains(device, tmp_path):
     assert_same(weights(built[0]), weights(built[1]), device, SAME)
 
 
-def test_orbits_are_fitted(device, swing):
-    torch.manual_seed(0)
-    model = made(dim=2, functions="polynomial", degree=2)
-    there = copy.deepcopy(model).to(device)
-    with on_the_cpu():
-        expected = vp.training.fit_orbits(model, swing, 2, epochs=1)
-    found = vp.training.fit_orbits(there, swing, 2, epochs=1)
-    assert_same(weights(there), weights(model), device, SAME)
-    assert found.training == pytest.approx(expected.training)
-
-
 def test_windows_straight_to_a_device(device, body):
     there = body.sample_windows(30, 2, device=device)
     for found, expected in zip(there, body.sample_windows(30, 2), strict=True):

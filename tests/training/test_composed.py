@@ -128,9 +128,7 @@ def test_measured_reversible_maps_with_noise(noise, tmp_path):
     def make(arguments):
         return vp.models.build(data.system, "vpgf", **arguments)
 
-    found = vp.training.find_generating_function(
-        make, data, vp.training.Budget(epochs=4), refine=False
-    )
+    found = vp.training.find_generating_function(make, data, vp.training.Budget(epochs=4))
     assert relative_error(found.model, before, after) < 2 * noise
 
 
@@ -177,7 +175,7 @@ def test_scarce_pairs(tmp_path):
         return vp.models.build(data.system, "vpgf", **arguments)
 
     lines = []
-    found = vp.training.find_generating_function(make, data, tell=lines.append, refine=False)
+    found = vp.training.find_generating_function(make, data, tell=lines.append)
     assert "ridge 1e+02" in lines[-1]
     assert relative_error(found.model, before, after) < 2e-2
 

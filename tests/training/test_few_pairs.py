@@ -9,11 +9,9 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.cli.train import main
-from vpintegrator.nn.linearised import ShearDerivatives
 from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.few_pairs import fit_few_pairs
 from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
-from vpintegrator.training.posterior import posterior_of_pairs
 from vpintegrator.training.search.few_pairs import find_few_pairs
 from vpintegrator.training.search.models import search
 from vpintegrator.training.search.options import SearchOptions
@@ -114,49 +112,7 @@ def test_each_model_that_is_asked_for_is_fitted_to_all_pairs(name, tmp_path):
     run = CliRunner().invoke(main, arguments)
     assert run.exit_code == 0, run.output
     model = vp.load(path)
-    assert model.posterior is not None
     assert json.loads(model.metadata["training"])["windows"] == 102
-    # of couplings that are fitted alone, and of generating functions that are chosen
-    assert ("orbits" in model.metadata) == (model.name == "sgf")
-
-
-def test_couplings_of_noisy_pairs_hold_a_posterior(tmp_path):
-    dataset = pairs(tmp_path / "noisy.h5", 120, noise=1e-2)
-    model = find_few_pairs(make(dataset), TrainingData(dataset), SearchOptions()).model
-    np.testing.assert_allclose(model.noise, 1e-2, rtol=0.25)
-    z, images = fresh()
-    with torch.no_grad():
-        draws = torch.stack([each(z[:, None])[:, 0] for each in model.sample(40)])
-        error = (model(z[:, None])[:, 0] - images).abs().mean()
-    assert 0.3 < float(draws.std(0).mean() / error) < 3
-    J = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
-    for drawn in model.sample(3):
-        D = torch.func.jacrev(lambda y, drawn=drawn: drawn(y[None, None])[0, 0])(z[0])
-        assert float((D.mT @ J @ D - J).detach().abs().max()) < 1e-13
-        assert not torch.equal(drawn(z[:, None]), model(z[:, None]))
-
-
-def test_the_posterior_of_a_generating_function_is_of_all_known_pairs(tmp_path):
-    dataset = pairs(tmp_path / "noisy.h5", 120, noise=1e-2)
-    model = vp.training.find_generating_function(make(dataset, "sgf"), dataset).model
-    known = len(known_pairs(TrainingData(dataset)).before)
-    count = sum(p.numel() for p in model.parameters())
-    assert 2 * known - count - 1 < float(model.posterior.freedom.sum()) < 2 * known
-
-
-def test_directions_that_leave_a_map_as_it_is_are_not_drawn(tmp_path):
-    """Two shifts of q in a row are one: there are more coefficients than maps."""
-    data = TrainingData(pairs(tmp_path / "noisy.h5", 120, noise=1e-2))
-    model = make(data.dataset)({"functions": "polynomial", "degree": 4, "depth": 2})
-    data.normalise(model)
-    before, after, _ = known_pairs(data)
-    fit_few_pairs(model, before, after)
-    posterior = posterior_of_pairs(model, before, after)
-    _, rank = posterior.factor.shape
-    D = ShearDerivatives(model.core).linearised(model.normalised(before))[1].flatten(0, 1)
-    assert rank == torch.linalg.matrix_rank(D) < len(posterior.mean)
-    spread = (D @ posterior.factor).reshape(*before.shape, rank).square().sum(-1).sqrt()
-    assert float(spread.max() * model.scale.max()) < 2e-2
 
 
 @pytest.mark.thorough

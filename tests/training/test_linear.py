@@ -311,7 +311,7 @@ def test_the_search_ends_some_degrees_beyond_the_one_that_is_chosen(
     monkeypatch.setattr(degrees, "_COMPARED", 99)
     data = dataset(orbits(), tmp_path / "a.h5")
     found = vp.training.find_generating_function(
-        lambda arguments: vp.models.build(data.system, "sgf", **arguments), data, refine=False
+        lambda arguments: vp.models.build(data.system, "sgf", **arguments), data
     )
     assert found.model.arguments["degree"] == 6
     assert (found.history.best_epoch, found.history.epochs) == (3, 3 + beyond)

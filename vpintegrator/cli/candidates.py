@@ -23,7 +23,7 @@ MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _ABOUT_MODEL = ("model", "dtype", "reversible", "chart", *FLAGS)
 # errors of an option that contradicts --fastest
-_NOT_BESIDE_FASTEST = ("start", "target", "epochs", "orbits")
+_NOT_BESIDE_FASTEST = ("start", "target", "epochs")
 
 
 @dataclass(frozen=True)

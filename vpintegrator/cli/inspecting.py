@@ -14,7 +14,7 @@ from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import notes_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
-from vpintegrator.cli.training_report import attention_words, friction
+from vpintegrator.cli.training_report import attention_words
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
 
@@ -33,7 +33,6 @@ _OF_TRAINING = {
     "step": "step",
     "dataset": "dataset",
     "initial_scheme": "trained from",
-    "orbits": "orbits",
 }
 Lines = Iterator[tuple[str, str]]  # headings, and what is known under them
 
@@ -137,25 +136,6 @@ def _of_origin(dataset: Dataset) -> Lines:
         if isinstance(recipe.get(key), dict):
             entries = (f"{k} {_plain(v)}" for k, v in recipe[key].items())
             yield key.replace("_", " "), ", ".join(entries)
-    if _is_measured(dataset):
-        yield from _of_noise(dataset)
-
-
-def _is_measured(dataset: Dataset) -> bool:
-    """Whether states were imported or observed, so that equations may be in doubt."""
-    recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
-    return isinstance(recipe.get("imported"), dict) or dataset.is_observed
-
-
-def _of_noise(dataset: Dataset) -> Lines:
-    """Yield the noise of the training states, estimated from them alone."""
-    from vpintegrator.data import estimate_noise
-
-    noise = estimate_noise(dataset)
-    if noise is not None:
-        named = zip(dataset.system.components[:_COMPONENTS], noise.texts(), strict=False)
-        text = ", ".join(f"{_plain(name)} {text}" for name, text in named)
-        yield "noise found", f"standard deviation {text}"
 
 
 def _number(count: int, what: str) -> str:
@@ -268,7 +248,6 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     yield "dtype", str(model.scale.dtype).removeprefix("torch.")
     traits = {
         "symplectic": model.symplectic,
-        "conformally symplectic": getattr(model.core, "damped", False),
         "volume-preserving": model.volume_preserving,
         "preserves the volume of its chart": model.measure_preserving
         and not model.volume_preserving,
@@ -287,8 +266,6 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     for key, heading in _OF_TRAINING.items():
         if key in metadata:
             yield heading, _plain(str(metadata[key]))
-    if words := friction(model, float(metadata.get("step", "nan"))):
-        yield "friction", words
     for name, (low, high) in model.conditions.items():
         yield "family", f"{_plain(name)} from {low:.6g} to {high:.6g}"
     yield from _of_comparisons(metadata, path)

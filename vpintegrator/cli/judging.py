@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from vpintegrator.cli.common import progress_bar, tell
 from vpintegrator.cli.output import is_asked
-from vpintegrator.cli.training_report import friction
 from vpintegrator.runtime.deadline import until
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ def judge(
     from vpintegrator.verdicts import KEY, Verdict
     from vpintegrator.verdicts import verdict as compared
 
-    if words := friction(network, data.step):
-        tell(f"  friction {words}")
     found: Verdict | None = None
     try:
         if verdict:

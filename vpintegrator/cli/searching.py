@@ -196,7 +196,6 @@ class Candidate:
         budget = options.budget.or_default()
         options = replace(options, budget=budget, tell=_tell)
         self.found = self._searched_structures(data, options)
-        self.found.finish()
         self.network, self.cheapest = self.found.model, self.found.cheapest
         self.network.metadata["search"] = json.dumps(self.found.tried)
         if self.found.summary:
@@ -324,8 +323,6 @@ class Candidate:
             return self._take_rival(found, math.inf, data, files)
         if found is not None:
             return self._compared(found, history, data, files)
-        if history.stopped_by == "solved" and options.refine and network.linear_in_parameters:
-            history = self._refined(data, history, options, files)
         return history
 
     def _compared(
@@ -355,27 +352,6 @@ class Candidate:
         if found.history.warning:
             warnings.warn(found.history.warning, stacklevel=2)
         return replace(found.history, stopped_by=ending)
-
-    def _refined(
-        self, data: Dataset, history: History, options: SearchOptions, files: Files
-    ) -> History:
-        """Refine a solved model by orbits where states have noise, and write it again."""
-        from vpintegrator.models import save
-        from vpintegrator.training.refinement import is_noisy, refine
-        from vpintegrator.training.training_data import TrainingData
-
-        network, known = self.trained, TrainingData.of(data)
-        if not is_noisy(known, history.best_validation_error) or files.output is None:
-            return history
-        try:
-            found = refine(network, known, options.budget.or_default().seconds)
-        except (InputError, KeyboardInterrupt):  # no validation orbits; the model is written
-            return history
-        _say(found.words)
-        save(network, files.output, overwrite=True)
-        told = json.loads(network.metadata["training"])
-        errors = {name: told[name] for name in ("best_validation_error", "test_error")}
-        return replace(history, **errors)
 
     def _take_rival(
         self, found: SearchResult, error: float, data: Dataset, files: Files

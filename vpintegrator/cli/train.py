@@ -31,7 +31,6 @@ from vpintegrator.cli.common import (
     device_option,
     file_options,
 )
-from vpintegrator.cli.further_training import Further
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.errors import InputError
@@ -160,15 +159,6 @@ class _Command(click.Command):
     help="Noise on the inputs, in standard deviations of the states.",
 )
 @click.option(
-    "--orbits",
-    type=click.IntRange(min=0),
-    metavar="STEPS",
-    help="Of noisy data: in the end, fit the model to segments of orbits of so many steps, whose "
-    "true first states are unknown too, for half of the budget more; for small models of one step; "
-    "0 for no such fit.  [default: sgf and vpgf are fitted to orbits of 20 steps where states have "
-    "noise]",
-)
-@click.option(
     "--patience",
     type=int,
     help="Stop when the validation error has not fallen by a tenth in so many epochs.  [default: "
@@ -213,7 +203,6 @@ def main(
     overwrite: bool,
     system: str | None,
     start: Path | None,
-    orbits: int | None,
     list_models: bool,
     **values: Any,
 ) -> None:
@@ -249,7 +238,6 @@ def main(
     data = _opened(dataset, system, asked)
     candidate = started(start) if start else untrained(data, asked, options)
     path = output or candidate.path(data)
-    options = replace(options, refine=orbits is None)
     candidate.choose(options)
     check_output(path, overwrite)
     candidate.check_other_paths(data, overwrite or output is not None)
@@ -268,9 +256,7 @@ def main(
     path, network = candidate.written or path, candidate.trained
     nothing = not history.epochs and math.isinf(history.best_validation_error)
     if not nothing:
-        history = Further(orbits).train(network, data, history, options, path)
-        noise = "" if network.posterior is None else network.posterior.words
-        training_report.report(network, history, path, noise)
+        training_report.report(network, history, path)
         if history.stopped_by != "interrupt":
             judge(network, data, path, candidate.cheapest, _end(options), verdict)
         results = {"output": path, **model_results(network), "history": history.summary()}

@@ -61,17 +61,6 @@ def announce(model: Integrator, data: Dataset) -> None:
     )
 
 
-def friction(model: Integrator, step: float) -> str:
-    """Return the constant of friction in words; empty for models without one."""
-    from vpintegrator.training.damping import friction_of
-
-    found = friction_of(model)
-    if found is None:
-        return ""
-    rate, error = found.contraction / step, found.standard_error / step
-    return f"{rate:.6g} ± {error:.1g} per unit of time"
-
-
 def attention_words(model: Integrator) -> str:
     """Return words on attention at the identity, and on what that means; else empty."""
     from vpintegrator.models.one_step import without_attention
@@ -81,8 +70,8 @@ def attention_words(model: Integrator) -> str:
     return model.attention_at_identity and f"{model.attention_at_identity}{effect}"
 
 
-def report(model: Integrator, history: History, path: Path, noise: str = "") -> None:
-    """Print the result of a training, the noise that it found, and the path of the model."""
+def report(model: Integrator, history: History, path: Path) -> None:
+    """Print the result of a training, and the path of the model."""
     ending = {
         "interrupt": "interrupted; the best model so far is kept, --start goes on from it",
         "divergence": "the error exploded again and again; the best model before is kept",
@@ -100,8 +89,6 @@ def report(model: Integrator, history: History, path: Path, noise: str = "") -> 
     )
     if words := attention_words(model):
         tell(f"  {words}")
-    if noise:
-        tell(f"  {noise} (estimated from the residuals, with standard errors)")
     if history.overfitted:
         tell(
             f"  the training windows were learned better and others worse after epoch "

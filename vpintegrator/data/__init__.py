@@ -5,7 +5,6 @@ from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset, import_pairs
-from vpintegrator.data.noise import Noise, estimate_noise
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
@@ -15,11 +14,9 @@ from vpintegrator.data.windows import windows
 __all__ = [
     "Dataset",
     "ExtendedDataset",
-    "Noise",
     "Recipe",
     "Split",
     "Variation",
-    "estimate_noise",
     "generate",
     "import_dataset",
     "import_pairs",

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from vpintegrator.models.gml import load_gml
     from vpintegrator.models.growth import prolong
     from vpintegrator.models.linear_map import LinearMap
-    from vpintegrator.models.posterior import Posterior
     from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
     from vpintegrator.models.standard_transformer import StandardTransformer
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
     "Integrator": "base",
-    "Posterior": "posterior",
     "build": "untrained",
     "prolong": "growth",
     "image_patches": "classification_transformer",

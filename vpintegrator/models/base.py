@@ -24,7 +24,6 @@ from vpintegrator.models.normalisation import (
     positive,
     vector,
 )
-from vpintegrator.models.posterior import WithPosterior
 from vpintegrator.nn.attention_weights import attention_layers
 from vpintegrator.nn.canonical import canonical_scale
 from vpintegrator.nn.composition import having, is_invertible
@@ -35,7 +34,7 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(WithPosterior, Normalised):
+class Integrator(Normalised):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -391,7 +390,7 @@ class Integrator(WithPosterior, Normalised):
         shift_[self.scaling] = 0
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
-        if self._canonical or getattr(self.core, "damped", False):
+        if self._canonical:
             scale_ = canonical_scale(scale_, getattr(self.core, "conserved", 0))
         with torch.no_grad():
             self.shift.copy_(self.state_order(shift_))

@@ -22,7 +22,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.family import KEY, FamilyConditions
-from vpintegrator.models.posterior import PREFIX, Posterior
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import NAME as WRAPPED
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own, name_of
@@ -91,9 +90,6 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
         if strange := [name for name, value in tensors.items() if not torch.is_tensor(value)]:
             raise InputError(f"{model.name} cannot be saved: {strange[0]} of it is no tensor")
         tensors = {name: value.clone() for name, value in tensors.items()}
-    if model.posterior is not None:
-        tensors = {**tensors, **model.posterior.tensors()}
-        header["posterior"] = model.posterior.text
     write_tensors(path, tensors, header, overwrite)
 
 
@@ -148,11 +144,8 @@ def load(
             f"know (it knows {', '.join(ARCHITECTURES)}); update vpintegrator, or import the "
             "module that registers it"
         )
-    weights = {key: value for key, value in tensors.items() if not key.startswith(PREFIX)}
-    model = _build(path, ARCHITECTURES[name], header, weights)
-    _fill(path, model, weights)
-    if (text := header.get("posterior")) is not None:
-        model.posterior = Posterior.of_file(text, tensors, model, os.fspath(path))
+    model = _build(path, ARCHITECTURES[name], header, tensors)
+    _fill(path, model, tensors)
     model.metadata = _metadata(path, header)
     return model.to(device).eval()
 

@@ -8,12 +8,11 @@ from torch import nn
 
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.posterior import WithNoise
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition
 
 
-class SymplecticFeedForward(WithNoise, Integrator):
+class SymplecticFeedForward(Integrator):
     r"""A one-step map of states (q, p) made of gradient couplings, or of published layers.
 
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad D\psi^T J\, D\psi = J

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,13 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
-from vpintegrator.models.posterior import WithNoise
 from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 
 
-class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
+class SymplecticGeneratingFunctionMap(Integrator):
     r"""A one-step map of states (q, p) given by Poincare's generating function.
 
     .. math:: z' = z + J\, \nabla S\!\left(\frac{z + z'}{2}\right)
@@ -27,15 +25,11 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
     Symplectic for every S, and reversible by the choice of its terms. S is a polynomial whose
     coefficients follow from pairs of states by linear least squares: ``optimizer = "linear"``.
 
-    With ``damping`` the map is conformally symplectic, for weak friction with one constant c: a
-    step h multiplies the form :math:`dq \wedge dp` by :math:`e^{-c h}`. The data give c.
-
     Raises
     ------
     InputError
         For an odd number of moving components, or symmetries that do not keep the symplectic form
-        but for its sign. With damping also for reversing symmetries, angles among the momenta,
-        exact terms, maps in a row and scaling parameters.
+        but for its sign.
 
     References
     ----------
@@ -61,11 +55,6 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
             "Hamiltonians are added to S.",
         )
         order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
-        damping: bool = argument(
-            False,
-            "Whether the symplectic form shrinks at a constant rate, which the data give.",
-            omitted=True,
-        )
 
         def stored(self) -> dict[str, Any]:
             """Return the arguments to store; the Hamiltonian only if there is one."""
@@ -79,21 +68,6 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
             if not isinstance(self.hamiltonian, str):
                 raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
             check_even(self.size, "; take vpgf, which preserves volume")
-            if self.damping:
-                self._check_damping()
-
-        def _check_damping(self) -> None:
-            """Refuse what contradicts a contraction of all momenta."""
-            half = self.size // 2
-            refused = {
-                "reversing symmetries": len(self.reversing_symmetries) > 0,
-                "exact terms of a Hamiltonian": bool(self.hamiltonian),
-                "several maps in a row": self.repeats > 1,
-                "scaling parameters": len(self.scaling) > 0,
-                "momenta that are angles": any(half <= k < self.size for k in self.periods),
-            }
-            if found := [what for what, present in refused.items() if present]:
-                raise InputError(f"damping = true admits no {', and no '.join(found)}")
 
     def network(self, a: Arguments) -> nn.Module:
         """Return the implicit map of S."""
@@ -108,12 +82,4 @@ class SymplecticGeneratingFunctionMap(WithNoise, Integrator):
                 a.hamiltonian, a.size, a.order, a.constants, a.explicit_time
             )
             self.description += f" and of elementary Hamiltonians up to order {a.order}"
-        if a.damping:
-            self.description = f"conformally {self.description}"
-        return SymplecticGeneratingFunction(S, exact, a.repeats, a.damping)
-
-    @property
-    def form_factor(self) -> float:
-        """Factor by which a step multiplies the symplectic form: 1 without damping."""
-        core: Any = self.core
-        return math.exp(-core.contraction) if core.damped else 1.0
+        return SymplecticGeneratingFunction(S, exact, a.repeats)

@@ -9,11 +9,10 @@ from torch import nn
 from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.posterior import WithNoise
 from vpintegrator.nn.composition import Composition
 
 
-class VolumePreservingFeedForward(WithNoise, Integrator):
+class VolumePreservingFeedForward(Integrator):
     r"""A one-step map made of couplings, or of triangular layers as published.
 
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad \det D\psi = 1

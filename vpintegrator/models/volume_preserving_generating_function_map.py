@@ -12,12 +12,11 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_pair
-from vpintegrator.models.posterior import WithNoise
 from vpintegrator.nn import GeneratingFunction, VolumePreservingGeneratingFunction
 from vpintegrator.nn.basis_potential import NoTermsError
 
 
-class VolumePreservingGeneratingFunctionMap(WithNoise, Integrator):
+class VolumePreservingGeneratingFunctionMap(Integrator):
     r"""A one-step map of n components given by n - 1 generating functions.
 
     .. math:: x_j + \frac{\partial G_j}{\partial X_{j+1}} =

@@ -62,9 +62,9 @@ class Composition(Layer, nn.Sequential):
 def is_invertible(layer: nn.Module) -> bool:
     """Whether a layer has an inverse, here: maps that preserve volume exactly, or shrink it.
 
-    Every layer of this package that preserves volume exactly, or is damped, is invertible.
+    Every layer of this package that preserves volume exactly is invertible.
     """
-    keeps = preserves("volume_preserving", layer) or preserves("damped", layer)
+    keeps = preserves("volume_preserving", layer)
     return hasattr(layer, "inverse") and keeps
 
 

@@ -31,11 +31,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
     Equation for pairs (z, z'): :math:`J^{-1}(z' - z) = \nabla S((z + z')/2)`, linear in the
     coefficients of S.
 
-    A damped map is conformally symplectic, :math:`\Phi'^T J \Phi' = e^{-s} J`: the symplectic map
-    stands between two equal contractions, :math:`\Phi = D^{1/2} \Psi D^{1/2}` with
-    :math:`D(q, p) = (q, e^{-s} p)`. Every conformally symplectic map has this form. The symmetric
-    one is chosen because S changes with the friction least: by terms of third order in the step.
-
     Parameters
     ----------
     potential : GeneratingFunction
@@ -44,8 +39,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
         Terms of a known Hamiltonian that are added to S.
     repeats : int
         Number of successive maps in a step, all of the same S.
-    damped : bool
-        Whether the form may shrink, see ``set_damping``.
 
     Raises
     ------
@@ -55,7 +48,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     References
     ----------
     Hairer, Lubich, Wanner, Geometric Numerical Integration, section VI.5; Feng, J. Comput. Math. 4
-    (1986) 279-289; of damped maps McLachlan, Perlmutter, J. Geom. Phys. 39 (2001) 276-300.
+    (1986) 279-289.
 
     Examples
     --------
@@ -75,12 +68,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
         potential: GeneratingFunction,
         exact: ElementaryHamiltonians | None = None,
         repeats: int = 1,
-        damped: bool = False,
     ) -> None:
         super().__init__(potential.size, repeats)
-        self.damped = damped
-        if damped:
-            self.symplectic = self.volume_preserving = False
         check_even(potential.size)
         own = (potential.size, potential.conserved)
         if exact is not None and (exact.size, exact.conserved) != own:
@@ -93,23 +82,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
     def coefficients(self) -> tuple[torch.Tensor, ...]:
         exact = () if self.exact is None else (self.exact.coefficients,)
         return (self.potential.coefficients, *exact)
-
-    def set_damping(self, contraction: float) -> None:
-        """Let a step multiply the form by exp(-contraction), by the linear map about the middle.
-
-        Parameters
-        ----------
-        contraction
-            s, friction times step: momenta are multiplied by exp(-s/2) before and after.
-        """
-        half = torch.zeros(self.potential.size // 2, dtype=torch.float64)
-        self.set_linear(torch.cat([half, half - contraction / 2]).exp().diag())
-
-    @property
-    def contraction(self) -> float:
-        """Negative logarithm of the factor by which the map multiplies the symplectic form."""
-        matrix = self.get_buffer("linear")
-        return -4 * self.repeats * float(torch.logdet(matrix)) / len(matrix)
 
     @property
     def block(self) -> int:
@@ -202,8 +174,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
     def at(self, values: torch.Tensor) -> SymplecticGeneratingFunction:
         """Return the map of (q, p) where the constants of motion have these values."""
         exact = None if self.exact is None else self.exact.at(values)
-        found = SymplecticGeneratingFunction(
-            self.potential.at(values), exact, self.repeats, self.damped
-        )
+        found = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
         found.settle_like(self)
         return found

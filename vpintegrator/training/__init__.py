@@ -3,7 +3,6 @@
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.method import Execution, Method
-from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import Objective, relative_error
 from vpintegrator.training.search.couplings import find_functions
@@ -22,13 +21,11 @@ __all__ = [
     "History",
     "Method",
     "Objective",
-    "OrbitFit",
     "SearchResult",
     "find_functions",
     "find_generating_function",
     "find_model",
     "find_splitting",
-    "fit_orbits",
     "relative_error",
     "train",
 ]

@@ -21,7 +21,6 @@ from vpintegrator.models import Integrator
 from vpintegrator.nn.linearised import linearised
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.damping import fit_damped, is_damped
 from vpintegrator.training.linear import (
     LEFT_OUT,
     PENALTIES,
@@ -91,7 +90,7 @@ def fit_pairs(
     pairs
         See ``layer_pairs``.
     start
-        Argument of ``fit_composed``, or of ``fit_damped``.
+        Argument of ``fit_composed``.
     folds
         Argument of ``fit_linear``.
 
@@ -103,8 +102,6 @@ def fit_pairs(
     inputs, targets = (states[:, -1] for states in pairs[: len(pairs)])
     if isinstance(pairs, WholePairs):
         return fit_composed(model, inputs, targets, start)
-    if is_damped(model):
-        return fit_damped(model, inputs, targets, far, start)
     return fit_linear(model, inputs, targets, far, folds)
 
 

@@ -203,9 +203,7 @@ def set_coefficients(layer: ImplicitMap, values: np.ndarray) -> None:
         each.copy_(part)
 
 
-def linear_part(
-    model: Integrator, before: torch.Tensor, after: torch.Tensor, contraction: float = 0.0
-) -> torch.Tensor:
+def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
     r"""Return the square root K of the linear map that is nearest to pairs of states.
 
     With :math:`A = K^2` the least-squares map of centred states, :math:`X = \log A` is projected to
@@ -213,7 +211,6 @@ def linear_part(
     a reversing symmetry turns the sign of X. Then :math:`K = \exp(X/2)` is symplectic (has
     determinant one) and is reversed by them. It leaves translations along periodic and cyclic
     components as they are, which the map commutes with. The identity where A has no real logarithm.
-    Of a damped map the form shrinks by ``contraction``, the negative logarithm of the factor.
     """
     n, arguments = before.shape[1], model.arguments
     fixed = [k for k, _ in arguments.get("periodic", ())] + [*arguments.get("cyclic", ())]
@@ -232,11 +229,9 @@ def linear_part(
         time = time[time > 0]
     own = elements[:, :n, :n].numpy()
     X = np.mean([t * g @ X @ np.linalg.inv(g) for g, t in zip(own, time.numpy(), strict=True)], 0)
-    if model.symplectic or contraction:
+    if model.symplectic:
         J = canonical_form(n).numpy()
         X = -J @ (others[:, None] * (J @ X + (J @ X).T) * others) / 2
-        positions = others[: n // 2] / 2  # halves of the contraction, but for angles
-        X = X - contraction * np.diag(np.concatenate([positions, 1 - positions]))
     else:
         X = X * others
         X = X - np.trace(X) / max(others.sum(), 1) * np.diag(others)

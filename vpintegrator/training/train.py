@@ -26,7 +26,6 @@ from vpintegrator.training.history import Budget, History, NothingLearned, Show,
 from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.method import Execution, Method, compile_for_training
 from vpintegrator.training.output import Files, save_somewhere
-from vpintegrator.training.posterior import set_posterior
 from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
 
@@ -216,8 +215,6 @@ class _Training:
                 history.warning = doubt(self.trained, self.held_out, self.scale, history)
                 if history.warning:
                     warnings.warn(history.warning, stacklevel=4)
-                with unhurried():
-                    set_posterior(model, self.data)
                 self.data.describe(model)
                 model.metadata["training"] = json.dumps(history.summary())
                 if files.output is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.runtime.deadline import ending_of, unhurried, until
+from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.few_data import FEW_WORDS, FOLDS, known_pairs
 from vpintegrator.training.history import Budget, History
@@ -22,13 +22,6 @@ from vpintegrator.training.linear import (
     layer_pairs,
 )
 from vpintegrator.training.method import Method
-from vpintegrator.training.posterior import set_posterior
-from vpintegrator.training.refinement import (
-    Refinement,
-    best_refined,
-    is_noisy,
-    refine,
-)
 from vpintegrator.training.search.making import Make
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
@@ -54,7 +47,6 @@ def find_generating_function(
     sizes: dict[str, Any] | None = None,
     most: int = MOST,
     seed: int = 0,
-    refine: bool = True,
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[History], None] | None = None,
 ) -> SearchResult:
@@ -80,9 +72,6 @@ def find_generating_function(
         Coefficients.
     seed
         Seed of the choice of pairs.
-    refine
-        Whether noisy states are fitted by orbits in the end: the model of this degree and of
-        higher ones, as long as validation orbits of 20 steps come nearer.
     tell
         Called with a line about each degree.
     progress
@@ -111,22 +100,16 @@ def find_generating_function(
         budget or Budget(),
         Method(seed=seed),
         sizes=sizes or {},
-        refine=refine,
         tell=tell,
         progress=progress,
     )
-    found = find_degree(make, TrainingData.of(dataset), options, most)
-    found.finish()
-    return found
+    return find_degree(make, TrainingData.of(dataset), options, most)
 
 
 def find_degree(
     make: Make, data: TrainingData, options: SearchOptions, most: int = MOST
 ) -> SearchResult:
-    """Return the generating function of the best degree; epochs of the budget are degrees.
-
-    Of single pairs, ``finish`` refines the result.
-    """
+    """Return the generating function of the best degree; epochs of the budget are degrees."""
     return _DegreeSearch(make, data, options, most).run()
 
 
@@ -162,66 +145,17 @@ class _DegreeSearch(SizeSearch):
         if not self.fits:
             raise self.refusal or InputError("no degree gives a generating function for these data")
         place = len(self.fits) - 1 if ended == "target" else self._place()
-        refines = self.options.refine and ended != "interrupt"
-        if refines and not self.are_single:
-            place = self._refined(place)
-        found = self._result(place, ended)
-        if refines and self.are_single:
-            found.refinement = lambda: self._finish(place, ended)
-        return found
-
-    def _result(self, place: int, ended: str) -> SearchResult:
         fit, model = self.fits[place]
-        if model.posterior is None:  # of a refined one it is that over orbits
-            with unhurried():
-                set_posterior(model, self.data)
         history = self.history
         history.parameters = fit.coefficients
-        history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
+        history.best_epoch = 1 + place
         found = self.solved(model, self._judged(fit, model), history, ended)
         found.typical = fit.typical if self.are_single else None
         return found
 
-    def _finish(self, place: int, ended: str) -> list[str]:
-        """Refine the model of a degree in place, and judge it anew; return lines about that."""
-        known = len(self.tried)
-        self._refined(place)
-        self._result(place, ended)
-        return self.tried[known:]
-
     def _judged(self, fit: LinearFit, model: Integrator) -> float:
         """Return the error on the validation group; of few data the error by cross-validation."""
-        pairs = "orbits" not in model.metadata or self.are_single
-        fitted = self.folds is not None and pairs
-        return fit.error if fitted else self.validation_error(model)
-
-    def _refined(self, place: int) -> int:
-        """Return the place of a degree or higher, refined by orbits if states have noise."""
-        fit, model = self.fits[place]
-        highest = self.fits[-1][0]
-        last = fit is highest and len(self.fits) > 1 and not self.are_single
-        falling = highest.error < fit.error / 2 or last
-        if falling or not is_noisy(self.data, fit.error):
-            return place
-        try:
-            found = self._refinement(model)
-        except InputError:  # no validation orbits
-            found = None
-        except KeyboardInterrupt:
-            self.options.tell("the refinement by orbits is interrupted")
-            found = None
-        if found is None:
-            return place
-        self.note(found.words)
-        error = fit.error if self.are_single else found.after
-        self.history.add(self.options.used, fit.error, error)
-        return [each for _, each in self.fits].index(found.model)
-
-    def _refinement(self, model: Integrator) -> Refinement | None:
-        """Return the refined model; pairs tell too little of noise for them to choose a degree."""
-        if self.are_single:
-            return refine(model, self.data, self.options.left())
-        return best_refined((each for _, each in self.fits), self.data, self.options.end())
+        return self.validation_error(model) if self.folds is None else fit.error
 
     @property
     def _is_given(self) -> bool:

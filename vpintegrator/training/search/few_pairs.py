@@ -16,7 +16,6 @@ from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.few_data import FEW_WORDS, KnownPairs, cross_validated, known_pairs
 from vpintegrator.training.few_pairs import FewPairsFit, fit_few_pairs, fits_few_pairs
 from vpintegrator.training.history import History
-from vpintegrator.training.posterior import MOST, posterior_of_pairs
 from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
@@ -71,8 +70,6 @@ class _FewPairsSearch(SizeSearch):
                     model, fit = self._symmetric(rhos, model, fit)
                 model, fit = self._fitted(model, None)
                 error = cross_validated(model, self.known, _fit_in_short)
-                if count(model) <= MOST:
-                    model.posterior = posterior_of_pairs(model, self.known.before, self.known.after)
         except KeyboardInterrupt as interruption:
             if self.best is None:
                 raise self.options.nothing(interruption) from None

@@ -214,8 +214,6 @@ class _Search:
         if not self.results:
             raise self.refusals[-1] if self.refusals else InputError("there is nothing to train")
         chosen = self._chosen() if self.task.fastest is None else self._cheapest()
-        if not self.is_interrupted:
-            chosen.finish()
         chosen.seconds = self.options.used
         tried = ", ".join(f"{kind.words} {found.error:.1e}" for kind, found in self.results)
         own = [chosen.summary] if chosen.summary else []

@@ -36,8 +36,6 @@ class SearchOptions:
         Arguments of every training.
     sizes
         Arguments of the models that are given, and that the search leaves as they are.
-    refine
-        Whether generating functions of noisy states are refined by orbits.
     tell
         Called with a line about each model.
     progress
@@ -51,7 +49,6 @@ class SearchOptions:
     objective: Objective = field(default_factory=Objective)
     execution: Execution = field(default_factory=Execution)
     sizes: Arguments = field(default_factory=dict)
-    refine: bool = True
     tell: Tell = _say_nothing
     progress: Show | None = None
     start: float = field(default_factory=lambda: time.perf_counter())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from vpintegrator.models import Integrator
@@ -43,9 +42,6 @@ class SearchResult:
         All candidates, if the cheapest model below an error was asked for.
     typical
         Leave-one-out error without the largest twentieth, of few single pairs.
-    refinement
-        Refines the model in place and returns lines about that; the refinement of few pairs takes
-        seconds, and changes neither the degree nor the error that models are chosen by.
     """
 
     model: Integrator
@@ -61,7 +57,6 @@ class SearchResult:
     noun: str = ""
     cheapest: Cheapest | None = None
     typical: float | None = None
-    refinement: Callable[[], list[str]] | None = None
 
     @property
     def compared(self) -> float:
@@ -72,12 +67,6 @@ class SearchResult:
     def least(self) -> float:
         """Error of this model or its rival, by which structures are compared."""
         return min(self.compared, math.inf if self.rival is None else self.rival.compared)
-
-    def finish(self) -> None:
-        """Refine the model, where that was put off until the model is chosen."""
-        if self.refinement is not None:
-            self.tried = [*self.tried, *self.refinement()]
-            self.refinement = None
 
     def left(self, budget: Budget) -> Budget:
         """Return the remaining budget after the search."""
