@@ -67,11 +67,8 @@ def draw(record: str) -> Figure:
     """
     known = tables(record)
     with PAPER.applied():
-        figure = Figure(figsize=(PAPER.page, 1.4 * PAPER.page), layout="constrained")
-        places = list(figure.subplots(3, 2).flat)
-        for axes in places[len(_PANELS) :]:
-            figure.delaxes(axes)
-        for axes, panel in zip(places, _PANELS, strict=False):
+        figure = Figure(figsize=(PAPER.page, PAPER.page), layout="constrained")
+        for axes, panel in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
             panel(axes, known)
             axes.legend(fontsize="x-small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return figure

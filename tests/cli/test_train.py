@@ -250,7 +250,6 @@ def test_what_is_started_from_decides_on_model_and_name(run, tmp_path, body):
         ("--model", "vpff"),
         ("--dtype", "float32"),
         ("--no-reversible",),
-        ("--no-symmetries",),
     ):
         refusal = run(main, body, "--start", "a.safetensors", *option, "-o", "c.safetensors")
         assert refused(refusal, "leave out --")
