@@ -30,16 +30,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.energy_shell import Draw, EnergyShell
 from vpintegrator.dynamics.expressions import (
     Algebra,
-    ComponentFunction,
     Expression,
     Scope,
     Symbol,
@@ -52,51 +50,30 @@ from vpintegrator.dynamics.formula_domain import FormulaDomain
 from vpintegrator.dynamics.formula_tables import read_components
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION
-from vpintegrator.dynamics.varying_numbers import VaryingNumbers, halves
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 
 _DRAWS = 100  # of a state, until it is in the domain of the equations
 _MOST_NUMBERS = 2**31  # in the initial states of one call
 _MOST_LISTED = 2e7  # in those of a list of curves
-_REQUIRED: dict[str, set[str]] = {
-    "points": {"points"},
-    "curves": {"parameter", "start", "stop", "step", "curves"},
-    "uniform": {"low", "high"},
-    "normal": set(),
-    "sphere": set(),
-    "energy-shell": {"energy", "low", "high"},
-    "formula": {"random", "state"},
+_PROPOSALS = 65_536  # of an energy shell at a time
+_FEWEST_PROPOSALS = 1024
+_MOST_PROPOSALS = 5_000_000  # unless this part of them is accepted:
+_LEAST_ACCEPTED = 1e-4
+# keys that a distribution needs, and those that it may have
+_KEYS: dict[str, tuple[set[str], set[str]]] = {
+    "points": ({"points"}, set()),
+    "curves": ({"parameter", "start", "stop", "step", "curves"}, set()),
+    "uniform": ({"low", "high"}, set()),
+    "normal": (set(), {"mean", "std"}),
+    "sphere": (set(), {"radius", "centre"}),
+    "energy-shell": ({"energy", "low", "high"}, {"invariant"}),
+    "formula": ({"random", "state"}, set()),
 }
-_OPTIONAL: dict[str, set[str]] = {
-    "normal": {"mean", "std"},
-    "sphere": {"radius", "centre"},
-    "energy-shell": {"invariant"},
-}
 
-
-@dataclass(frozen=True)
-class _RandomNumbers:
-    """A name that a formula draws: one number a state, or an array of ``length``."""
-
-    algebra: Algebra
-    name: str
-    length: int | None
-    uniform: bool
-    bounds: VaryingNumbers  # the lower and the upper bound, or the mean and the standard deviation
-
-    @cached_property
-    def symbols(self) -> tuple[Symbol, ...]:
-        return tuple(self.algebra.symbol(self.name) for _ in range(self.length or 1))
-
-    @property
-    def value(self) -> Symbol | tuple[Symbol, ...]:
-        return self.symbols[0] if self.length is None else self.symbols
-
-    def draw(self, count: int, generator: np.random.Generator, parameters: Any) -> np.ndarray:
-        draw = generator.uniform if self.uniform else generator.normal
-        first, second = np.moveaxis(self.bounds(parameters), -1, 0)[..., None]
-        return draw(first, second, (count, self.length or 1))
+Parameters = np.ndarray | None  # values of the parameters that vary, (state, name)
+Numbers = Callable[[Parameters], np.ndarray]  # the same for all states, or (state, number)
+Draw = Callable[[int, np.random.Generator, Parameters], np.ndarray]
 
 
 class InitialConditions:
@@ -129,36 +106,35 @@ class InitialConditions:
     """
 
     def __init__(self, system: SystemProperties, table: Mapping[str, Any], source: str) -> None:
-        self.system = system
-        self.where = f"{source}, [initial_conditions]"
+        self.system, self.where = system, f"{source}, [initial_conditions]"
         if not isinstance(table, Mapping):
             raise InputError(f"{self.where}: expected a table, written [initial_conditions]")
-        self.table = dict(table)
-        name = self.table.get("distribution")
-        if not isinstance(name, str) or name not in _REQUIRED:
+        self.table, name = dict(table), table.get("distribution")
+        if not isinstance(name, str) or name not in _KEYS:
             raise InputError(
-                f"{self.where} distribution: {name!r} is none of {', '.join(_REQUIRED)}"
-                f"{nearest(str(name), _REQUIRED)}"
+                f"{self.where} distribution: {name!r} is none of {', '.join(_KEYS)}"
+                f"{nearest(str(name), _KEYS)}"
             )
-        self.distribution: str = name
-        known = {"distribution"} | _REQUIRED[name] | _OPTIONAL.get(name, set())
-        self._dim = system.dim
-        if (explicit_time := system.equations.explicit_time) is not None:
+        required, further = _KEYS[name]
+        known = {"distribution"} | required | further
+        e, self._dim = system.equations, system.dim
+        if e.explicit_time is not None:
             self._dim -= 1
-            known |= {system.components[explicit_time]}
-        if (section := system.equations.returns) is not None:
-            self._dim = len(section.kept)  # without the time since the start, which begins at 0
+            known |= {system.components[e.explicit_time]}
+        if e.returns is not None:
+            self._dim = len(e.returns.kept)  # without the time since the start, which begins at 0
         check_keys(self.table, known, self.where)
-        if missing := _REQUIRED[name] - self.table.keys():
+        if missing := required - self.table.keys():
             raise InputError(
                 f"{self.where}: distribution '{name}' needs {', '.join(sorted(missing))}"
             )
-        make: Callable[[], None] = getattr(self, "_read_" + name.replace("-", "_"))
-        self._symbols: tuple[Symbol, ...] = system.equations.open
-        self._states: np.ndarray | None = None
-        self._draw: Draw
+        self._symbols: tuple[Symbol, ...] = e.open
         self._start_times = self._times()
-        make()
+        read: Callable[[], Draw | np.ndarray] = getattr(self, f"_{name.replace('-', '_')}")
+        found = read()
+        self.distribution = name
+        self._states = found if isinstance(found, np.ndarray) else None
+        self._draw: Draw | None = None if isinstance(found, np.ndarray) else found
         self.available = None if self._states is None else len(self._states)
 
     def sample(
@@ -176,28 +152,34 @@ class InitialConditions:
         Raises
         ------
         InputError
-            If a list holds fewer than ``count`` states, or no state with the energy is found.
+            If a list holds fewer than ``count`` states, or no state with the energy, or in the
+            domain of the equations, is found.
         """
-        if count is not None:
-            count = self._count(count)
-        if self._states is not None:
-            if count is None:
-                count = len(self._states)
-            if count > len(self._states):
-                raise InputError(
-                    f"{self.where}: {count} initial states are asked for, but the list of "
-                    f"{self.distribution} holds {len(self._states)}"
-                )
-            chosen = self._states[generator.permutation(len(self._states))[:count]]
-            return self._with_time(chosen, generator, parameters)
-        if count is None:
+        if count is None and self.available is None:
             raise InputError(f"{self.where}: say how many states to draw")
-        return self._in_domain(count, generator, parameters)
+        count = self.available if count is None else count
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if not whole or not 0 <= count <= _MOST_NUMBERS // self.system.dim:  # type: ignore[operator]
+            raise InputError(
+                f"{self.where}: {count!r} is no number of initial states; give a whole number up "
+                f"to {_MOST_NUMBERS // self.system.dim}"
+            )
+        if self._draw is not None:
+            return self._in_domain(int(count), generator, parameters)  # type: ignore[arg-type]
+        assert self._states is not None
+        if count > len(self._states):  # type: ignore[operator]
+            raise InputError(
+                f"{self.where}: {count} initial states are asked for, but the list of "
+                f"{self.distribution} holds {len(self._states)}"
+            )
+        chosen = self._states[generator.permutation(len(self._states))[:count]]
+        return self._with_time(chosen, generator, parameters)
 
     def _in_domain(
-        self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
+        self, count: int, generator: np.random.Generator, parameters: Parameters
     ) -> np.ndarray:
         """Draw states in the domain of the equations; those outside are drawn again."""
+        assert self._draw is not None
         states, first, total = self._draw(count, generator, parameters), "", 0
         domain = FormulaDomain.of_motion(self.system.equations)
         for _ in range(_DRAWS):
@@ -221,54 +203,34 @@ class InitialConditions:
             )
         return states
 
-    def _count(self, count: Any) -> int:
-        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-        if not whole or not 0 <= count <= _MOST_NUMBERS // self.system.dim:
-            raise InputError(
-                f"{self.where}: {count!r} is no number of initial states; give a whole number up "
-                f"to {_MOST_NUMBERS // self.system.dim}"
-            )
-        return int(count)
-
-    def _times(self) -> VaryingNumbers:
+    def _times(self) -> Numbers:
         """Between which times trajectories start, where the equations depend on time."""
         e = self.system.equations
         if e.explicit_time is None:
-            return self._values([0, 0])
+            return self._numbers([0, 0])
         name = self.system.components[e.explicit_time]
         given = self.table.get(name, [0, float(e.periods.get(e.explicit_time, 0))])
         bounds = given if isinstance(given, list) else [given, given]
         if len(bounds) != 2:
             raise InputError(f"{self.where} {name}: expected a time or [earliest, latest]")
-
-        def check(numbers: np.ndarray) -> None:
-            if (numbers[..., 0] > numbers[..., 1]).any():
-                raise InputError(f"{self.where} {name}: the earliest time is above the latest")
-
-        return self._values([self._number(bound, name) for bound in bounds], check)
+        values = [self._number(bound, name) for bound in bounds]
+        return self._numbers(values, f"{name}: the earliest time is above the latest")
 
     def _with_time(
-        self, states: np.ndarray, generator: np.random.Generator, parameters: np.ndarray | None
+        self, states: np.ndarray, generator: np.random.Generator, parameters: Parameters
     ) -> np.ndarray:
         """Return states (count, dim) of those without the time, if there is one."""
         if self._dim == self.system.dim:
             return states
-        first, last = halves(self._start_times(parameters))
+        first, last = _halves(self._start_times(parameters))
         times = np.array(np.broadcast_to(first, (len(states), 1)))
         if (last > first).any():
             times = generator.uniform(first, last, times.shape)
         return np.concatenate([states, times], axis=1)
 
-    def _timed(self, draw: Draw) -> Draw:
-        """Append the time as the last component, if there is one."""
-        return lambda count, generator, parameters: self._with_time(
-            draw(count, generator, parameters), generator, parameters
-        )
+    # each reader returns a list of states without the time, or a function that draws states with it
 
-    # each reader sets _states, a list of states without the time, or _draw, a function of count,
-    # generator and parameters that gives states with it
-
-    def _read_points(self) -> None:
+    def _points(self) -> np.ndarray:
         points = self.table["points"]
         if not isinstance(points, list) or not points:
             raise InputError(f"{self.where} points: expected a list of states")
@@ -276,92 +238,65 @@ class InitialConditions:
             self._vector(p if isinstance(p, list) else None, f"points, entry {i}")
             for i, p in enumerate(points)
         ]
-        self._states = np.array(
-            [[self._fixed(entry, f"{self.where} points") for entry in row] for row in rows]
-        )
+        return np.array([[self._fixed(entry, "points") for entry in row] for row in rows])
 
-    def _read_curves(self) -> None:
-        start, stop, step = (
-            self._fixed(self._number(self.table[k], k), f"{self.where} {k}")
-            for k in ("start", "stop", "step")
-        )
+    def _curves(self) -> np.ndarray:
+        keys = ("start", "stop", "step")
+        start, stop, step = (self._fixed(self._number(self.table[k], k), k) for k in keys)
         if step <= 0 or stop <= start or not (stop - start) / step * self._dim < _MOST_LISTED:
             raise InputError(f"{self.where}: need start < stop and a positive step that fits")
         parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
         values = values[values < stop]
-        symbol = self._algebra.symbol(parameter)
-        known = self._scope
-        scope = replace(known, values={**known.values, parameter: symbol})
-        curves = self.table["curves"]
-        rows = []
+        symbol, curves, rows = self._algebra.symbol(parameter), self.table["curves"], []
+        scope = replace(self._scope, values={**self._scope.values, parameter: symbol})
         if not isinstance(curves, list) or not curves:
             raise InputError(f"{self.where} curves: expected a list of curves")
         if len(curves) * len(values) * self._dim > _MOST_LISTED:
             raise InputError(f"{self.where} curves: too many states; take a larger step")
         for number, curve in enumerate(curves):
-            where = f"{self.where} curves, entry {number}"
+            key = f"curves, entry {number}"
             if not isinstance(curve, list) or len(curve) != self._dim:
-                raise InputError(f"{where}: expected {self._dim} expressions of {parameter}")
-            expressions = [parse(text, scope, where) for text in curve]
+                raise InputError(
+                    f"{self.where} {key}: expected {self._dim} expressions of {parameter}"
+                )
+            expressions = [parse(text, scope, f"{self.where} {key}") for text in curve]
             for expression in expressions:
-                self._fixed(expression, where, but=symbol)
-            function = vectorised(expressions, [symbol], "numpy")
+                self._fixed(expression, key, but=symbol)
             with np.errstate(all="ignore"):
-                columns = [np.broadcast_to(c, values.shape) for c in function(values)]
-            rows.append(np.stack(columns, -1))
+                columns = vectorised(expressions, [symbol], "numpy")(values)
+            rows.append(np.stack([np.broadcast_to(c, values.shape) for c in columns], -1))
             if not np.isfinite(rows[-1]).all():
-                raise InputError(f"{where}: a state is not finite")
-        self._states = np.concatenate(rows).astype(np.float64)
+                raise InputError(f"{self.where} {key}: a state is not finite")
+        return np.concatenate(rows).astype(np.float64)
 
-    def _read_uniform(self) -> None:
+    def _uniform(self) -> Draw:
         box, dim = self._box(), self._dim
-        self._draw = self._timed(
-            lambda count, generator, parameters: generator.uniform(
-                *halves(box(parameters)), (count, dim)
-            )
-        )
+        return self._timed(lambda n, rng, given: rng.uniform(*_halves(box(given)), (n, dim)))
 
-    def _read_normal(self) -> None:
-        def check(numbers: np.ndarray) -> None:
-            if (numbers[..., dim:] < 0).any():
-                raise InputError(f"{self.where} std: a standard deviation cannot be negative")
+    def _normal(self) -> Draw:
+        dim, get = self._dim, self.table.get
+        values = [*self._vector(get("mean", 0), "mean"), *self._vector(get("std", 1), "std")]
+        numbers = self._numbers(values, "std: a standard deviation cannot be negative", True)
+        return self._timed(lambda n, rng, given: rng.normal(*_halves(numbers(given)), (n, dim)))
 
-        dim = self._dim
-        values = self._values(
-            [
-                *self._vector(self.table.get("mean", 0), "mean"),
-                *self._vector(self.table.get("std", 1), "std"),
-            ],
-            check,
-        )
-        self._draw = self._timed(
-            lambda count, generator, parameters: generator.normal(
-                *halves(values(parameters)), (count, dim)
-            )
-        )
-
-    def _read_sphere(self) -> None:
+    def _sphere(self) -> Draw:
         radius = self._number(self.table.get("radius", 1), "radius")
-        values = self._values([*self._vector(self.table.get("centre", 0), "centre"), radius])
-        dim = self._dim
+        values = self._numbers([*self._vector(self.table.get("centre", 0), "centre"), radius])
 
-        def draw(
-            count: int, generator: np.random.Generator, parameters: np.ndarray | None
-        ) -> np.ndarray:
+        def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
             numbers = values(parameters)
-            centre, radius = numbers[..., :-1], numbers[..., -1:]
-            directions = generator.normal(size=(count, dim))
-            return centre + radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+            directions = generator.normal(size=(count, self._dim))
+            directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+            return numbers[..., :-1] + numbers[..., -1:] * directions
 
-        self._draw = self._timed(draw)
+        return self._timed(draw)
 
-    def _read_energy_shell(self) -> None:
-        box = self._box()
-        energy = self.table["energy"]
+    def _energy_shell(self) -> Draw:
+        box, energy = self._box(), self.table["energy"]
         if not isinstance(energy, list) or len(energy) != 2:
             raise InputError(f"{self.where} energy: expected [lowest, highest]")
-        limits = self._values([self._number(e, "energy") for e in energy])
+        limits = self._numbers([self._number(e, "energy") for e in energy])
         name = self.table.get("invariant", "energy")
         if not isinstance(name, str) or name not in self.system.invariants:
             raise InputError(
@@ -369,33 +304,74 @@ class InitialConditions:
                 f"{nearest(str(name), self.system.invariants)}"
             )
         invariant = self.system.invariants[name]
-        shell = EnergyShell(box, limits, invariant, self._with_time, self.where)
-        self._draw = shell.draw_each if self._symbols else shell.draw
 
-    def _read_formula(self) -> None:
-        numbers = self._random_numbers()
-        known = self._scope
-        symbols = [symbol for number in numbers for symbol in number.symbols]
-        drawn = {number.name: number.value for number in numbers}
-        scope = replace(known, values={**known.values, **drawn})
+        def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
+            low, high = _halves(np.broadcast_to(box(parameters), (count, 2 * self._dim)))
+            least, most = _halves(np.broadcast_to(limits(parameters), (count, 2)))
+            states = np.empty((count, self.system.dim))
+            missing, proposed = np.arange(count), 0
+            while len(missing):
+                owners = missing[:1]
+                size = int(np.clip(4 * len(missing), _FEWEST_PROPOSALS, _PROPOSALS))
+                if parameters is not None:  # each state is of its own parameters
+                    owners = np.repeat(missing, max(4, _FEWEST_PROPOSALS // len(missing)))
+                    size = len(owners)
+                own = None if parameters is None else parameters[owners]
+                proposals = generator.uniform(low[owners], high[owners], (size, self._dim))
+                proposals = self._with_time(proposals, generator, own)
+                with np.errstate(all="ignore"):
+                    value = invariant(proposals) if own is None else invariant(proposals, own)
+                inside = (value >= least[owners, 0]) & (value <= most[owners, 0])
+                accepted = np.flatnonzero(inside)
+                if own is None:
+                    done, accepted = missing[: len(accepted)], accepted[: len(missing)]
+                else:
+                    done, first = np.unique(owners[accepted], return_index=True)
+                    accepted = accepted[first]
+                states[done] = proposals[accepted]
+                missing = np.setdiff1d(missing, done, assume_unique=True)
+                proposed += size
+                found = count - len(missing)
+                hopeless = proposed > _MOST_PROPOSALS and found < _LEAST_ACCEPTED * proposed
+                if hopeless and len(missing):
+                    lowest, highest = (f"{side[missing[0], 0]:g}" for side in (least, most))
+                    raise InputError(
+                        f"{self.where}: only {found} of {proposed} states in the box have an "
+                        f"energy between {lowest} and {highest}; change low and high, or energy"
+                    )
+            return states
+
+        return draw
+
+    def _formula(self) -> Draw:
+        where, table = f"{self.where} random", self.table["random"]
+        if not isinstance(table, Mapping):
+            raise InputError(f"{where}: expected a table of names, as in {{ a = [0, 1] }}")
+        taken = {*self.system.equations.scope.values, *self.system.equations.scope.integers, "i"}
+        drawn: dict[str, Any] = {}
+        parts: list[tuple[bool, Numbers, int]] = []  # uniform or normal, two numbers, how many
+        for name, entry in table.items():
+            if check_name(name, f"{where} {name}") in taken:
+                raise InputError(f"{where} {name}: the name '{name}' has a meaning already")
+            parts.append(self._random(name, entry))
+            symbols = tuple(self._algebra.symbol(name) for _ in range(parts[-1][2] or 1))
+            drawn[name] = symbols if parts[-1][2] else symbols[0]
+        symbols = [
+            s for each in drawn.values() for s in (each if isinstance(each, tuple) else (each,))
+        ]
+        scope = replace(self._scope, values={**self._scope.values, **drawn})
         expressions = self._components(self.table["state"], "state", scope)
+        # compiled when first needed: loading a system is to be quick
+        formulas = cache(lambda: vectorised(expressions, [*symbols, *self._symbols], "numpy"))
 
-        @cache  # compiled when first needed: loading a system is to be quick
-        def formulas() -> ComponentFunction:
-            return vectorised(expressions, [*symbols, *self._symbols], "numpy")
-
-        def draw(
-            count: int, generator: np.random.Generator, parameters: np.ndarray | None
-        ) -> np.ndarray:
-            columns = np.empty((len(symbols), count))
-            start = 0
-            for number in numbers:
-                stop = start + len(number.symbols)
-                columns[start:stop] = number.draw(count, generator, parameters).T
-                start = stop
-            own: Any = () if parameters is None else parameters.T
+        def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
+            columns: list[np.ndarray] = []
+            for uniform, numbers, length in parts:
+                first, second = np.moveaxis(numbers(parameters), -1, 0)[..., None]
+                each = generator.uniform if uniform else generator.normal
+                columns += [*each(first, second, (count, length or 1)).T]
             with np.errstate(all="ignore"):
-                values = formulas()(*columns, *own)
+                values = formulas()(*columns, *(() if parameters is None else parameters.T))
             states = np.empty((count, self._dim))
             for column, value in zip(states.T, values, strict=True):
                 column[:] = value
@@ -403,59 +379,43 @@ class InitialConditions:
                 raise InputError(f"{self.where} state: a formula has no finite value")
             return states
 
-        self._draw = self._timed(draw)
+        return self._timed(draw)
 
-    def _random_numbers(self) -> list[_RandomNumbers]:
-        """Return the entries of the table ``random``, in its order."""
-        where = f"{self.where} random"
-        table = self.table["random"]
-        if not isinstance(table, Mapping):
-            raise InputError(f"{where}: expected a table of names, as in {{ a = [0, 1] }}")
-        taken = {*self.system.equations.scope.values, *self.system.equations.scope.integers, "i"}
-        numbers = []
-        for name, entry in table.items():
-            here = f"{where} {name}"
-            if check_name(name, here) in taken:
-                raise InputError(f"{here}: the name '{name}' has a meaning already")
-            if isinstance(entry, list):
-                if len(entry) != 2:
-                    raise InputError(f"{here}: expected [low, high]")
-                entry = {"low": entry[0], "high": entry[1]}
-            kinds = ({"low", "high"}, {"mean", "std"})
-            if not isinstance(entry, Mapping) or entry.keys() - {"length"} not in kinds:
+    def _random(self, name: str, entry: Any) -> tuple[bool, Numbers, int]:
+        """Return whether a random number is uniform, its two numbers, and its length, 0 for one."""
+        key = f"random {name}"
+        if isinstance(entry, list) and len(entry) == 2:
+            entry = {"low": entry[0], "high": entry[1]}
+        kinds = ({"low", "high"}, {"mean", "std"})
+        if not isinstance(entry, Mapping) or entry.keys() - {"length"} not in kinds:
+            raise InputError(
+                f"{self.where} {key}: expected [low, high], or a table with low and high or mean "
+                "and std, and perhaps length"
+            )
+        length = 0.0
+        if "length" in entry:
+            length = self._fixed(self._number(entry["length"], f"{key} length"), f"{key} length")
+            if not 1 <= length <= MAXIMUM_DIMENSION or length != int(length):
                 raise InputError(
-                    f"{here}: expected [low, high], or a table with low and high or mean and std, "
-                    "and perhaps length"
+                    f"{self.where} {key} length: {length:g} is no whole number between 1 and "
+                    f"{MAXIMUM_DIMENSION}"
                 )
-            length = None
-            if "length" in entry:
-                where = f"{here} length"
-                count = self._fixed(self._number(entry["length"], f"random {name} length"), where)
-                if not 1 <= count <= MAXIMUM_DIMENSION or count != int(count):
-                    raise InputError(
-                        f"{here} length: {count:g} is no whole number between 1 and "
-                        f"{MAXIMUM_DIMENSION}"
-                    )
-                length = int(count)
-            uniform = "low" in entry
-            values = [
-                self._number(entry[key], f"random {name} {key}")
-                for key in (("low", "high") if uniform else ("mean", "std"))
-            ]
-            bounds = self._values(values, partial(_check_bounds, uniform=uniform, where=here))
-            numbers.append(_RandomNumbers(self._algebra, name, length, uniform, bounds))
-        return numbers
+        uniform = "low" in entry
+        names = ("low", "high") if uniform else ("mean", "std")
+        values = [self._number(entry[n], f"{key} {n}") for n in names]
+        words = "low is above high" if uniform else "std cannot be negative"
+        return uniform, self._numbers(values, f"{key}: {words}", not uniform), int(length)
 
-    def _box(self) -> VaryingNumbers:
+    def _timed(self, draw: Draw) -> Draw:
+        """Append the time as the last component, if there is one."""
+        return lambda count, generator, parameters: self._with_time(
+            draw(count, generator, parameters), generator, parameters
+        )
+
+    def _box(self) -> Numbers:
         """Return the lower and then upper bounds."""
-
-        def check(numbers: np.ndarray) -> None:
-            low, high = halves(numbers)
-            if (low > high).any():
-                raise InputError(f"{self.where}: low is above high")
-
-        bounds = [self._vector(self.table[key], key) for key in ("low", "high")]
-        return self._values([*bounds[0], *bounds[1]], check)
+        values = [v for key in ("low", "high") for v in self._vector(self.table[key], key)]
+        return self._numbers(values, "low is above high")
 
     @cached_property
     def _algebra(self) -> Algebra:
@@ -468,50 +428,65 @@ class InitialConditions:
         values = {name: value for name, value in scope.values.items() if name not in state}
         return replace(scope, values=values, algebra=self._algebra)
 
-    def _values(
-        self, values: Sequence[Value], check: Callable[[np.ndarray], None] = lambda _: None
-    ) -> VaryingNumbers:
-        return VaryingNumbers(values, self._symbols, check)
+    def _numbers(self, values: Sequence[Value], words: str = "", spread: bool = False) -> Numbers:
+        """Return numbers as a function of the parameters that vary.
+
+        Where there are ``words``, the first half must not be above the second; of a mean and a
+        spread the second must not be negative.
+        """
+
+        def checked(numbers: np.ndarray) -> np.ndarray:
+            first, second = _halves(numbers)
+            if words and (second < 0 if spread else first > second).any():
+                raise InputError(f"{self.where} {words}")
+            return numbers
+
+        if not any(isinstance(value, Expression) for value in values):
+            fixed = checked(np.array([float(value) for value in values]))  # type: ignore[arg-type]
+            return lambda parameters: fixed
+        function = cache(lambda: vectorised(values, self._symbols, "numpy"))
+
+        def varying(parameters: Parameters) -> np.ndarray:
+            assert parameters is not None
+            with np.errstate(all="ignore"):
+                columns = function()(*parameters.T)
+            return checked(np.stack([np.broadcast_to(c, len(parameters)) for c in columns], -1))
+
+        return varying
 
     def _number(self, text: Any, key: str) -> Value:
         return parse(text, self._scope, f"{self.where} {key}")
 
-    def _fixed(self, value: Value, where: str, but: Symbol | None = None) -> float:
+    def _fixed(self, value: Value, key: str, but: Symbol | None = None) -> float:
         """A number that no parameter which varies may change, or a formula of one variable."""
-        if isinstance(value, Expression):
-            others = [symbol for symbol in self._algebra.symbols(value) if symbol is not but]
-            if others:
-                names = ", ".join(symbol.name for symbol in others)
-                raise InputError(f"{where}: this cannot depend on {names}, which varies")
-            return float("nan")
-        return float(value)
+        if not isinstance(value, Expression):
+            return float(value)
+        if others := [s.name for s in self._algebra.symbols(value) if s is not but]:
+            names = ", ".join(others)
+            raise InputError(f"{self.where} {key}: this cannot depend on {names}, which varies")
+        return float("nan")
 
     def _components(self, table: Any, key: str, scope: Scope) -> list[Value]:
         """An expression for every component of the state, from a table by component or array."""
-        where = f"{self.where} {key}"
+        where, e = f"{self.where} {key}", self.system.equations
         if not isinstance(table, Mapping):
             raise InputError(f"{where}: expected a table of components, as in {{ q = ... }}")
-        e = self.system.equations
         names = e.components[: self._dim]
         found = read_components(table, where, scope, names, e.arrays)
-        missing = [name for k, name in enumerate(names) if k not in found]
-        if missing:
+        if missing := [name for k, name in enumerate(names) if k not in found]:
             raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
         return [found[k] for k in range(len(names))]
 
     def _vector(self, value: Any, key: str) -> list[Value]:
-        dim = self._dim
         if isinstance(value, Mapping):
             return self._components(value, key, self._scope)
-        if value is None or (isinstance(value, list) and len(value) != dim):
-            raise InputError(f"{self.where} {key}: expected {dim} numbers")
-        entries = value if isinstance(value, list) else [value] * dim
+        if value is None or (isinstance(value, list) and len(value) != self._dim):
+            raise InputError(f"{self.where} {key}: expected {self._dim} numbers")
+        entries = value if isinstance(value, list) else [value] * self._dim
         return [self._number(entry, key) for entry in entries]
 
 
-def _check_bounds(numbers: np.ndarray, uniform: bool, where: str) -> None:
-    first, second = numbers[..., 0], numbers[..., 1]
-    if (first > second).any() if uniform else (second < 0).any():
-        raise InputError(
-            f"{where}: " + ("low is above high" if uniform else "std cannot be negative")
-        )
+def _halves(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the second half of the last axis."""
+    half = numbers.shape[-1] // 2
+    return numbers[..., :half], numbers[..., half:]

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, advance
-from vpintegrator.dynamics.energy_shell import Draw
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
-from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.initial_conditions import Draw, InitialConditions
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.errors import InputError
 
