@@ -156,7 +156,7 @@ def called(argument: str, value: Any, words: str = "a function") -> Any:
 def check_integrator(model: Any) -> None:
     """Raise InputError for what is no model of this package, known by what all of them have."""
     if not all(hasattr(model, name) for name in _OF_A_MODEL):
-        words = "a model of this package; vp.wrap makes one of a module or function"
+        words = "a model of this package; vp.wrap makes one of a torch module"
         raise InputError(f"model must be {words}, not {shown(model)}")
 
 

@@ -198,23 +198,3 @@ def test_maps_of_windows(exponents):
 
     for found, expected in zip(values(scales), values(np.ones(2)), strict=True):
         assert np.allclose(found, expected, rtol=1e-10, atol=1e-10)
-
-
-@given(st.tuples(EXPONENT, EXPONENT))
-@settings(max_examples=5)
-def test_derivatives_of_functions_by_differences(exponents):
-    scales = 10.0 ** np.array(exponents)
-
-    def values(scales):
-        def step(z):
-            q, p = (z / scales).T
-            p = p - 0.1 * np.sin(q)
-            return np.stack([q + 0.1 * p, p], axis=-1) * scales
-
-        flow = vp.rollout.as_flow(vp.wrap(step, dim=2, step=0.1))
-        states = np.array([[0.3, 0.5], [0.9, 1e-7], [1e-9, 0.4]]) * scales
-        return flow.derivative(states[:, None]) * scales / scales[:, None]
-
-    exact = values(np.ones(2))
-    assert np.abs(np.linalg.det(exact) - 1).max() < 1e-11
-    assert np.abs(values(scales) - exact).max() < 1e-10

@@ -24,7 +24,7 @@ from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import NAME as WRAPPED
-from vpintegrator.models.wrapped import WrappedModel, check_model, is_own, name_of
+from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.file_kinds import LARGEST_HEADER
@@ -63,8 +63,8 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     check_model(model, "model")
     if is_own(model):
         raise InputError(
-            f"{name_of(model)} does not say of how many components and for which step it is: save "
-            "vp.wrap(module, dim=..., step=...)"
+            f"{type(model).__name__} does not say of how many components and for which step it is: "
+            "save vp.wrap(module, dim=..., step=...)"
         )
     wrapped = isinstance(model, WrappedModel)
     if not wrapped and ARCHITECTURES.get(model.name) is not type(model):
@@ -86,10 +86,7 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     tensors = model.state_dict()
     if isinstance(model, WrappedModel):
         header["class"] = model.class_name
-        # weights may share memory or be no tensors at all
-        if strange := [name for name, value in tensors.items() if not torch.is_tensor(value)]:
-            raise InputError(f"{model.name} cannot be saved: {strange[0]} of it is no tensor")
-        tensors = {name: value.clone() for name, value in tensors.items()}
+        tensors = {name: value.clone() for name, value in tensors.items()}  # they may share memory
     write_tensors(path, tensors, header, overwrite)
 
 

@@ -56,7 +56,7 @@ def compare(
     ----------
     model
         A trained model, several, or several by name; None for classical methods alone. Torch
-        modules and functions that map states to the next ones are models, too, where ``system`` or
+        modules that map states to the next ones are models, too, where ``system`` or
         ``dataset`` tells their components and step; see :func:`vpintegrator.wrap`.
     against
         Names of classical methods, or methods of one's own; ``"all"`` for all that apply to the

@@ -20,7 +20,6 @@ from vpintegrator.rollout.classical import (
     find_method,
 )
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.rollout.differences import differences
 from vpintegrator.rollout.neural import (
     LearnedCursor,
     as_windows,
@@ -288,34 +287,6 @@ class LearnedFlow(NumericalFlow):
         return LearnedCursor(self.model, as_windows(self.model, first), compiled=self.compiled)
 
 
-class DifferencesFlow(LearnedFlow):
-    """Flow of a function that torch cannot differentiate, with derivatives by central differences.
-
-    Parameters
-    ----------
-    model, system, name, step, compiled
-        Arguments of :class:`vpintegrator.rollout.flow.LearnedFlow`.
-    """
-
-    model: Any
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.description += "; derivatives by central differences"
-
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
-        """Return fourth-order differences, with an error of some 100 roundings."""
-        rows = windows.reshape(len(windows), self.window * self.dim)
-
-        def image(points: np.ndarray) -> np.ndarray:
-            return self.map(points.reshape(windows.shape)).reshape(rows.shape)
-
-        return differences(image, rows, self.model.precision**0.2)
-
-    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        return self.derivative(windows) @ vectors
-
-
 def learned_flow(
     model: Any,
     system: System | None = None,
@@ -323,12 +294,12 @@ def learned_flow(
     step: float | None = None,
     compiled: CompiledModel | None = None,
 ) -> LearnedFlow:
-    """Return the flow of a model of any kind, or of a user's module or function.
+    """Return the flow of a model, or of a user's module.
 
     Raises
     ------
     InputError
-        If ``model`` is no model, module or function, or its system or step is not known.
+        If ``model`` is no model or module, or its system or step is not known.
     """
     from vpintegrator.models.wrapped import check_model, is_own, wrap
 
@@ -336,13 +307,12 @@ def learned_flow(
     if is_own(model):
         if system is None:
             raise InputError(
-                "a module or function of your own needs a system, or its number of components: "
+                "a module of your own needs a system, or its number of components: "
                 "vp.wrap(module, dim=..., step=...)"
             )
         step = 1.0 if step is None and system.is_discrete else step
         model = wrap(model, system.dim, step)
-    kind = LearnedFlow if getattr(model, "differentiable", True) else DifferencesFlow
-    return kind(model, system, name, step, compiled)
+    return LearnedFlow(model, system, name, step, compiled)
 
 
 def trained_step(model: Integrator, name: str) -> float | None:
@@ -378,11 +348,11 @@ def as_flow(
     Parameters
     ----------
     method
-        A name such as ``"implicit-midpoint"``, a classical method, a model, or a module or function
+        A name such as ``"implicit-midpoint"``, a classical method, a model, or a torch module
         that maps states to the next ones (:func:`vpintegrator.wrap`); a flow is given back as it
         is.
     system, step
-        System and time step for a classical method or a function. A model knows its step, and the
+        System and time step for a classical method or a module. A model knows its step, and the
         step of a map is 1.
 
     Raises

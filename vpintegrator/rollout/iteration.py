@@ -38,7 +38,7 @@ def rollout(
     Parameters
     ----------
     model
-        A trained model; or a module or function that maps states to the next ones, see
+        A trained model; or a torch module that maps states to the next ones, see
         :func:`vpintegrator.wrap`.
     initial
         First windows, shape (trajectory, window, dim); also (trajectory, dim) for a one-step model.
@@ -99,7 +99,7 @@ def rollout(
 
 
 def _as_model(model: Any, initial: Any) -> Any:
-    """Return the model, or one made of a module or function for the components of the states."""
+    """Return the model, or one made of a module for the components of the states."""
     from vpintegrator.models.wrapped import check_model, is_own, wrap
 
     check_model(model, "model")

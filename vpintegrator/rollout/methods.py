@@ -61,11 +61,11 @@ def named_models(
 ) -> dict[str, Integrator]:
     """Return models by name: the name given, or that of the architecture, numbered if taken.
 
-    Modules and functions of one's own are left as they are, see :func:`as_models`.
+    Modules of one's own are left as they are, see :func:`as_models`.
     """
     if model is None or (isinstance(model, Mapping) and not model):
         return {}
-    from vpintegrator.models.wrapped import check_model, is_own, name_of
+    from vpintegrator.models.wrapped import check_model, is_own
 
     if isinstance(model, Mapping):
         for name in model:
@@ -78,7 +78,7 @@ def named_models(
     named: dict[str, Integrator] = {}
     for m in models:
         check_model(m, "model")
-        own = name_of(m) if is_own(m) else m.name
+        own = type(m).__name__ if is_own(m) else m.name
         name, number = own, 1
         while name in named:
             number += 1
@@ -90,7 +90,7 @@ def named_models(
 def as_models(
     models: Mapping[str, Any], system: System | str | None, start: Start, step: float | None
 ) -> tuple[dict[str, Integrator], System, float]:
-    """Return models, modules and functions by name as models, with the system and step of all.
+    """Return models and modules by name as models, with the system and step of all.
 
     A dataset to start from tells system and step where no model does. A family is taken at the step
     and the parameters of the system given, or else at the parameters of its own system.

@@ -155,10 +155,6 @@ def compile_for(
     InputError
         If it is wanted and impossible. A warning gives the reason if ``compiled`` is None.
     """
-    if not getattr(model, "differentiable", True):
-        if compiled:
-            raise InputError(f"{model.name} cannot be compiled: it is no function of tensors")
-        return None
     if compiled is False:
         return None
     from vpintegrator.compiled import NotCompilable, compile_model, wanted_on

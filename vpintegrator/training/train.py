@@ -326,6 +326,4 @@ def _as_model(model: Any, data: TrainingData) -> Integrator:
         model = wrap(model, data.dataset.dim, data.dataset.step)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"{model.name} has no parameters to train")
-    if not getattr(model, "differentiable", True):
-        raise InputError(f"{model.name} cannot be trained: it is no function of torch tensors")
     return model
