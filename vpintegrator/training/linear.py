@@ -21,7 +21,6 @@ from vpintegrator.models.generating_arguments import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.few_data import known_pairs
 from vpintegrator.training.linear_least_squares import TOLERANCE, SequentialQR, Solution
 from vpintegrator.training.training_data import TrainingData
 
@@ -364,7 +363,7 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
     """
     repeats = implicit_map(model).repeats
     if data.is_few:
-        before, after, _ = known_pairs(data)
+        before, after, _ = data.known_pairs
     else:
         sampled = data.pairs(model).sample(count, torch.Generator().manual_seed(seed))
         before, after = (states[:, -1].double().cpu() for states in sampled)

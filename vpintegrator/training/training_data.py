@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,10 +32,41 @@ from vpintegrator.training.residuals import ErrorScale, relative_error_of
 
 IN_MEMORY = 1 << 24  # bytes of states; of larger groups random parts are read, see SampledStates
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
+FOLDS = 5  # parts in time of few trajectories
 FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 _AT_ONCE = 1_000  # windows of the test group between two looks at the time
 _TEST_WINDOWS = 10_000  # by which the root mean square is known to a percent
+
+
+class KnownPairs(NamedTuple):
+    """Pairs of states that are not of the test group.
+
+    Attributes
+    ----------
+    before, after : (pair, dim)
+        States before and after a step.
+    folds : (pair,)
+        Number of the fold of each pair; the pairs of a fold are left out together: those of a
+        trajectory, or of a part in time where there are few trajectories.
+    """
+
+    before: torch.Tensor
+    after: torch.Tensor
+    folds: np.ndarray
+
+    @property
+    def are_single(self) -> bool:
+        """Whether each pair is a trajectory of its own."""
+        return len(set(self.folds)) == len(self.folds)
+
+    @property
+    def words(self) -> str:
+        """Return what is done with few pairs."""
+        return (
+            f"all {len(self.before):,} pairs but those of the test group are fitted; errors are "
+            "those of pairs that are left out"
+        )
 
 
 class TrainingData:
@@ -88,6 +119,29 @@ class TrainingData:
             return False
         shapes = [self.dataset.shapes.get(group, (0, 1, 0)) for group in ("train", "validation")]
         return sum(count * max(times - 1, 0) for count, times, _ in shapes) <= FEW
+
+    @cached_property
+    def known_pairs(self) -> KnownPairs:
+        """The pairs of the training and validation groups.
+
+        Examples
+        --------
+        >>> from vpintegrator.training.training_data import TrainingData
+        >>> states = np.random.default_rng(0).normal(size=(20, 2, 3))
+        >>> dataset = vp.import_dataset(states, "few.h5", step=1.0, overwrite=True)
+        >>> before, after, folds = TrainingData(dataset).known_pairs
+        >>> before.shape, len(set(folds.tolist()))  # three trajectories are the test group
+        (torch.Size([17, 3]), 17)
+        """
+        dim = self.dataset.dim
+        groups = [self.held(name) for name in ("train", "validation") if self.has(name)]
+        before = np.concatenate([states[:, :-1].reshape(-1, dim) for states in groups])
+        after = np.concatenate([states[:, 1:].reshape(-1, dim) for states in groups])
+        lengths = np.concatenate([np.full(len(s), s.shape[1] - 1) for s in groups])
+        folds = np.repeat(np.arange(len(lengths)), lengths)
+        if len(lengths) < FOLDS:
+            folds = np.arange(len(before)) * FOLDS // len(before)
+        return KnownPairs(torch.from_numpy(before), torch.from_numpy(after), folds)
 
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""

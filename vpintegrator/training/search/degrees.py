@@ -11,7 +11,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.composed import fit_pairs
-from vpintegrator.training.few_data import FEW_WORDS, FOLDS, known_pairs
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.linear import (
     MOST,
@@ -27,7 +26,7 @@ from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import count
-from vpintegrator.training.training_data import TrainingData
+from vpintegrator.training.training_data import FOLDS, TrainingData
 
 FIRST, STEP = 2, 2  # degrees: symmetries often leave only even ones anything to add
 _HIGHEST = 64
@@ -123,11 +122,11 @@ class _DegreeSearch(SizeSearch):
         self.fits: list[tuple[LinearFit, Integrator]] = []
         self.refusal: InputError | None = None
         self.far: bool | None = None  # whether a linear map is fitted first, once that is known
-        known = known_pairs(data) if data.is_few else None
+        known = data.known_pairs if data.is_few else None
         self.folds = None if known is None else known.folds
         self.are_single = known is not None and known.are_single
-        if self.folds is not None:
-            self.options.tell(FEW_WORDS.format(len(self.folds)))
+        if known is not None:
+            self.options.tell(known.words)
 
     def run(self) -> SearchResult:
         """Solve for one degree after the other."""

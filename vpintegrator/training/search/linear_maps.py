@@ -8,7 +8,6 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.few_data import cross_validated, known_pairs
 from vpintegrator.training.history import History
 from vpintegrator.training.linear import FEWEST, ROWS
 from vpintegrator.training.linear_map import fit_linear_map
@@ -30,7 +29,7 @@ def find_linear_map(make: Make, data: TrainingData, options: SearchOptions) -> S
     Returns
     -------
     SearchResult
-        ``error`` is the validation error, of few data that of cross-validation.
+        ``error`` is the validation error, of few data the leave-one-out error.
 
     Raises
     ------
@@ -50,14 +49,13 @@ def find_linear_map(make: Make, data: TrainingData, options: SearchOptions) -> S
         f"{fit.coefficients} coefficients from {fit.pairs:,} pairs, leave-one-out error "
         f"{fit.error:.1e}"
     )
-    few = data.is_few
-    own = cross_validated(model, known_pairs(data), fit_linear_map) if few else None
     history = History("linear", options.method.seed, fit.coefficients)
     history.windows = fit.pairs
     history.add(options.used, fit.error, fit.error)
     history.best_epoch = 1
     options.show(history, 1)
-    return search.solved(model, search.validation_error(model) if own is None else own, history, "")
+    error = fit.error if data.is_few else search.validation_error(model)
+    return search.solved(model, error, history, "")
 
 
 def _tensors(
@@ -65,7 +63,7 @@ def _tensors(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return states before and after a step (pair, dim)."""
     if data.is_few:
-        known = known_pairs(data)
+        known = data.known_pairs
         return known.before, known.after
     generator = torch.Generator().manual_seed(options.method.seed)
     inputs, targets = data.pairs(model).sample(max(FEWEST, ROWS * (model.dim + 1)), generator)
