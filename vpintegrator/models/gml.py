@@ -12,9 +12,9 @@ from torch import nn
 from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.gml_file import StoredLayer, UnknownNetwork, read_layers
 from vpintegrator.models.residual_network import ResidualNetwork
+from vpintegrator.models.saving import made_of_file
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
 from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
@@ -103,9 +103,10 @@ def _build(architecture: type[Integrator], layers: list[StoredLayer], **argument
     """Return a model of the architecture in the precision of the file."""
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
+    numbers = sum(array.size for array in arrays)
+    arguments["dtype"] = dtype
     try:
-        with bounded_by([a.size for a in arrays], 0, "no such model can be made"):
-            return architecture(dtype=dtype, **arguments)
+        return made_of_file(architecture, arguments, numbers, "no such model can be made")
     except InputError as error:
         raise UnknownNetwork(str(error)) from None
 

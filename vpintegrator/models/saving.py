@@ -12,6 +12,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import safetensors
 import torch
@@ -20,7 +21,6 @@ from vpintegrator.arguments import as_path
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import NAME as WRAPPED
@@ -35,6 +35,7 @@ from vpintegrator.storage.tensors import write_tensors
 FORMAT = "vpintegrator-model"
 VERSION = 1
 _MOST_TENSORS = 50_000
+_ANY_SIZE = 1_000  # sizes, such as a degree, that files of few numbers may have
 
 
 def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -217,8 +218,6 @@ def _build(
         )
     if "dim" not in arguments:
         raise InputError(f"{where}: dim is missing")
-    symmetries = arguments.get("reversing_symmetries", ())
-    count = len(symmetries) if isinstance(symmetries, list) else 0
     shift = tensors.get("shift")
     dim = arguments["dim"]
     if shift is not None and isinstance(dim, int) and shift.shape != (dim,):
@@ -226,9 +225,32 @@ def _build(
             f"the tensors in {path} do not fit the architecture {architecture.name} with its "
             f"stored arguments: dim = {dim}, but 'shift' is {_shown(shift)}"
         )
-    with bounded_by([tensor.numel() for tensor in tensors.values()], count, where):
-        dtype = as_dtype(header.get("dtype", ""))
-        return architecture(**arguments, dtype=dtype)
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    arguments["dtype"] = header.get("dtype", "")
+    return made_of_file(architecture, arguments, numbers, where)
+
+
+def made_of_file(
+    architecture: type[Integrator], arguments: dict[str, Any], numbers: int, where: str
+) -> Integrator:
+    """Make a model of the arguments that a file of so many numbers names.
+
+    Raises
+    ------
+    InputError
+        If the arguments make no model, or a size is larger than any of a file of so many numbers.
+    """
+    for name, value in arguments.items():
+        if type(value) is int and value > max(numbers, _ANY_SIZE):
+            raise InputError(
+                f"{where}: {name} = {value} is out of proportion to the {numbers} numbers that the "
+                "file holds"
+            )
+    try:
+        return architecture(**arguments)
+    except (InputError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{where}: {detail}") from None
 
 
 def _fill(
