@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pandas
 import pytest
+import scipy.io
 import xarray
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +105,19 @@ def write_matlab_7_3(path):
             file[name].attrs["MATLAB_class"] = np.bytes_(kind)
 
 
+def write_matlab_4(path):
+    scipy.io.savemat(path, {"x": STATES[..., 0], "v": STATES[..., 1], "t": TIMES}, format="4")
+
+
+def write_matlab_7(path):
+    arrays = {"X": STATES, "t": TIMES, "note": "swing"}
+    scipy.io.savemat(path, arrays, do_compression=True)
+
+
+def write_joined(path):
+    np.savez(path, x=STATES[..., :1], v=STATES[..., 1:], time=TIMES)
+
+
 def write_table(path):
     table_of(STATES, TIMES).to_csv(path, index=False)
 
@@ -114,20 +128,23 @@ def write_blanks(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "write"),
+    ("name", "write", "variable"),
     [
-        ("a.npz", write_npz),
-        ("a.h5", write_hdf5),
-        ("a.nc", write_netcdf),
-        ("a.mat", write_matlab_7_3),
-        ("a.csv", write_table),
-        ("a.csv.gz", write_table),
-        ("a.txt", write_blanks),
+        ("a.npz", write_npz, None),
+        ("a.npz", write_joined, "x,v"),
+        ("a.h5", write_hdf5, None),
+        ("a.nc", write_netcdf, None),
+        ("a.mat", write_matlab_4, "x,v"),
+        ("a.mat", write_matlab_7, None),
+        ("a.mat", write_matlab_7_3, None),
+        ("a.csv", write_table, None),
+        ("a.csv.gz", write_table, "x,v"),
+        ("a.txt", write_blanks, None),
     ],
 )
-def test_every_kind_of_file(name, write, tmp_path):
+def test_every_kind_of_file(name, write, variable, tmp_path):
     write(tmp_path / name)
-    dataset = import_dataset(tmp_path / name, tmp_path / "data.h5")
+    dataset = import_dataset(tmp_path / name, tmp_path / "data.h5", variable=variable)
     np.testing.assert_array_equal(all_states(dataset), STATES)
     assert dataset.step == 0.25
     assert {group: shape[0] for group, shape in dataset.shapes.items()} == {
@@ -213,6 +230,33 @@ def test_columns_go_where_the_system_has_them(tmp_path):
     assert dataset.system.parameters["g"] == 9.81
 
 
+@given(seed=st.integers(0, 10**6), period=st.floats(0.5, 700), shorter=st.booleans())
+def test_angles_are_continued_over_their_jumps(seed, period, shorter, tmp_path_factory):
+    generator = np.random.default_rng(seed)
+    true = np.cumsum(generator.uniform(-0.2, 0.2, size=(4, 60, 2)) * period, axis=1)
+    if shorter:
+        true[0, 40:] = np.nan
+    seen = true.copy()
+    seen[..., 0] = (true[..., 0] + period / 2) % period - period / 2
+    text = f'measured = true\nstate = ["q", "w"]\nperiodic = {{ q = "{period!r}" }}\n'
+    path = tmp_path_factory.mktemp("a") / "a.h5"
+    dataset = import_dataset(seen, path, step=1, system=vp.load_system(text), split="trajectory")
+    found = all_states(dataset)
+    turns = (found - true)[..., 0] / period
+    np.testing.assert_allclose(turns - np.round(turns[:, :1]), 0 * turns, atol=1e-9)
+    np.testing.assert_array_equal(found[..., 1], true[..., 1])
+    jumped = (np.abs(np.diff(seen[..., 0], axis=1)) > period / 2).any()
+    assert jumped == ("continued over it: q" in dataset.recipe)
+
+
+def test_angles_that_may_be_continuous_are_left_as_they_are(tmp_path):
+    system = vp.load_system('measured = true\nstate = ["q"]\nperiodic = { q = "2*pi" }\n')
+    for angles in (np.linspace(0, 30, 40), np.linspace(0, 30, 6), np.array([0.0, 3.5, 0.2, 3.0])):
+        states = np.tile(angles[:, None], (5, 1, 1))
+        dataset = import_dataset(states, tmp_path / "a.h5", step=1, system=system, overwrite=True)
+        np.testing.assert_array_equal(all_states(dataset), states)
+
+
 @pytest.mark.parametrize("vary", [{}, {"gamma": (0.2, 0.4)}])
 def test_equations_are_compared_with_the_states_and_their_time_is_known(vary, tmp_path):
     original = generate("forced-duffing", tmp_path / "a.h5", count=8, steps=20, vary=vary)
@@ -253,6 +297,8 @@ def test_equations_are_compared_with_the_states_and_their_time_is_known(vary, tm
         ({"a": STATES, "b": STATES}, {"step": 1}, "may be the states, a, b"),
         ({"a": STATES, "k": np.ones(4)}, {"step": 1, "parameter_columns": ["k"]}, "each of 6"),
         ({"a": STATES}, {"step": 1, "parameter_columns": ["k"]}, "has no variable 'k'"),
+        ({"a": STATES, "b": STATES[:, 1:]}, {"variable": "a,b"}, "arrays that are joined need the"),
+        ({"a": STATES, "b": STATES[..., 0]}, {"variable": "a,b"}, "arrays that are joined need"),
         (table_of(STATES, TIMES**2), {}, r"row 2 is 0.0625, 0.0625 after .* equal steps"),
         (table_of(STATES, TIMES), {"variable": "r"}, "no column 'r'"),
         (table_of(STATES, TIMES), {"parameter_columns": ["v"]}, "parameter v changes in row 2"),
@@ -274,6 +320,7 @@ def test_mistakes(source, options, message, tmp_path):
         ("a.csv", "", "cannot be read as a table"),
         ("a.xlsx", "t", "give .npz, .npy, .h5, .mat or .csv"),
         ("a.npz", "t,q", "cannot be read, it may be damaged"),
+        ("a.mat", "t,q", "cannot be read, it may be damaged"),
         ("a.h5", "t,q", "is not an HDF5 file"),
     ],
 )

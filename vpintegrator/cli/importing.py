@@ -45,7 +45,7 @@ OPTIONS = Options(
         "--structure",
         type=click.Choice(STRUCTURES),
         help="With --from or --pairs, without --system: structure of the map that is looked for.  "
-        "[default: symplectic where components are named q1,p1 or x,px, else volume-preserving]",
+        "[default: symplectic where components are named q1,p1 or x,px, else all are tried]",
     ),
     click.option("--title", help="With --from: what the data are."),
 )
