@@ -89,7 +89,8 @@ def import_dataset(
     structure
         Structure of a map without known equations: ``"symplectic"``, ``"volume-preserving"`` or
         ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
-        taken for symplectic; for other states ``vp-train`` tries all three. Symplectic states are stored as positions, then momenta.
+        taken for symplectic; for other states ``vp-train`` tries all three. Symplectic states are
+        stored as positions, then momenta.
     title
         Title; by default the system's, or the file's name.
     split, fractions, seed
