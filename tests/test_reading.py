@@ -149,7 +149,7 @@ def test_damaged_numbers_are_told_when_they_are_read(damaged):
     with pytest.raises(InputError, match="is damaged or incomplete"):
         dataset.states("train")
     with pytest.raises(InputError, match="is damaged or incomplete"):
-        dataset.sample_windows(3, window=2)
+        dataset.windows(2)
 
 
 @pytest.mark.parametrize(("at", "value"), [(0, 0), (1, 2**64 - 16), (1, 2**63), (2, 10**6)])
