@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.arrays import as_given, float_array
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.expressions import Algebra, TooLong
 from vpintegrator.dynamics.function_formulas import NotTraceable, Term, formulas_of, texts_of
@@ -22,12 +21,13 @@ from vpintegrator.dynamics.python_functions import (
     DIFFERENCES,
     EXACT,
     BatchFunction,
-    Call,
     Halves,
+    PythonCall,
     place,
     read_call,
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_equations
+from vpintegrator.dynamics.state_function import as_given, float_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.names import STRUCTURES
@@ -75,7 +75,7 @@ class GivenFunction:
     structure: Any = None
     is_map: bool = False
     halves: Halves = field(init=False)
-    scalars: dict[str, Call] = field(init=False)
+    scalars: dict[str, PythonCall] = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.components)
@@ -126,7 +126,7 @@ class GivenFunction:
             "defaults": {} if self.step is None else {"step": float(self.step)},
         }
 
-    def _scalar(self, function: Any, what: str) -> Call:
+    def _scalar(self, function: Any, what: str) -> PythonCall:
         return read_call(function, what, self.parameters, self.halves, "scalar")
 
     @property
@@ -146,7 +146,7 @@ class GivenFunction:
         return toml_text(self.values | values, tables)
 
     def traced(
-        self, calls: Sequence[tuple[Call, int]], fixed: Sequence[str] = ()
+        self, calls: Sequence[tuple[PythonCall, int]], fixed: Sequence[str] = ()
     ) -> tuple[list[str], dict[str, str], bool]:
         """Return formulas, auxiliary formulas, and whether time occurs in them.
 
@@ -498,7 +498,7 @@ class _CalledChecks:
         self.slopes, self.tolerance = self.values.sound_slopes(self.states, self.times)
         self.size = np.abs(self.found).max(axis=1)
 
-    def _batch(self, call: Call, count: int) -> BatchFunction:
+    def _batch(self, call: PythonCall, count: int) -> BatchFunction:
         return BatchFunction(call, count, self.given.parameters, self.states, self.times)
 
     def system(self) -> System:
@@ -640,7 +640,7 @@ class _Invariant:
         return as_given(self._system._of_rows(self._values, state), state)
 
 
-class _HamiltonianField(Call):
+class _HamiltonianField(PythonCall):
     """The vector field (dH/dp, -dH/dq) of a Hamiltonian in PyTorch, by autograd."""
 
     def __call__(self, t: Any, y: Any, parameters: Mapping[str, Any], axis: int = 0) -> Any:

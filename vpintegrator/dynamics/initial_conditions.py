@@ -46,10 +46,9 @@ from vpintegrator.dynamics.expressions import (
     parse,
     vectorised,
 )
-from vpintegrator.dynamics.formula_domain import FormulaDomain
-from vpintegrator.dynamics.formula_tables import read_components
 from vpintegrator.dynamics.properties import SystemProperties
-from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION
+from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_components
+from vpintegrator.dynamics.state_function import FormulaDomain
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 

@@ -18,7 +18,7 @@ import torch
 from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.pairs import Pair, Pairs
-from vpintegrator.dynamics.spread import spread_of
+from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator

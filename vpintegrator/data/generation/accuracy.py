@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.magnitude import size_of
+from vpintegrator.dynamics.sizes import size_of
 from vpintegrator.dynamics.solve import bounded_sizes
 
 _SAMPLE = 8  # trajectories of each part that are integrated a second time
