@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +184,9 @@ class GivenFunction:
             else symbol(name)
             for name, value in self.parameters.items()
         }
-        values = [
-            value
-            for call, count in calls
-            for value in formulas_of(
-                lambda y, axis, call=call: call(time, y, parameters, axis), state, count
-            )
-        ]
+        values = []
+        for call, count in calls:
+            values += formulas_of(partial(call.of_state, time, parameters), [*state], count)
         used = [getattr(value, "depends", 0) for value in values]
         timed = any(depends & time.value.depends for depends in used)  # type: ignore[union-attr]
         return *texts_of(values, names), timed
@@ -421,17 +418,22 @@ class Map(System):
         'symplectic map'
         """
         _require(turn is not None, "turn", "a function", turn)
-        claims = {"reversing_symmetries": reversing_symmetries, "invariants": invariants}
+        claims: dict[str, Any] = {
+            "reversing_symmetries": reversing_symmetries,
+            "invariants": invariants,
+        }
         claims |= {"periodic": periodic, "structure": structure}
         names = _component_names(dim, components, "x")
         given = GivenFunction(turn, names, sample, None, parameters, name, is_map=True, **claims)
-        return given.made()  # type: ignore[return-value]
+        made = given.made()
+        assert isinstance(made, Map)
+        return made
 
 
 class FunctionMap(CalledFunction, Map):
     """A map whose function is called."""
 
-    is_discrete = is_exact = True  # type: ignore[assignment]
+    is_discrete = is_exact = True
 
     @property
     def conserved(self) -> list[int]:
@@ -546,7 +548,7 @@ class _CalledChecks:
         for name in scalars.keys() - keys["invariants"].keys():
             system.invariants[name] = _Invariant(system, scalars[name])
         self._check_symmetries(system)
-        return system  # type: ignore[no-any-return]
+        return system
 
     def _flow_structure(self) -> dict[str, bool]:
         """Return the keys of volume and form of a vector field."""

@@ -59,6 +59,10 @@ class PythonCall:
         given |= {name: rows(int(name)) for name in self.arguments if name.isdigit()}
         return self.function(*(given[name] for name in self.arguments), **parameters)
 
+    def of_state(self, t: Any, parameters: Mapping[str, Any], y: Any, axis: int) -> Any:
+        """Return the value at a state, and a time and parameters that come first."""
+        return self(t, y, parameters, axis)
+
 
 def read_call(
     function: Any, what: str, parameters: Mapping[str, Any], halves: Halves, kind: str

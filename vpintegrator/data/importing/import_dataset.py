@@ -21,7 +21,7 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import check_name
-from vpintegrator.dynamics.varied import solve_varied
+from vpintegrator.dynamics.solve import solve_varied
 from vpintegrator.errors import InputError
 from vpintegrator.names import STRUCTURES
 from vpintegrator.storage.files import check_output
