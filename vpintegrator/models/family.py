@@ -172,7 +172,11 @@ def member(model: Model, values: Mapping[str, Any]) -> Model:
     given = {name: _single(name, value) for name, value in values.items()}
     values = conditions.nominal | given
     k = conditions.components(values).to(model.scale)
-    plain = folded(model, k)
+    shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
+    fixed = at(model.core, (k - shift) / scale)
+    plain = _plain(model, k, fixed)
+    _take(plain, fixed)
+    _check(model, plain, k)
     metadata = dict(model.metadata)
     metadata[MEMBER] = metadata.pop(KEY)
     parameters = read_json(metadata.get("parameters", "{}"), "the parameters of the model")
@@ -202,16 +206,6 @@ def member_for(
         return model
     given = {**(parameters or {}), **({} if step is None else {STEP: step})}
     return member(model, {name: given[name] for name in conditions.ranges if name in given})
-
-
-def folded(model: Model, k: torch.Tensor) -> Model:
-    """Return a model of states (z, k) as a map of z, at physical values k (m,)."""
-    shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
-    fixed = at(model.core, (k - shift) / scale)
-    plain = _plain(model, k, fixed)
-    _take(plain, fixed)
-    _check(model, plain, k)
-    return plain
 
 
 def extended(model: Normalised, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
