@@ -141,8 +141,8 @@ def verdict(
     one = _Case(model, system, data.dataset.step, inputs)
     if system.family is not None and seconds > 0:
         one = _typical(one, data)
-    found: list[Performance] = []
-    with suppress(TimeIsUp):
+    errors, spent = {}, {}
+    with suppress(TimeIsUp):  # all errors first: a verdict without the accurate methods misleads
         for name in NAMES:
             method, start = METHODS[name], time.perf_counter()
             try:
@@ -153,11 +153,14 @@ def verdict(
             wrong = (image - new_states)[:, list(scale.components)]
             error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
             if math.isfinite(error):
-                each = (time.perf_counter() - start) / len(first)
-                cost = _cost_of_method(method, one, each, deadline)
-                found.append(Performance(name, error, cost))
-    if not found:
+                errors[name] = error
+                spent[name] = (time.perf_counter() - start) / len(first)
+    if not errors:
         return None
+    found = [
+        Performance(name, errors[name], _cost_of_method(METHODS[name], one, spent[name], deadline))
+        for name in errors
+    ]
     with until(deadline):
         late = time.perf_counter() >= deadline
         cost = math.nan if late else cost_of_model(one.model, one.windows)

@@ -2,7 +2,6 @@
 
 import math
 import time
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ import vpintegrator as vp
 from vpintegrator.cli.train import main
 from vpintegrator.errors import InputError
 from vpintegrator.training import Budget, find_generating_function, find_model
-from vpintegrator.training.history import History, NothingLearned
+from vpintegrator.training.history import History
 from vpintegrator.training.search import models, proposals
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.training_data import TrainingData
@@ -97,11 +96,6 @@ def test_the_generating_function_is_taken_where_couplings_are_worse(search):
     assert found.tried[0].startswith("degree 2: ")
 
 
-def test_a_budget_of_fewer_epochs_is_kept(search):
-    _, _, stand_in = search(error=1e-9, budget=Budget(epochs=7))
-    assert stand_in.budget.epochs == 7
-
-
 def test_couplings_are_taken_where_their_error_is_that_of_rounding(search):
     found, lines, _ = search(error=9e-15)
     assert found.model.name == "spff" and found.complete
@@ -140,12 +134,6 @@ def test_couplings_get_the_rest_of_the_budget_where_neither_is_good(search):
     assert lines[-1].startswith("couplings are trained for the rest of the budget")
 
 
-def test_couplings_that_learn_nothing(search):
-    nothing = NothingLearned("spff", History("levenberg-marquardt", 0, 0))
-    found, _, _ = search(most=2, exception=nothing)
-    assert found.model.name == "sgf" and found.complete and found.error > proposals.GOOD
-
-
 def test_a_target_that_is_reached_ends_it(search):
     found, lines, stand_in = search(budget=Budget(seconds=60, target=1e-3))
     assert found.model.name == "sgf" and found.ended == "target" and found.error < 1e-2
@@ -156,30 +144,11 @@ def test_a_target_that_is_reached_ends_it(search):
 # interrupts
 
 
-@pytest.mark.parametrize("most", [99, 2])
-def test_an_interrupt_before_couplings_are_trained_keeps_the_generating_function(search, most):
-    found, _, _ = search(most=most, exception=KeyboardInterrupt())
-    assert found.model.name == "sgf" and found.complete
-    assert found.ended == found.history.stopped_by == "interrupt"
-
-
 @pytest.mark.parametrize(("error", "name"), [(0.5, "sgf"), (1e-7, "spff")])
 def test_an_interrupt_among_couplings_keeps_the_better_model(search, error, name):
     found, _, _ = search(error=error, most=2, ended="interrupt")
     assert found.model.name == name and found.complete and found.rival is None
     assert found.ended == found.history.stopped_by == "interrupt"
-
-
-def test_an_interrupt_between_degrees_keeps_the_best_of_them(pendulum):
-    def tell(line):
-        if line.startswith("degree 6"):
-            raise KeyboardInterrupt
-
-    found = find_model(
-        solved(pendulum), Maker(pendulum, "spff"), pendulum, Budget(seconds=60), tell=tell
-    )
-    assert found.model.name == "sgf" and found.ended == "interrupt"
-    assert found.model.arguments["degree"] in (4, 6)
 
 
 class Further(proposals.Proposal):
@@ -216,25 +185,6 @@ def test_an_interrupt_among_further_functions_keeps_the_first_polynomials(pendul
     found, lines = search_with(refused, pendulum)
     assert not found.ended and refused.calls == 2
     assert "no further functions: not finite" in lines
-
-
-def test_an_interrupt_before_the_first_splitting_keeps_the_generating_function(
-    pendulum, monkeypatch
-):
-    """Without a generating function it goes on to the caller."""
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(proposals, "find_stages", interrupted)
-    makers = solved(pendulum, 6), Maker(pendulum, "spff")
-    composed = Maker(pendulum, "split")
-    found = find_model(*makers, pendulum, Budget(seconds=60), composed=composed)
-    assert (found.model.name, found.ended, found.complete) == ("sgf", "interrupt", True)
-    found = find_model(*makers, pendulum, Budget(seconds=60), composed=composed, fastest=1e-3)
-    assert (found.model.name, found.ended) == ("sgf", "interrupt")
-    with pytest.raises(KeyboardInterrupt):
-        find_model(None, makers[1], pendulum, Budget(seconds=60), composed=composed)
 
 
 # the command
@@ -282,14 +232,6 @@ def test_the_better_of_two_models_is_written_alone(
     assert [path.name for path in tmp_path.iterdir()] == [f"pendulum-{name}.safetensors"]
 
 
-def test_a_name_of_ones_own(run, tmp_path, pendulum, monkeypatch):
-    monkeypatch.setattr(proposals, "find_couplings", couplings(pendulum, 1e-9))
-    result = run(pendulum.path, "-o", "own.safetensors")
-    assert result.exit_code == 0, result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]
-    assert vp.load(tmp_path / "own.safetensors").name == "sgf"
-
-
 def test_exact_terms_and_maps_in_a_row_where_polynomials_are_poor(pendulum):
     lines = []
 
@@ -320,22 +262,6 @@ def test_no_attempt_begins_after_half_of_the_budget(pendulum, monkeypatch):
     assert found.error > 1e-10
 
 
-def test_functions_whose_map_does_not_exist_everywhere_give_way(pendulum, monkeypatch):
-    """A model that is NaN on some states errs by infinity; whatever is finite replaces it."""
-    real, calls = proposals.find_degree, []
-
-    def first_is_lost(make, data, options, most):
-        found = real(make, data, options, most)
-        calls.append(found)
-        return replace(found, error=math.inf) if len(calls) == 1 else found
-
-    monkeypatch.setattr(proposals, "find_degree", first_is_lost)
-    found = models.best_generating_function(
-        lambda arguments: vp.models.build(pendulum.system, "sgf", **arguments), pendulum
-    )
-    assert found.error < 1e-10 and "hamiltonian" in found.model.arguments
-
-
 def test_a_map_that_is_nan_on_some_states_errs_by_infinity(pendulum):
     def make(arguments):
         model = vp.models.build(pendulum.system, "sgf", **arguments)
@@ -343,16 +269,6 @@ def test_a_map_that_is_nan_on_some_states_errs_by_infinity(pendulum):
         return model
 
     assert find_generating_function(make, pendulum, sizes={"degree": 2}).error == math.inf
-
-
-def test_exact_terms_are_tried_where_only_low_degrees_have_few_terms(pendulum):
-    def make(arguments):  # as in many components: the default degree has too many terms
-        if arguments.get("degree", 6) > 2:
-            raise InputError("too many terms")
-        return vp.models.build(pendulum.system, "sgf", **arguments)
-
-    found = models.best_generating_function(make, pendulum)
-    assert "hamiltonian" in found.model.arguments
 
 
 @pytest.mark.thorough

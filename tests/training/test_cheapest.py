@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.cli import gen as generate_command
 from vpintegrator.cli.train import main
-from vpintegrator.errors import InputError
 from vpintegrator.training import Budget, find_model
 from vpintegrator.training.history import History
 from vpintegrator.training.performance import Performance
@@ -40,23 +39,6 @@ def test_none_below_the_error_is_cheaper_than_what_is_taken(rows, limit):
         assert taken.error == min(row.error for row in rows)
     again = Cheapest.from_text(found.text, "the file")
     assert again.place == found.place and again.sentence == found.sentence
-
-
-def test_sentences():
-    good, long = Performance("spff", 1e-7, 1.9e-7), Performance("sgf", 1e-9)
-    assert Cheapest(1e-6, [good, long]).sentence == ("The cheapest map below 1e-06: 190 ns, spff.")
-    assert Cheapest(1e-8, [good, long]).sentence == (
-        "The cost of no map below 1e-08 is known: the one of least error is kept, sgf."
-    )
-    assert Cheapest(1e-10, [good, long]).sentence == (
-        "No map errs by at most 1e-10: the one of least error is kept, sgf, 1.0e-09."
-    )
-
-
-def test_texts_of_others_are_refused():
-    for text in ("[1", "{}", '{"limit": 1, "candidates": []}', '{"limit": 1, "candidates": [1]}'):
-        with pytest.raises(InputError, match="the file"):
-            Cheapest.from_text(text, "the file")
 
 
 @pytest.fixture
@@ -119,20 +101,6 @@ def test_where_none_is_below_couplings_are_trained_on(search):
     assert any("maps in a row" in row.name for row in found.cheapest.candidates)
 
 
-def test_an_interrupt_keeps_the_least_error(search):
-    found = search(1e-6, error=1e-5, ended="interrupt")
-    assert found.model.name == "sgf" and found.complete and found.ended == "interrupt"
-    assert found.cheapest is None
-
-
-def test_without_a_generating_function_there_are_couplings(search, pendulum):
-    search(1e-6, error=1e-7)
-    found = find_model(None, lambda arguments: None, pendulum, Budget(seconds=9), fastest=1e-6)
-    assert found.model.name == "spff" and len(found.cheapest.candidates) == 1
-    with pytest.raises(InputError, match="fastest = 0 must be positive"):
-        find_model(None, lambda arguments: None, pendulum, Budget(seconds=9), fastest=0)
-
-
 # the command
 
 
@@ -173,8 +141,3 @@ def test_mistakes(pendulum, tmp_path, options, words):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.output.split())
-
-
-def test_splittings_are_told_apart_by_their_stages(pendulum):
-    model = vp.models.build(pendulum.system, "split", stages=3)
-    assert cheapest._words(model) == "split, 3 stages"

@@ -5,14 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close
-from vpintegrator.cli.train import main
 from vpintegrator.errors import InputError
-from vpintegrator.training.composed import fit_composed, fit_pairs, linearised
-from vpintegrator.training.linear import WholePairs, enough_pairs, implicit_map, layer_pairs
+from vpintegrator.training.composed import fit_composed, linearised
+from vpintegrator.training.linear import WholePairs, implicit_map, layer_pairs
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.training_data import TrainingData
 
@@ -121,17 +119,6 @@ def test_measured_reversible_maps(tmp_path):
     assert all(torch.equal(own[name], other[name]) for name in own)
 
 
-@pytest.mark.parametrize("noise", [1e-6, 1e-3])
-def test_measured_reversible_maps_with_noise(noise, tmp_path):
-    data, (before, after) = measured(reversible, "sphere", tmp_path / "a.h5", noise)
-
-    def make(arguments):
-        return vp.models.build(data.system, "vpgf", **arguments)
-
-    found = vp.training.find_generating_function(make, data, vp.training.Budget(epochs=4))
-    assert relative_error(found.model, before, after) < 2 * noise
-
-
 def test_several_maps_in_a_row_of_measured_states(tmp_path):
     data, (before, after) = measured(pendulum, "plane", tmp_path / "a.h5")
     model = vp.models.build(data.system, "sgf", degree=8, repeats=2)
@@ -180,36 +167,8 @@ def test_scarce_pairs(tmp_path):
     assert relative_error(found.model, before, after) < 2e-2
 
 
-@pytest.mark.thorough
-def test_a_fit_goes_on_from_a_lower_degree(tmp_path):
-    """It needs no other fits of lower degrees then, and ends no worse."""
-    data, _ = measured(reversible, "sphere", tmp_path / "a.h5")
-    training, errors, fits = TrainingData(data), [], []
-    for start in (False, True):
-        model = vp.models.build(data.system, "vpgf", degree=6)
-        training.normalise(model)
-        pairs = layer_pairs(model, training, enough_pairs(model))
-        smaller = vp.models.build(data.system, "vpgf", degree=4)
-        training.normalise(smaller)
-        if start:
-            fit_pairs(smaller, pairs)
-        fits.append(fit_pairs(model, pairs, start=smaller if start else None))
-        errors.append(fits[-1].error)
-    assert errors[1] < 2 * errors[0] < 1e-4
-
-
 def test_too_few_pairs(tmp_path):
     data, _ = measured(reversible, "sphere", tmp_path / "a.h5", count=10, times=2)
     model = vp.models.build(data.system, "vpgf", degree=8)
     with pytest.raises(InputError, match="different pairs of states give"):
         vp.train(model, data)
-
-
-@pytest.mark.thorough
-def test_the_command(tmp_path):
-    measured(reversible, "sphere", tmp_path / "a.h5")
-    output = str(tmp_path / "m.safetensors")
-    arguments = [str(tmp_path / "a.h5"), "--model", "vpgf", "--target", "1e-6", "-o", output]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    assert vp.load(output).reversing_symmetries.shape == (1, 3, 3)

@@ -45,34 +45,6 @@ def search(body, epochs=300, target=None, sizes=None, **options):
 
 
 @pytest.mark.thorough
-def test_polynomials_grow_to_an_accuracy_that_a_fixed_size_does_not_reach(body):
-    found = search(body, initial_scheme="none")
-    assert found.model.arguments["functions"] == "polynomial"
-    assert found.model.arguments["degree"] > 4
-    assert found.error < 1e-11
-    errors = [float(line.split(": ")[1].split()[0]) for line in found.tried]
-    assert found.error == pytest.approx(min(errors), rel=0.06)
-    assert found.model.volume_preserving
-    assert not found.ended
-
-
-@pytest.mark.thorough
-def test_a_search_by_epochs_can_be_repeated(body):
-    first, second = search(body, 150), search(body, 150)
-    assert first.error == second.error
-    assert first.model.arguments == second.model.arguments
-    assert first.epochs == second.epochs
-    left = first.left(Budget(None, 150))
-    assert left == Budget(None, max(150 - first.epochs, 1))
-
-
-@pytest.mark.thorough
-def test_given_sizes_are_kept(body):
-    assert search(body, 120, sizes={"depth": 1}).model.arguments["depth"] == 1
-    assert search(body, 120, sizes={"degree": 6}).model.arguments["degree"] == 6
-
-
-@pytest.mark.thorough
 def test_the_functions_of_the_system_are_tried(tmp_path):
     """An exponential is in the equations: no polynomial is as good, and the larger grow from it."""
     data = generate("morse", tmp_path / "a.h5", count=40, steps=4)
@@ -159,28 +131,6 @@ def test_a_larger_model_that_gains_nothing_is_not_kept_and_that_is_said(
     assert any("not a tenth better, so the model before is kept" in line for line in lines) != kept
 
 
-def test_attention_is_tried_once_for_a_model_and_within_the_budget(body, monkeypatch):
-    """By trainings that take all of their iterations."""
-    tried, epochs = [], []
-
-    def train(model, data, **options):
-        epochs.append(options["budget"].epochs)
-        if model.window > 1 and all(p.requires_grad for p in model.parameters()):
-            tried.append((model.arguments["functions"], epochs[-1]))
-        history = History("levenberg-marquardt", 0, 0, stopped_by="epochs")
-        history.epoch.append(epochs[-1])
-        history.best_validation_error = 5e-2
-        return history
-
-    def make(arguments):
-        return models.build(body.system, "vpmt", window=2, **({"functions": "neurons"} | arguments))
-
-    monkeypatch.setattr(searching, "train", train)
-    find_functions(make, body, Budget(epochs=1_000), progress=False)
-    assert [count for functions, count in tried if functions == "polynomial"] == [200]
-    assert sum(epochs) <= 1_100
-
-
 def test_a_degree_that_cannot_be_is_refused(body):
     with pytest.raises(InputError, match="at most 64"):
         search(body, sizes={"degree": 1000})
@@ -208,13 +158,6 @@ def test_attention_rests_where_states_are_complete(body):
     assert history.best_validation_error <= found.error
 
 
-@pytest.mark.thorough
-def test_a_target_that_a_trial_of_a_size_reaches_ends_the_search_with_it(body):
-    found = search(body, target=2e-11)
-    assert found.ended == "target"
-    assert found.error <= 2e-11
-
-
 def test_a_named_scheme_is_for_the_model_that_begins_as_it(body):
     found = search(body, 120, initial_scheme="blanes-moan-4", sizes={"degree": 2, "depth": 4})
     assert found.model.metadata["initial_scheme"] == "blanes-moan-4"
@@ -224,31 +167,6 @@ def test_a_named_scheme_is_for_the_model_that_begins_as_it(body):
 
 def shown(history):
     """A progress of one's own."""
-
-
-@pytest.mark.parametrize("progress", [False, shown])
-def test_models_beside_the_named_scheme_begin_as_they_do_without(body, progress):
-    options = {"initial_scheme": "blanes-moan-4", "progress": progress, "compiled": False}
-    found = find_functions(maker(body), body, Budget(None, 40, 1e-7), **options)
-    assert found.error < 1e-7
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("initial_scheme", "words"),
-    [("yoshida-8", "needs more layers than depth = 4"), ("coordinate-splitting", "not symmetric")],
-)
-def test_a_scheme_that_no_size_fits_is_skipped_and_named(body, initial_scheme, words):
-    lines = []
-    options = {
-        "initial_scheme": initial_scheme,
-        "progress": shown,
-        "compiled": False,
-        "tell": lines.append,
-    }
-    found = find_functions(maker(body), body, Budget(None, 60), **options)
-    assert found.error < 1e-5
-    assert [words in line for line in lines].count(True) == 1
 
 
 def test_attention_rests_where_several_states_are_predicted_at_once(body):

@@ -1,7 +1,6 @@
 """Polynomials that begin as a splitting: the classical method itself, before any training."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import torch
 import vpintegrator as vp
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
-from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.training.initial_scheme import compositions, separable_blocks, start_as_splitting
 from vpintegrator.training.training_data import TrainingData
@@ -210,63 +208,3 @@ def test_blocks_that_do_not_move_one_another(name, blocks):
     group = symmetry_group(system.reversing_symmetries, system.dim)
     states = np.random.default_rng(0).uniform(0.5, 1.5, (20, system.dim))
     assert separable_blocks(system, states, group) == blocks
-
-
-class Swing(torch.nn.Module):
-    """q += a_1 p, then p -= a_2 sin q: linear in a, and named nowhere in the package."""
-
-    volume_preserving = symplectic = prolongable = True
-
-    def __init__(self, scale):
-        super().__init__()
-        self.a = torch.nn.Parameter(scale * torch.ones(2, dtype=torch.float64))
-
-    def shears(self):
-        return [
-            LinearShear(0, [self.a], [0], self.drift, slice(0, 1)),
-            LinearShear(1, [self.a], [1], self.kick, slice(1, 2)),
-        ]
-
-    def prolong(self, smaller):
-        with torch.no_grad():
-            self.a.copy_(smaller.a)
-
-    def drift(self, z):
-        return torch.stack([self.a[0] * z[..., 1], 0 * z[..., 0]], -1)
-
-    def kick(self, z):
-        return torch.stack([0 * z[..., 0], -self.a[1] * torch.sin(z[..., 0])], -1)
-
-    def forward(self, z):
-        z = z + self.drift(z)
-        return z + self.kick(z)
-
-    def inverse(self, z):
-        z = z - self.kick(z)
-        return z - self.drift(z)
-
-
-class Swings(vp.models.Integrator):
-    name = "swings"
-
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(vp.models.IntegratorArguments):
-        depth: int = vp.models.argument(1, "Units.")
-        initial_scale: float = vp.models.argument(0.1, "Of the weights.")
-
-    def network(self, a):
-        return vp.nn.Composition(*(Swing(a.initial_scale) for _ in range(a.depth)))
-
-
-def test_a_layer_of_ones_own_takes_part(tmp_path):
-    dataset = vp.generate("pendulum", tmp_path / "swing.h5", count=20, steps=5, step=0.01)
-    model = Swings(dim=2, depth=2)
-    begun = start_as_splitting(model, TrainingData(dataset), "strang-splitting")
-    assert begun.residual < 1e-12 and begun.method == "strang-splitting"
-    h = dataset.step
-    torch.testing.assert_close(
-        model.core[1].a, torch.tensor([h / 2, 0.0]).double(), atol=1e-9, rtol=0
-    )
-    larger = vp.prolong(model, depth=3)
-    z = torch.randn(5, 1, 2, dtype=torch.float64)
-    torch.testing.assert_close(larger(z), model(z))

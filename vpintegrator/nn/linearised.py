@@ -122,11 +122,6 @@ class ShearDerivatives:
         for parameter in core.parameters():
             self.begins[parameter], self.total = self.total, self.total + parameter.numel()
 
-    def linearised(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return images of normalised states (state, dim), and their derivatives."""
-        images, jets = self.images(z)
-        return images, self.derivatives(jets)
-
     @torch.no_grad()
     def images(self, z: torch.Tensor) -> tuple[torch.Tensor, list[Jet]]:
         """Return images of normalised states (state, dim), and the jets of all shears there."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.func import jacrev, vmap
 
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
@@ -48,30 +47,6 @@ _SETTLED = 0.9  # times the error before, above which an iteration is the last
 _ITERATIONS = 30
 _ROUNDING = 1e-15
 _BYTES = 1 << 26  # bytes of derivatives that are computed at once
-
-
-@torch.no_grad()
-def state_derivatives(
-    model: Integrator, windows: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return derivatives of the images of states by the coefficients and by the states.
-
-    Parameters
-    ----------
-    model
-        A generating function.
-    windows : (state, dim)
-
-    Returns
-    -------
-    by_coefficients : (state, dim, coefficient)
-    by_states : (state, dim, dim)
-    """
-    z = model.normalised(model.in_the_middle(windows, windows))
-    image, D = linearised(model.core, z)
-    D = vmap(jacrev(model.denormalised))(image) @ D
-    by_states = D[..., -model.dim :] @ vmap(jacrev(model.normalised))(windows)
-    return D[..., : -model.dim], by_states
 
 
 def fit_pairs(

@@ -30,9 +30,8 @@ from vpintegrator.training.attention import with_trained_attention
 from vpintegrator.training.history import Budget, History, NothingLearned, Show
 from vpintegrator.training.method import Execution, Method
 from vpintegrator.training.residuals import Objective, doubt
-from vpintegrator.training.search.making import Arguments, Make
 from vpintegrator.training.search.multiple_shooting import shooting_start
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Arguments, Make, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import (

@@ -21,8 +21,7 @@ from vpintegrator.training.linear import (
     layer_pairs,
 )
 from vpintegrator.training.method import Method
-from vpintegrator.training.search.making import Make
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Make, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import count

@@ -24,8 +24,7 @@ from vpintegrator.training.history import History
 from vpintegrator.training.linear import normalised_pairs, weights
 from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
 from vpintegrator.training.residuals import ParameterVector
-from vpintegrator.training.search.making import Arguments, Make
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Arguments, Make, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import count, describe

@@ -11,8 +11,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.training.history import History
 from vpintegrator.training.linear import FEWEST, ROWS
 from vpintegrator.training.linear_map import fit_linear_map
-from vpintegrator.training.search.making import Make
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Make, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.training_data import TrainingData

@@ -13,8 +13,7 @@ from vpintegrator.training.history import Budget, Show
 from vpintegrator.training.method import Execution, Method
 from vpintegrator.training.residuals import Objective
 from vpintegrator.training.search.cheapest import compare_costs
-from vpintegrator.training.search.making import Arguments, Make
-from vpintegrator.training.search.options import SearchOptions, Tell
+from vpintegrator.training.search.options import Arguments, Make, SearchOptions, Tell
 from vpintegrator.training.search.proposals import (
     EXACT,
     GOOD,

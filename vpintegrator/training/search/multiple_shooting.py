@@ -24,7 +24,7 @@ from vpintegrator.models.growth import attention, freeze_attention, layers, prol
 from vpintegrator.models.one_step import one_step, with_parts
 from vpintegrator.nn import Composition, Reversible
 from vpintegrator.training.history import History
-from vpintegrator.training.search.making import Make
+from vpintegrator.training.search.options import Make
 from vpintegrator.training.search.sizes import FIRST, MOST, count
 from vpintegrator.training.training_data import TrainingData
 

@@ -6,15 +6,37 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from vpintegrator.arguments import called, check_integrator
 from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
 from vpintegrator.runtime.deadline import TimeIsUp
 from vpintegrator.training.history import Budget, History, Show
 from vpintegrator.training.method import Execution, Method
 from vpintegrator.training.residuals import Objective
-from vpintegrator.training.search.making import Arguments
 
+Arguments = dict[str, Any]  # of a model, by name
+Make = Callable[[Arguments], Integrator]
 Tell = Callable[[str], None]
+
+
+def making(make: Any) -> Make:
+    """Return a function whose models are checked to be such.
+
+    Raises
+    ------
+    InputError
+        If ``make`` cannot be called; later, if what it returns is no model.
+    """
+    called("make", make, "a function of the arguments of a model")
+
+    def made(arguments: Arguments) -> Integrator:
+        model: Integrator = make(arguments)
+        check_integrator(model)
+        return model
+
+    return made
 
 
 def _say_nothing(line: str) -> None:

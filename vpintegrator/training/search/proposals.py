@@ -15,8 +15,7 @@ from vpintegrator.training.search.couplings import find_couplings
 from vpintegrator.training.search.degrees import FIRST, find_degree
 from vpintegrator.training.search.few_pairs import find_few_pairs, is_for_few_pairs
 from vpintegrator.training.search.linear_maps import find_linear_map
-from vpintegrator.training.search.making import Arguments, Make, making
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Arguments, Make, SearchOptions, making
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.stages import find_stages
 from vpintegrator.training.training_data import TrainingData

@@ -9,8 +9,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.runtime.deadline import unhurried
 from vpintegrator.training.history import History
 from vpintegrator.training.residuals import doubt, relative_error
-from vpintegrator.training.search.making import Make, making
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Make, SearchOptions, making
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.training_data import TrainingData
 

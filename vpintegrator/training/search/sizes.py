@@ -13,7 +13,7 @@ from vpintegrator.models.growth import freeze_attention, refine
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
-from vpintegrator.training.search.making import Arguments, Make
+from vpintegrator.training.search.options import Arguments, Make
 from vpintegrator.training.training_data import TrainingData
 
 MOST = 1_100  # parameters to end with, at most

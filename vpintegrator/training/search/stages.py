@@ -14,8 +14,7 @@ from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.method import Method
-from vpintegrator.training.search.making import Make
-from vpintegrator.training.search.options import SearchOptions
+from vpintegrator.training.search.options import Make, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.train import train
