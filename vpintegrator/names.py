@@ -32,7 +32,6 @@ CLASSICAL_METHODS = (
     "dop853",
     "radau",
     "lsoda",
-    "dormand-prince-853",
 )
 # optimizers with their modules in ``training/optimizers``; auto is chosen by the model
 OPTIMIZER_CLASSES = {

@@ -57,7 +57,6 @@ CLASSICAL = {
     "dop853": Look("#000000", _DASH, "x"),
     "radau": Look("#555555", _DASH_DOT, "+"),
     "lsoda": Look("#555555", _DASH_DOT_DOT, "x"),
-    "dormand-prince-853": Look("#000000", _LONG, "*"),
 }
 # colours of methods without a name above, in turn; none is like one of those
 OTHER = [
