@@ -6,9 +6,8 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import compiled, models
-from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_model
+from vpintegrator.compiled import NotWorthIt, compile_model
 from vpintegrator.errors import InputError
-from vpintegrator.native import Compilation, cache_folder
 
 from .conftest import MODELS, build, windows
 
@@ -108,22 +107,6 @@ def test_a_rollout(name):
     np.testing.assert_array_equal(fast[:, : model.window], first)
 
 
-def test_the_cache_is_used(monkeypatch, tmp_path):
-    monkeypatch.setenv("VPINTEGRATOR_CACHE", str(tmp_path))
-    model = build("resnet")
-    compile_model(model)
-    before = {path: path.stat().st_mtime_ns for path in cache_folder().iterdir()}
-    monkeypatch.setattr(Compilation, "_begin", lambda *_: pytest.fail("it was compiled again"))
-    with torch.no_grad():
-        for p in model.parameters():
-            p.mul_(2)
-    machine = compile_model(model)  # other weights, the same code
-    first = windows(model, 2)
-    with torch.no_grad():
-        np.testing.assert_allclose(machine.advance(first.numpy(), 1)[0], model.predict(first))
-    assert {path: path.stat().st_mtime_ns for path in cache_folder().iterdir()} == before
-
-
 def test_without_a_compiler(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     model = build("resnet")
@@ -133,15 +116,6 @@ def test_without_a_compiler(monkeypatch):
     with pytest.warns(UserWarning, match="runs in PyTorch, not compiled"):
         states = vp.rollout(model, first[:1], 5000)
     assert states.shape == (1, 5001, 2)
-
-
-def test_a_cache_that_others_may_write_is_not_trusted(monkeypatch, tmp_path):
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
-    monkeypatch.setenv("VPINTEGRATOR_CACHE", str(folder))
-    with pytest.raises(NotCompilable, match="writable by nobody else"):
-        compile_model(build("resnet"))
 
 
 def of_ones_own(function):
@@ -182,25 +156,6 @@ def test_many_sources_make_one_library(monkeypatch, count):
     states, _ = machine.advance(first.numpy(), 1)
     with torch.no_grad():
         np.testing.assert_allclose(states, model.predict(first), rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda window: torch.fft.fft(window).real, r"operation aten\..*fft.* is not known"),
-        (lambda window: window if window[0, 0] > 0 else -window, "depends on the values"),
-        (lambda window: torch.ones(1, 2), "does not depend on its window"),
-        (lambda window: window @ window, "cannot be followed: mat1 and mat2"),
-    ],
-)
-def test_what_cannot_be_compiled(function, message):
-    with pytest.raises(NotCompilable, match=message):
-        compile_model(of_ones_own(function))
-
-
-def test_other_formats_are_not_compiled():
-    with pytest.raises(NotCompilable, match="float32 or float64"):
-        compile_model(build("resnet").to(torch.float16))
 
 
 def test_a_limit_of_operations():

@@ -122,29 +122,6 @@ def test_threads_change_rounding_only():
         np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-12)
 
 
-def test_a_broken_window_is_seen():
-    model, machine = made("published")
-    arrays = [tensor.numpy() for tensor in problem(model, 1)]
-    arrays[1][4] = np.nan
-    squares, gradient = machine.gradient(*arrays)
-    assert np.isnan(squares).all()
-    assert np.isnan(gradient).any()
-    jacobian, _ = machine.jacobian(*arrays)
-    assert np.isnan(jacobian[..., 4]).any()
-    assert np.isfinite(np.delete(jacobian, 4, axis=-1)).all()
-
-
-def test_no_windows():
-    """A process of several may have none."""
-    model, machine = made("vpff")
-    vector, x, y = (tensor.numpy() for tensor in problem(model, 1))
-    squares, gradient = machine.gradient(vector, x[:0], y[:0])
-    assert not squares.any()
-    assert gradient.shape == vector.shape
-    assert not gradient.any()
-    assert not machine.normal_equations(vector, x[:0], y[:0])[0].array.any()
-
-
 def test_weights_that_are_not_trained():
     model = build("vpff")
     frozen = next(model.parameters()).requires_grad_(False)

@@ -41,16 +41,6 @@ def test_operations_are_fewer_and_the_map_is_the_same(options):
     np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
 
 
-def test_powers_that_would_cancel_are_left_out():
-    made = model(degree=30)
-    with torch.no_grad():
-        for p in made.parameters():
-            p.fill_(0.01)
-    plain = trace(made, frozen=True)
-    assert in_powers(plain, plain.values(made)) is None
-    assert compile_model(made).source.operations >= operations(plain)
-
-
 def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
     # V(q) = V(-q) and T(p) = T(-p): forces are x times a polynomial of x^2
     made = model(reversing_symmetries=[[[1, 0], [0, -1]], [[-1, 0], [0, 1]]])
@@ -58,13 +48,6 @@ def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
     free = trace(model(reversing_symmetries=FLIP), frozen=True)
     several = in_powers(free, free.values(model(reversing_symmetries=FLIP)))
     assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(several)
-
-
-@pytest.mark.parametrize("name, options", [("vpff", {"dim": 3}), ("resnet", {"dim": 2})])
-def test_what_is_made_of_neurons_is_not_made_dearer(name, options):
-    made = vp.models.ARCHITECTURES[name](**options)
-    plain = trace(made, frozen=True)
-    assert compile_model(made).source.operations <= operations(plain)
 
 
 def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():

@@ -87,11 +87,3 @@ def test_no_factor():
     assert matrix.factor(1.0)
     matrix.array[140, 3] = np.nan
     assert not matrix.factor(1.0)
-
-
-def test_nothing():
-    matrix, gradient, *_ = summed(5)
-    matrix.add(np.empty((0, 5)), np.empty(0), gradient)
-    matrix.clear()
-    assert not matrix.whole().any()
-    assert SymmetricMatrix(0).factor(1.0)

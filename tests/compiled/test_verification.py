@@ -97,15 +97,6 @@ def test_wrong_derivatives_are_refused(wrong_derivatives):
         CompiledResidual(model, np.ones(2))
 
 
-def test_derivatives_that_the_weights_now_do_not_show(monkeypatch, wrong_derivatives):
-    """Weights of a new model may be zero: others near them are tried too."""
-    model = Own(lambda model, window: window + model.c[1] * torch.tanh(window * model.c[0]))
-    with torch.no_grad():
-        model.c.zero_()
-    with pytest.raises(NotCompilable, match=WRONG + "derivatives by c"):
-        CompiledResidual(model, np.ones(2))
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -119,26 +110,6 @@ def test_what_tracing_does_not_see(function, message):
     with pytest.raises(NotCompilable, match=message):
         compile_model(model)
     assert not model.count.any()
-
-
-def test_derivatives_that_are_not_wanted_are_not_given():
-    def blocked(model, window):
-        with torch.no_grad():
-            factor = torch.tanh(model.c)
-        return window * factor + model.c
-
-    with pytest.raises(NotCompilable, match=WRONG + "derivatives by c"):
-        CompiledResidual(Own(blocked), np.ones(2))
-
-
-def test_windows_of_the_callers_own_are_tried():
-    model = Own(unpivoted)
-    compile_model(model)
-    first = torch.tensor([[[0.0, 1.0]]], dtype=torch.float64)
-    with pytest.raises(NotCompilable, match=WRONG):
-        compile_model(model, windows=first)
-    with pytest.raises(InputError, match=WRONG):
-        vp.rollout(model, first, 3, compiled=True)
 
 
 @pytest.mark.parametrize(("factor", "dtype"), [(1e9, torch.float64), (1e3, torch.float32)])
@@ -175,12 +146,6 @@ def test_scales_of_components_are_seen():
         verify_model(Wrong(), model)
 
 
-def test_it_does_not_matter_where_it_is_asked_for():
-    """Whether a library is ready is asked where PyTorch keeps no derivatives."""
-    with torch.no_grad():
-        CompiledResidual(build("resnet"), np.ones(2))
-
-
 @pytest.mark.thorough
 def test_what_polynomials_do_far_from_their_data_is_no_difference():
     torch.manual_seed(0)
@@ -191,13 +156,3 @@ def test_what_polynomials_do_far_from_their_data_is_no_difference():
     far = model(torch.full((1, 1, 3), 9.0, dtype=torch.float64))
     assert not far.abs().max() < 1e100  # infinite, or nearly so
     compile_model(model)
-
-
-@pytest.mark.parametrize("size", [1.0, 4.0])
-def test_residuals_are_not_compared_where_the_model_overflows(size):
-    torch.manual_seed(1)
-    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=4, depth=3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=size)
-    CompiledResidual(model, np.ones(3))

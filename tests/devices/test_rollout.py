@@ -11,6 +11,7 @@ import vpintegrator as vp
 from tests.devices.pretended_gpu import counted, on_the_cpu
 from tests.devices.same import assert_same
 from tests.nn.laws import randomise
+from vpintegrator.errors import InputError
 from vpintegrator.rollout import open_rollout
 from vpintegrator.rollout.flow import as_flow
 from vpintegrator.rollout.neural import network_jacobian, network_tangent
@@ -133,3 +134,12 @@ def test_steps_do_not_wait_for_the_device(device, is_pretended):
         found.append({name: n for name, n in counts.items() if name != "kernels"})
     assert found[0] == found[1]
     assert sum(found[0].values()) <= 2
+
+
+def test_a_model_on_a_gpu_runs_in_pytorch(device):
+    model = built("window 1").to(device)
+    initial = torch.from_numpy(windows(model)).to(device)
+    found = vp.rollout.rollout(model, initial, 20)
+    assert_same(vp.rollout.rollout(model, initial, 20, compiled=False), found.cpu(), device, 0)
+    with pytest.raises(InputError, match="on cuda models run in PyTorch"):
+        vp.rollout.rollout(model, initial, 20, compiled=True)

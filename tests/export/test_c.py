@@ -11,7 +11,7 @@ import torch
 import vpintegrator as vp
 from tests.compiled import conftest as compiled
 from tests.models.needed import needed
-from vpintegrator.compiled import CompiledModel, NotCompilable
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.export.c_library import CLibrary
 from vpintegrator.export.c_source import write_c
 from vpintegrator.models import ARCHITECTURES
@@ -57,10 +57,6 @@ def test_every_kind_of_layer_is_the_same_map(name):
 @pytest.mark.parametrize("name", ["activations", "polynomials"])
 def test_in_float(name):
     assert_same_map(compiled.build(name, torch.float32))
-
-
-def test_every_activation_is_the_same():
-    assert_same_map(compiled.build("activations"))
 
 
 @pytest.fixture(scope="module", params=["polynomials", "vpff"])
@@ -191,15 +187,6 @@ def test_derivatives(name):
     np.testing.assert_allclose(states, library.advance(X.numpy(), 1)[0], rtol=1e-12)
 
 
-def test_a_model_of_windows_whose_states_are_mapped_one_by_one_reads_one(tmp_path):
-    from vpintegrator.models.growth import freeze_attention
-
-    model = vp.models.VolumePreservingTransformer(dim=3, window=3, width=3, depth=1)
-    freeze_attention(model)
-    path = vp.export(model, tmp_path / "a.c").path
-    assert "int vp_window(void) { return 1; }" in path.read_text()
-
-
 def test_no_text_of_a_file_gets_out_of_the_comment(tmp_path):
     model = vp.models.VolumePreservingFeedForward(dim=2, width=3, depth=1)
     model.metadata = {
@@ -282,19 +269,3 @@ def test_where_there_is_no_compiler_it_is_said_that_nothing_was_compared(tmp_pat
     with pytest.raises(vp.InputError, match="exists already"):
         vp.export(model, tmp_path / "a.c")
     vp.export(model, tmp_path / "a.c", overwrite=True)
-
-
-def test_derivatives_of_large_models_are_refused(monkeypatch):
-    monkeypatch.setattr("vpintegrator.export.c_source.LARGEST", 100)
-    model = vp.models.VolumePreservingFeedForward(dim=3, width=8, depth=1, initial_scale=0.1)
-    with pytest.raises(NotCompilable, match="its derivatives need more than 100 operations"):
-        write_c(model, jacobian=True)
-
-
-def test_an_unknown_operation_is_named():
-    class Sorting(vp.models.ResidualNetwork):
-        def forward(self, window):
-            return super().forward(window).sort(-1).values
-
-    with pytest.raises(NotCompilable, match="sort"):
-        write_c(Sorting(dim=2, depth=1))

@@ -110,14 +110,3 @@ def test_a_literal_has_all_digits(value):
         assert re.fullmatch(r"\(-[\d.]+(e[-+]\d+)?\)|[\d.]+(e[-+]\d+)?", text) or value == 0
         assert float(text.strip("()")) == value
         assert {".", "e"} & {*text}  # of C a whole number, else
-
-
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_a_literal_of_float_has_all_digits_too(value):
-    text = literal(value, "float").strip("()")
-    assert text.endswith("f")
-    assert np.float32(text[:-1]) == np.float32(value)
-
-
-def test_what_float_cannot_hold_is_infinite():
-    assert literal(-1e300, "float") == "(-INFINITY)"

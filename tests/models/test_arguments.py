@@ -10,7 +10,6 @@ import torch
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, ClassificationTransformer
-from vpintegrator.models.arguments import flagged
 
 CLASSES = [*ARCHITECTURES.values(), ClassificationTransformer]
 
@@ -54,11 +53,6 @@ def test_a_seed_gives_the_weights_that_it_always_gave(name):
     torch.manual_seed(5)
     weights = ARCHITECTURES[name](dim=4).parameters()
     assert sum(float(p.detach().abs().sum()) for p in weights) == pytest.approx(DRAWN[name])
-
-
-def test_flags_are_of_some_model():
-    for name in flagged():
-        assert any(name in model.Arguments.declared() for model in ARCHITECTURES.values())
 
 
 def test_declarations_need_no_torch():

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from tests.nn.laws import assert_close, sample
-from vpintegrator.errors import InputError
 from vpintegrator.models import ClassificationTransformer, Integrator, image_patches
 
 
@@ -50,13 +49,3 @@ def test_learns():
         torch.nn.functional.cross_entropy(model.logits(images), labels).backward()
         training.step()
     assert (model(images).argmax(-1) == labels).double().mean() > 0.95
-
-
-def test_wrong_sizes():
-    with pytest.raises(InputError, match="height = 8 must be divisible by patch = 3"):
-        ClassificationTransformer(height=8, width=9, patch=3, classes=2)
-    with pytest.raises(InputError, match="heads = 3"):
-        ClassificationTransformer(height=8, width=8, patch=4, classes=2, heads=3)
-    model = ClassificationTransformer(height=8, width=8, patch=4, classes=2)
-    with pytest.raises(InputError, match="height 8"):
-        model(sample(2, 4, 8))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, randomise, sample, symplecticity_defect
 from vpintegrator.compiled import compile_model
-from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
 
 
@@ -119,25 +118,3 @@ def test_a_residual_network_at_values_is_a_residual_network(arguments):
     z = sample(5, plain.window, N)
     x = torch.cat([z, k.expand(5, plain.window, M)], -1)
     assert_close(plain(z), whole(x)[..., :N], 1e-13)
-
-
-REFUSED = {
-    ("vpff", "triangular layers move all components"): {"feed_forward": "triangular"},
-    ("spff", "layer = henon reads no conserved components"): {"layer": "henon"},
-    ("spff", "layer = linear-activation reads no"): {"layer": "linear-activation"},
-    ("spt", "attention reads no conserved components"): {},
-    ("vpt", "attention reads no conserved components"): {},
-    ("vpmt", "attention reads no conserved components"): {},
-    ("transformer", "no argument 'conserved'"): {},
-    ("vpff", "must name the last of 6 components"): {"conserved": [0]},
-    ("resnet", "must name the last of 6 components"): {"conserved": [0, 1]},
-    ("spff", "even number of components"): {"conserved": [5]},
-    ("vpff", r"the block \[3, 4\] holds conserved components"): {"split": [[0, 1, 2], [3, 4], [5]]},
-}
-
-
-@pytest.mark.parametrize(("name", "message"), REFUSED)
-def test_what_does_not_go_together(name, message):
-    given_ = {"dim": 6, "conserved": [4, 5]} | REFUSED[name, message]
-    with pytest.raises(InputError, match=message):
-        ARCHITECTURES[name](**given_)

@@ -76,16 +76,3 @@ def test_the_published_block_has_the_sizes_of_torch():
     theirs = torch.nn.TransformerEncoderLayer(6, 2, 9, 0.0)
     count = [sum(p.numel() for p in module.parameters()) for module in (model, theirs)]
     assert count[0] == count[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"attention": "additive", "stiefel": True}, "are for attention = multihead"),
-        ({"block": "encoder", "residual": False}, "is for block = residual"),
-        ({"block": "decoder"}, "block must be one of residual, encoder"),
-    ],
-)
-def test_what_does_not_go_together(arguments, message):
-    with pytest.raises(InputError, match=message):
-        StandardTransformer(dim=2, **arguments)

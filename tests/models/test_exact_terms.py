@@ -5,11 +5,9 @@ import copy
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, sample, symplecticity_defect
-from vpintegrator.cli.train import main as train_command
 from vpintegrator.errors import InputError
 from vpintegrator.training.linear import fit_linear, layer_pairs
 from vpintegrator.training.training_data import TrainingData
@@ -103,11 +101,6 @@ def test_files_and_machine_code(of_pendulum, pendulum, tmp_path):
     assert_close(torch.from_numpy(states)[:, 2:], expected, 1e-13)
 
 
-def test_plain_models_keep_the_files_they_had():
-    model = vp.models.build(vp.load_system("pendulum"), "sgf", degree=2)
-    assert not {"hamiltonian", "order", "repeats"} & model.arguments.keys()
-
-
 def test_a_family_and_its_members(tmp_path):
     vary = {"step": (0.05, 0.2)}
     dataset = vp.generate("pendulum", tmp_path / "family.h5", count=60, steps=10, vary=vary)
@@ -131,22 +124,3 @@ def test_explicit_time(tmp_path):
     assert data.test_error(model) < 1e-5
     with pytest.raises(InputError, match="repeats must be 1"):
         solved(dataset, degree=2, repeats=2)
-
-
-@pytest.mark.parametrize(
-    ("system", "options", "message"),
-    [
-        ("rigid-body", ["--model", "vpgf"], "vpgf has no such terms"),
-        ("pendulum", ["--model", "spff"], "spff has no such terms"),
-        ("pendulum", ["--model", "sgf", "--option", "order=3"], "one of 2, 4 and 6"),
-        ("pendulum", ["--model", "sgf", "--option", "repeats=0"], "repeats"),
-    ],
-)
-def test_mistakes_of_the_command(tmp_path, system, options, message):
-    path = tmp_path / "data.h5"
-    vp.generate(system, path, count=5, steps=5)
-    arguments = [str(path), "-o", str(tmp_path / "m.safetensors"), "--functions", "hamiltonian"]
-    result = CliRunner().invoke(train_command, [*arguments, *options])
-    assert result.exit_code == 2, result.output
-    assert message in " ".join(result.output.split())
-    assert not (tmp_path / "m.safetensors").exists()

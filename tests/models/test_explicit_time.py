@@ -106,13 +106,6 @@ def test_it_grows_and_is_saved_with_its_clock(tmp_path):
     assert again.explicit_time and torch.equal(again(z), model(z))
 
 
-def test_models_of_windows_have_the_time_as_any_other_component():
-    forced = system("swept")
-    assert vp.models.suited(forced, {"window": 3}) == "vpt"
-    model = vp.models.build(forced, window=3)
-    assert not model.explicit_time and "without time" in model.choices[0]
-
-
 def test_functions_of_time_come_with_their_derivatives():
     chirped = vp.load_system("chirped-pendulum")
     phase = "(z[2] - 0.0025*z[2]**2)"

@@ -169,13 +169,6 @@ def test_what_is_wrong_is_said(family, conditions, message):
         family("vpff").at(**conditions)
 
 
-def test_others_are_no_families(family):
-    single = family("vpff").at(step=0.1)
-    for call in (lambda: single.at(step=0.2), lambda: single.extended(np.zeros(3), step=0.2)):
-        with pytest.raises(InputError, match="no family"):
-            call()
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -102,52 +102,6 @@ def test_what_was_grown_is_saved_and_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "sizes", "words"),
-    [
-        (models.VolumePreservingFeedForward(dim=3), {"depth": 1}, "less than 3 of the model"),
-        (models.VolumePreservingFeedForward(dim=3), {"degree": 8}, "no degree to prolong"),
-        (
-            models.VolumePreservingFeedForward(dim=3, feed_forward="triangular"),
-            {"depth": 4},
-            "cannot begin as the identity",
-        ),
-    ],
-)
-def test_what_cannot_grow_is_said(model, sizes, words):
-    with pytest.raises(vp.InputError, match=words):
-        vp.prolong(model, **sizes)
-
-
-class Householder(torch.nn.Module):
-    """A reflection, which has no meaning where its parameters are zero."""
-
-    volume_preserving = True
-
-    def __init__(self, dim):
-        super().__init__()
-        self.normal = torch.nn.Parameter(torch.ones(dim, dtype=torch.float64))
-
-    def forward(self, z):
-        return z - 2 * (z @ self.normal / self.normal.square().sum())[..., None] * self.normal
-
-    inverse = forward
-
-
-def test_layers_rest_only_if_they_can():
-    torch.manual_seed(3)
-    coupling = nn.BasisCoupling(3, 2, initial_scale=0.1)
-    reflection, attention = Householder(3), nn.VolumePreservingAttention(3, initial_scale=1.0)
-    core = nn.Composition(reflection, attention, coupling)
-    model = models.Integrator(core, dim=3, window=3, prediction_window=3, arguments={})
-    z = torch.randn(5, 3, 3, dtype=torch.float64)
-    freeze_attention(model)
-    assert torch.equal(attention(z), z)
-    torch.testing.assert_close(model(z), coupling(reflection(z)))
-    trained = {name for name, p in model.named_parameters() if p.requires_grad}
-    assert trained == {"core.0.normal", "core.2.coefficients"}
-
-
-@pytest.mark.parametrize(
     "layer",
     [
         nn.VolumePreservingAttention(4),

@@ -4,7 +4,6 @@ import copy
 import json
 import warnings
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -96,18 +95,6 @@ def test_the_attention_that_survives():
     )
 
 
-def test_the_chosen_weighting_is_what_a_model_says_everywhere():
-    model = VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS)
-    assert model.arguments["weighting"] == "coupled"
-    assert "weighting='coupled'" in repr(model)
-    assert "coupled weighting" in model.description
-    plain = VolumePreservingTransformer(dim=3, feed_forward="triangular")
-    assert "skew weighting" in plain.description
-    assert "triangular" in plain.description
-    published = VolumePreservingTransformer(dim=3, weighting="arbitrary")
-    assert "does not preserve volume" in published.description
-
-
 def test_a_skew_weighting_that_is_asked_for_is_not_replaced():
     with pytest.raises(InputError, match='use "coupled"'):
         VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
@@ -129,34 +116,12 @@ def test_components_that_triangular_layers_cannot_move(flips):
     assert [f"components {rest}" in str(w.message) for w in caught] == [True] * (3 * bool(rest))
 
 
-def test_numbers_of_numpy_are_arguments():
-    model = VolumePreservingTransformer(
-        dim=np.int64(3),
-        window=np.int32(4),
-        initial_scale=np.float32(0.5),
-        time_mixing=np.bool_(True),
-        split=[np.arange(2), (np.int64(2),)],
-        attention_scale=1,
-    )
-    stored = json.loads(json.dumps(model.arguments))
-    assert stored["split"] == [[0, 1], [2]]
-    assert [stored[key] for key in ("window", "initial_scale", "time_mixing")] == [4, 0.5, True]
-    assert model.window + 1 == 5
-
-
 @pytest.mark.parametrize(
     ("architecture", "argument", "value", "message"),
     [
         (StandardTransformer, "stiefel", "false", "stiefel must be true or false, not 'false'"),
-        (StandardTransformer, "residual", 0, "residual must be true or false, not 0"),
-        (StandardTransformer, "positions", None, "positions must be true or false"),
-        (StandardTransformer, "heads", 1.0, "heads must be an integer or None, not 1.0"),
-        (VolumePreservingTransformer, "width", True, "width must be an integer, not True"),
-        (VolumePreservingTransformer, "attention_scale", "abc", "a finite number or None"),
         (VolumePreservingTransformer, "initial_scale", float("nan"), "a finite number, not nan"),
-        (VolumePreservingTransformer, "weighting", 3, "weighting must be a text"),
         (VolumePreservingFeedForward, "split", ["01", "2"], "list of lists of indices"),
-        (VolumePreservingFeedForward, "split", 3, "list of lists"),
     ],
 )
 def test_arguments_of_the_wrong_kind(architecture, argument, value, message):
@@ -201,11 +166,6 @@ def test_compiles_and_copies(name):
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     assert_close(compiled(X), model(X), 1e-13)
     assert_close(copy.deepcopy(model)(X), model(X), 0)
-
-
-def test_split_as_any_sequence():
-    model = VolumePreservingFeedForward(dim=4, split=[range(2), (3, 2)])
-    assert json.loads(json.dumps(model.arguments))["split"] == [[0, 1], [3, 2]]
 
 
 def test_normalisation_respects_symmetries():
@@ -264,12 +224,7 @@ def test_every_architecture(name):
         (lambda: VolumePreservingTransformer(dim=1), "dim"),
         (lambda: VolumePreservingFeedForward(dim=3, window=2), "window must be 1"),
         (lambda: VolumePreservingMultiheadTransformer(dim=3, heads=3), "dim = 4 .* heads = 3"),
-        (lambda: StandardTransformer(dim=3, heads=3), "dim = 8 .* heads = 3"),
-        (lambda: VolumePreservingFeedForward(dim=3, feed_forward="dense"), "feed_forward"),
-        (lambda: VolumePreservingFeedForward(dim=3, depth=0), "depth"),
         (lambda: VolumePreservingFeedForward(dim=3, split="halves"), "even number"),
-        (lambda: VolumePreservingFeedForward(dim=3, activation="step"), "activation"),
-        (lambda: VolumePreservingFeedForward(dim=3, dtype="int32"), "dtype"),
         (
             lambda: VolumePreservingTransformer(
                 dim=3, weighting="arbitrary", reversing_symmetries=SIGN_FLIPS

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.errors import InputError
-from vpintegrator.models.untrained import suited
 from vpintegrator.plotting.views import Plane
 
 
@@ -27,19 +25,6 @@ def test_windows_are_the_default(angle):
         model = vp.models.build(angle.system, window=window, width=8, depth=2)
         errors[window] = vp.train(model, angle, epochs=60).test_error
     assert errors[2] < errors[1] / 20
-
-
-def test_models_that_need_more_components_say_so(angle):
-    with pytest.raises(InputError, match="vpt moves components by others"):
-        vp.models.build(angle.system, "vpt", window=2)
-
-
-def test_families_of_one_component_are_refused(tmp_path):
-    states = np.sin(0.1 * np.arange(80) + np.arange(12)[:, None])[..., None]
-    source = {"angle": states, "k": np.arange(12.0)}
-    runs = vp.import_dataset(source, tmp_path / "a.h5", step=0.1, parameter_columns=["k"])
-    with pytest.raises(InputError, match=r"not the whole state.*families read single states"):
-        suited(vp.data.ExtendedDataset(runs).system)
 
 
 def test_a_component_is_drawn_over_itself_one_time_later():

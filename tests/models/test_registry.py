@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 
 import pytest
 import torch
@@ -99,39 +98,3 @@ def test_an_entry_point_is_known_without_being_imported(tmp_path):
 def test_what_cannot_be_registered(known, changes, message):
     with pytest.raises(InputError, match=message):
         vp.models.register(type("Mine", (Own,), changes))
-
-
-def test_a_name_is_taken_once(known):
-    vp.models.register(Own)
-    vp.models.register(Own)
-    with pytest.raises(InputError, match="there is a model 'own' already"):
-        vp.models.register(type("Another", (Own,), {}))
-    with pytest.raises(InputError, match="no class of"):
-        vp.models.register(torch.nn.Linear)
-
-
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ("no_such_module:Model", "the model 'lost', .* fails: ModuleNotFoundError"),
-        ("vpintegrator.models:StandardTransformer", "gives no model named 'lost'"),
-    ],
-)
-def test_an_entry_point_that_gives_no_model(known, monkeypatch, place, message):
-    entry = EntryPoint("lost", place, registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "_entry_points", lambda: {"lost": entry})
-    assert list(registry.ARCHITECTURES)[-1] == "lost"
-    with pytest.raises(InputError, match=message):
-        registry.ARCHITECTURES.find("lost")
-
-
-def test_built_in_models_are_where_the_table_says():
-    for name, where in registry.BUILT_IN.items():
-        architecture = vp.models.ARCHITECTURES[name]
-        assert (architecture.name, architecture.__name__) == (name, where.class_name)
-        assert getattr(vp.models, where.class_name) is architecture
-
-
-def test_a_name_of_a_system_is_no_system():
-    with pytest.raises(InputError, match="not 'pendulum'"):
-        vp.models.build("pendulum")

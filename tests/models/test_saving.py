@@ -6,7 +6,7 @@ import safetensors.torch
 import torch
 
 from tests.models.needed import needed
-from tests.nn.laws import SIGN_FLIPS, assert_close, randomise, sample
+from tests.nn.laws import SIGN_FLIPS, assert_close, sample
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     ARCHITECTURES,
@@ -37,14 +37,6 @@ def test_round_trip(name, dtype, path):
     X = sample(2, model.window, 4).to(dtype)
     assert_close(again(X), model(X), 0)
     assert [p.dtype for p in again.parameters()] == [dtype] * len(list(again.parameters()))
-
-
-def test_symmetries_survive(path):
-    model = randomise(VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS), 0.3, 1)
-    save(model, path)
-    X = sample(3, 3)
-    assert_close(load(path)(X), model(X), 0)
-    assert len(load(path).reversing_symmetries) == 3
 
 
 def test_existing_file(path):
@@ -78,9 +70,6 @@ def header(**changes):
         (header(architecture="gpt"), "'gpt'"),
         (header(architecture=None), "architecture"),
         (header(arguments="{"), "does not describe"),
-        (header(arguments="[]"), "does not describe"),
-        (header(arguments='{"dim": 2, "depht": 1}'), "depth"),
-        (header(arguments='{"dim": "2"}'), "dim must be"),
         (header(arguments="{}"), "dim"),
         (header(dtype="int8"), "dtype"),
         (header(metadata="[]"), "metadata"),
@@ -88,16 +77,7 @@ def header(**changes):
         (header(arguments='{"dim": 2, "dim": 3}'), "twice"),
         (header(arguments='{"dim": NaN}'), "dim must be an integer, not nan"),
         (header(arguments='{"dim": 2, "initial_scale": Infinity}'), "finite number, not inf"),
-        (header(arguments='{"dim": 2, "initial_scale": "1"}'), "finite number, not '1'"),
-        (header(arguments='{"dim": 2, "time_mixing": "false"}'), "true or false"),
-        (header(arguments='{"dim": 2, "weighting": ["skew"]}'), "weighting must be a text"),
-        (header(arguments='{"dim": 2, "split": [[0], [1e300]]}'), "split"),
-        (header(arguments='{"dim": 2, "split": [["0"], [1]]}'), "split"),
         (header(arguments='{"dim": 2, "reversing_symmetries": [[["a"]]]}'), "list of 2 x 2"),
-        (header(arguments='{"dim": 2, "reversing_symmetries": {"0": 1}}'), "list of 2 x 2"),
-        (header(arguments='{"dim": 2, "shift": [0, 0]}'), "arguments must be among"),
-        (header(arguments='{"dim": 2, "width": %s}' % ("9" * 5000)), "not JSON"),
-        (header(dtype="load"), "dtype"),
         (header(), "do not fit"),
     ],
 )
@@ -107,14 +87,6 @@ def test_strange_headers(path, metadata, message):
         load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_tensors_of_another_size(path):
-    save(VolumePreservingTransformer(dim=2), path)
-    tensors = safetensors.torch.load_file(path)
-    safetensors.torch.save_file(tensors, path, header(arguments=json.dumps({"dim": 3})))
-    with pytest.raises(InputError, match="do not fit"):
-        load(path)
 
 
 def test_no_model_at_all(tmp_path):
@@ -139,76 +111,13 @@ def damaged(path, model, change=lambda tensors: None, **entries):
     return path
 
 
-ABSURD = {
-    "vpt": [
-        {"width": 10**13},
-        {"depth": 10**9},
-        {"window": 10**13},
-        {"weighting": "coupled", "window": 10_000},
-        {"dim": 10**13},
-        {"dim": 5000},
-        {"blocks": 10**9, "feed_forward": "triangular"},
-        {"linear": 10**9, "feed_forward": "triangular", "blocks": 10**9},
-        {"dim": 10**6, "feed_forward": "triangular"},
-        {"split": [[0], [1] * 10**5]},
-    ],
-    "vpff": [{"dim": 10**9}, {"dim": 10**5, "split": "halves"}, {"depth": 10**12}],
-    "vpmt": [
-        {"heads": 10**13, "attention_width": 10**13},
-        {"attention_width": 2 * 10**6},
-        {"dim": 3000},
-        {"window": 10_000, "attention_width": 10_000},
-    ],
-    "transformer": [
-        {"blocks": 10**13},
-        {"width": 10**9, "heads": 1},
-        {"dim": 10**13},
-        {"depth": 10**6, "heads": 3},
-        {"positions": True, "window": 10_000, "width": 10**6},
-    ],
-    "resnet": [{"window": 10_000, "dim": 10**4}, {"width": 10**12}, {"depth": 10**10}],
-}
-
-
-@pytest.mark.parametrize("name", ABSURD)
-def test_sizes_out_of_proportion_cost_nothing(name, path):
-    """A header of a few bytes does not make a model that fills the memory."""
-    model = ARCHITECTURES[name](dim=3)
-    for absurd in ABSURD[name]:
-        arguments = json.dumps(model.arguments | absurd)
-        damaged(path, model, arguments=arguments)
-        with pytest.raises(InputError, match=r"does not describe|do not fit") as caught:
-            load(path)
-        assert "\n" not in str(caught.value)
-        path.unlink()
-
-
-def test_symmetries_out_of_proportion(path):
-    model = VolumePreservingTransformer(dim=3)
-    flips = torch.diag_embed(torch.cartesian_prod(*[torch.tensor([1.0, -1.0])] * 9))
-    for dim, symmetries in (
-        (3, SIGN_FLIPS * 1000),
-        (9, flips[:100].tolist()),
-        (9, (flips[1:9] * 1e200).tolist()),
-    ):
-        arguments = model.arguments | {"dim": dim, "reversing_symmetries": symmetries}
-        damaged(path, model, arguments=json.dumps(arguments))
-        with pytest.raises(InputError, match=r"does not describe|do not fit"):
-            load(path)
-        path.unlink()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda t: t.pop("scale"), "'scale' is missing"),
-        (lambda t: t.update(more=torch.zeros(1)), "'more' is not expected"),
-        (lambda t: t.update(shift=t["shift"].float()), "float32, not"),
-        (lambda t: t.update(shift=t["shift"].long()), "int64, not"),
         (lambda t: t.update(shift=t["shift"][:, None]), r"\(3, 1\)"),
         (lambda t: t["scale"].fill_(-1), "scale must be positive"),
         (lambda t: t["shift"].fill_(torch.nan), "not finite"),
-        (lambda t: t["core.psi.0.constants"].fill_(torch.inf), "not finite"),
         (lambda t: t["shift"].fill_(1), "do not respect the reversing symmetries"),
     ],
 )
@@ -223,12 +132,9 @@ def test_tensors_that_are_no_model(path, change, message):
     ("metadata", "message"),
     [
         ({"system": ["a"]}, "object of texts"),
-        ({"system": None}, "object of texts"),
         ({"step": "fast"}, "step must be a positive number, not 'fast'"),
-        ({"step": "-1"}, "step must be a positive number"),
         ({"step": "1e400"}, "step must be a positive number"),
         ({"parameters": "{"}, "parameters is not JSON"),
-        ({"parameters": "[1]"}, "parameters must be an object"),
         ({"training": "[" * 10**5}, "training is nested too deeply"),
     ],
 )
@@ -239,23 +145,6 @@ def test_metadata_that_others_could_not_use(path, metadata, message):
         model = VolumePreservingTransformer(dim=3)
         model.metadata = {"step": 0.1}
         save(model, path, overwrite=True)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ((2**40).to_bytes(8, "little") + b"{}", "is not a safetensors file or is damaged"),
-        ((10**5).to_bytes(8, "little") + b"[" * 10**5, "nested too deeply"),
-        ((40).to_bytes(8, "little") + b'{"__metadata__": {"a": "1", "a": "2"}}  ', "twice"),
-        ((30).to_bytes(8, "little") + b'{"__metadata__": {"a": 1}}    ', "must be texts"),
-        ((30).to_bytes(8, "little") + b'{"__metadata__": []}          ', "must be texts"),
-        ((4).to_bytes(8, "little") + b"\xff\xfe{}", "not a safetensors file"),
-    ],
-)
-def test_headers_that_are_none(path, content, message):
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        load(path)
 
 
 def test_loaded_models_are_in_evaluation_mode(path):

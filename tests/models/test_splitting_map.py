@@ -8,7 +8,6 @@ import torch
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, randomise, sample
-from vpintegrator.errors import InputError
 from vpintegrator.models import SplittingMap
 
 PENDULUM = "z[1]**2/2 - cos(z[0])"
@@ -112,24 +111,6 @@ def test_errors_stay_outside_the_training_domain(system, tmp_path):
     assert not np.asarray(model.in_domain(beyond(system))).all()
     assert errors[0] < 1e-7
     assert errors[1] < 10 * errors[0]
-
-
-def test_arguments_that_make_no_splitting():
-    for given, message in (
-        ({}, "either a hamiltonian or a field"),
-        ({"hamiltonian": PENDULUM, "field": ["z[1]", "z[0]"]}, "either a hamiltonian or a field"),
-        ({"hamiltonian": PENDULUM, "window": 2}, "window must be 1"),
-        ({"hamiltonian": PENDULUM, "stages": 100}, "stages = 100 must be a whole number, 1 to 64"),
-        ({"field": ["z[1]"]}, "rates of all 2 components, not 1"),
-        ({"field": ["z[1]", "-z[0]"], "linear": True}, "linear is for"),
-        ({"hamiltonian": 3}, "must be a text"),
-    ):
-        with pytest.raises(InputError, match=message):
-            SplittingMap(dim=2, **given)
-    with pytest.raises(InputError, match="step"):
-        SplittingMap(dim=2, hamiltonian=PENDULUM).with_step(-1)
-    with pytest.raises(InputError, match="no position together with its own"):
-        vp.models.build(vp.load_system("double-pendulum"), "split")
 
 
 def test_units_are_those_of_the_model():

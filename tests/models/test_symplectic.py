@@ -152,14 +152,6 @@ def test_models_grow_from_the_map_they_are(kind):
     assert larger.symplectic
 
 
-def test_models_with_expressions_grow_too():
-    _, arguments = MODELS["reversible functions"]
-    model = randomise(SymplecticFeedForward(dim=4, depth=1, **arguments), 0.1, 1)
-    model.set_normalisation([0, 0, 0, 0], [2.0, 2.0, 0.5, 0.5])
-    larger = vp.prolong(model, depth=2, degree=5)
-    assert_close(larger(sample(5, 1, 4)), model(sample(5, 1, 4)), 1e-14)
-
-
 def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
     oscillators = vp.load_system("coupled-oscillators")
     model = vp.models.build(oscillators, "spff", functions="system", degree=2, depth=1)
@@ -186,26 +178,3 @@ def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
     report = vp.compare(model, "rk4", steps=20, trajectories=4, compiled=False)
     assert report.runs["spff"].structure == ("symplectic", "volume-preserving", "reversible")
     assert report.runs["spff"].symplecticity < 1e-12 < report.runs["rk4"].symplecticity
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"dim": 3}, "even number of components"),
-        ({"dim": 2, "window": 2}, "take a model of windows"),
-        ({"dim": 2, "periodic": [(0, 1.0)]}, "periodic and expressions are for functions"),
-        ({"dim": 2, "periodic": [(1, 1.0)], **POLYNOMIAL}, "a momentum is no angle"),
-        ({"dim": 2, "expressions": ["exp(z[0])"]}, "periodic and expressions are for functions"),
-        ({"dim": 2, "expressions": ["exp(z[0]*z[1])"], **POLYNOMIAL}, "positions and momenta both"),
-        ({"dim": 4, "expressions": ["exp(z[0])"], **ALL, **POLYNOMIAL}, "respect none of the"),
-        (
-            {"dim": 2, "layer": "henon", "expressions": ["exp(z[0])"], **POLYNOMIAL},
-            "and no expressions",
-        ),
-        ({"dim": 4, "layer": "henon", **ALL}, "respects no symmetries"),
-        ({"dim": 4, "layer": "dense"}, "layer must be one of gradient, linear-activation, henon"),
-    ],
-)
-def test_what_does_not_go_together(arguments, message):
-    with pytest.raises(InputError, match=message):
-        SymplecticFeedForward(**arguments)

@@ -182,14 +182,6 @@ def test_a_module_that_shares_weights_is_stored(tmp_path):
     np.testing.assert_array_equal(vp.rollout(found, STATES, 2), vp.rollout(tied, STATES, 2))
 
 
-def test_flows_of_modules_need_a_system_or_a_number_of_components(net):
-    with pytest.raises(InputError, match=r"vp.wrap\(module, dim"):
-        vp.rollout.as_flow(net)
-    with pytest.raises(InputError, match="for which step"):
-        vp.rollout.as_flow(net, vp.load_system("pendulum"))
-    assert vp.rollout.as_flow(net, vp.load_system("standard-map")).step == 1
-
-
 def test_claims_of_a_module_are_believed(net):
     assert not vp.wrap(net, 2).volume_preserving
     net.volume_preserving = net.symplectic = True

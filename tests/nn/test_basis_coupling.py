@@ -37,12 +37,6 @@ def test_the_functions_are_those_of_numpy():
         assert_close(pairs[2 * n - 1], torch.sin(n * x), 1e-14)
 
 
-@pytest.mark.parametrize(("variables", "degree"), [(1, 5), (2, 6), (3, 4)])
-def test_terms_are_counted_by_the_binomial_coefficient(variables, degree):
-    found = terms(degree, [POLYNOMIALS] * variables)
-    assert len(set(found)) == len(found) == math.comb(variables + degree, degree)
-
-
 def test_the_rigid_body_needs_six_numbers_for_each_component():
     """g_1 = z_2 z_3 P(z_2^2, z_3^2), and so on: of degree 6, P has six coefficients."""
     group = symmetry_group(SIGN_FLIPS, 3)
@@ -247,36 +241,6 @@ def test_a_model_of_polynomials_is_saved_and_says_what_it_is(
     assert again.periods == dict(periodic)
     assert ("periodic" in again.arguments) == bool(periodic)
     assert ("sigmoid(z[2])" in again.description) == bool(expressions)
-
-
-@pytest.mark.parametrize("model", ["vpff", "vpt", "vpmt"])
-def test_models_of_neurons_are_stored_as_before(model):
-    made = ARCHITECTURES[model](dim=3)
-    assert not {"functions", "degree", "periodic", "expressions"} & set(made.arguments)
-    assert not any("formula" in name for name in made.state_dict())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"functions": "neurons"}, "periodic and expressions are for functions = polynomial"),
-        ({"feed_forward": "triangular"}, "periodic and expressions are for couplings"),
-        ({"periodic": [[2, 1.0]]}, "must name components 0 ... 1, each once, not 2"),
-        ({"periodic": [[0, 1.0], [0, 1.0]]}, "each once, not 0"),
-        ({"periodic": {0: -1.0}}, "a period must be positive, not -1.0"),
-        ({"periodic": {0: math.inf}}, "a period of periodic must be a finite number"),
-        ({"periodic": [0]}, r"must hold pairs \(component, period\), not 0"),
-        ({"periodic": 1}, r"must hold pairs \(component, period\), not 1"),
-        (
-            {"reversing_symmetries": [[[0, 1], [1, 0]]]},
-            "connects the components 0 and 1, which are not angles of the same period",
-        ),
-    ],
-)
-def test_what_cannot_be_periodic(options, message):
-    given = {"dim": 2, "functions": "polynomial", "periodic": {0: 1.0}, **options}
-    with pytest.raises(InputError, match=message):
-        vp.models.VolumePreservingFeedForward(**given)
 
 
 @pytest.mark.parametrize(

@@ -164,17 +164,6 @@ def test_formulas_with_values():
     assert with_values("z[0]*exp(z[ 12 ])", {12: -0.5}) == "z[0]*exp((-0.5))"
 
 
-def test_what_has_no_values():
-    with pytest.raises(InputError, match="moves one of the last 1 components"):
-        nn.BasisCoupling(3, 2).at(torch.zeros(1))
-    with pytest.raises(InputError, match="those of the 1 last components, not of the shape"):
-        nn.BasisPotential(2, 2, conserved=1).at(torch.zeros(2))
-    with pytest.raises(InputError, match="TriangularLayer takes no states whose last components"):
-        nn.Composition(nn.TriangularLayer(3)).at(torch.zeros(1))
-    with pytest.raises(InputError, match="the rotation mixes"):
-        nn.Rotated(nn.BasisCoupling(3, 2), nn.spread_rotation(1, 3)).at(torch.zeros(1))
-
-
 @pytest.mark.thorough
 @given(st.integers(0, 10**6))
 def test_a_reversing_symmetry_of_rates_makes_inverses(seed):

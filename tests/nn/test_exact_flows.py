@@ -1,16 +1,11 @@
 """Parts of equations with exact flows: their sum, commutators, the linear part, the time."""
 
-import copy
-import pickle
-
-import numpy as np
 import pytest
 import sympy
 import torch
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, sample
-from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import LinearPart, field_parts, hamiltonian_parts
 
 ELASTIC = "z[2]**2/2 + z[3]**2/(2*z[0]**2) + 3*(z[0] - 1)**2 - z[0]*cos(z[1])"
@@ -98,25 +93,3 @@ def test_the_time_moves_with_a_part_that_does_not_read_it():
     assert time.moved == (2,)
     assert time.rates(0, 0, 0) == [1.0]
     assert [part.moved for part in others] == [(0,), (1,)]
-
-
-def test_copies_and_pickles():
-    for flows in (hamiltonian_parts(ELASTIC, 4), field_parts(("z[1]", "sin(z[0])"))):
-        for other in (copy.deepcopy(flows), pickle.loads(pickle.dumps(flows))):
-            z = sample(3, len(flows.arguments[0]) if not flows.symplectic else 4) + 2
-            assert np.array_equal(rates(other.parts, z), rates(flows.parts, z))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: hamiltonian_parts("z[0]**2*z[1]**2", 2), "no position together with its own"),
-        (lambda: hamiltonian_parts("z[1]**2", 2), "two parts or more"),
-        (lambda: hamiltonian_parts("cos(z[0]) + sin(z[1])", 2, True), "no quadratic terms"),
-        (lambda: field_parts(("z[0]*z[1]", "-z[0]")), "rate 0 depends on z\\[0\\]"),
-        (lambda: field_parts(("1", "0")), "two parts or more"),
-    ],
-)
-def test_equations_that_are_no_such_sums(make, message):
-    with pytest.raises(InputError, match=message):
-        make()

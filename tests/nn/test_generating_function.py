@@ -1,6 +1,5 @@
 """Generating functions: derivatives, boxes, symmetries, angles, formulas, constants of motion."""
 
-import copy
 import itertools
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 
 from tests.nn.laws import assert_close, randomise, sample
-from vpintegrator.errors import InputError
 from vpintegrator.nn import GeneratingFunction
 
 FLIP = torch.diag(torch.tensor([1.0, 1, -1, -1])).double()
@@ -286,25 +284,3 @@ def test_degrees_are_those_of_the_terms(name):
         orders = [kind.orders(S.degree)[i] for i, kind in zip(e, S.terms.kinds, strict=True)]
         assert S.degrees[source] == sum(orders)
     assert S.degrees.max() <= S.degree
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_copies_and_files_give_the_same_function(name):
-    S = made(name)
-    x = states(S, 4)
-    other = GeneratingFunction(**FUNCTIONS[name])
-    other.load_state_dict(S.state_dict())
-    for same in (copy.deepcopy(S), other):
-        assert torch.equal(same.gradient(x), S.gradient(x))
-
-
-def test_coefficients_are_zero_unless_a_size_is_given():
-    assert not GeneratingFunction(3, 4).coefficients.any()
-    assert GeneratingFunction(3, 4, initial_scale=1.0).coefficients.any()
-
-
-def test_bad_arguments():
-    with pytest.raises(InputError, match="gives more than 5,000 terms"):
-        GeneratingFunction(8, 12)
-    with pytest.raises(InputError, match="allowed by the symmetries"):
-        GeneratingFunction(2, 1, group=torch.stack([torch.eye(2), -torch.eye(2)]).double())

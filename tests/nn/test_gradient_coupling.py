@@ -74,15 +74,6 @@ def test_the_gradient_of_a_potential_with_formulas_is_that_of_its_value():
     assert_close(V.gradient(x), torch.stack([torch.zeros(5), slope], -1), 1e-14)
 
 
-def test_formulas_of_other_components_are_refused():
-    with pytest.raises(InputError, match=r"expressions\[0\] depends on others than .*\[2, 3\]"):
-        BasisPotential(2, 2, expressions=["exp(z[1])"], components=[2, 3])
-    with pytest.raises(InputError, match="respect none of the expressions"):
-        BasisPotential(
-            2, 2, expressions=["exp(z[1])"], group=generated_group([MINUS], 4)[:, :2, :2]
-        )
-
-
 @pytest.mark.parametrize("generators", [[EXCHANGE], [MINUS], [TURN], [TURN, EXCHANGE]])
 @pytest.mark.parametrize("kind", [NeuronPotential, BasisPotential])
 def test_the_map_commutes_with_symmetries(kind, generators):

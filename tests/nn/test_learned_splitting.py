@@ -10,7 +10,6 @@ from scipy.linalg import expm
 import vpintegrator as vp
 from tests.nn.laws import assert_close, randomise, sample, symplecticity_defect
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.errors import InputError
 from vpintegrator.nn import LearnedSplitting
 from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
 
@@ -108,13 +107,6 @@ def test_units_change_nothing():
     shift, scale = sample(4, seed=3), sample(4, seed=4).abs() + 0.5
     made.set_units(shift, scale)
     assert_close(made((z - shift) / scale) * scale + shift, expected, 1e-13)
-
-
-@pytest.mark.parametrize("factors", [(0.5, 0.5), (0.3, 0.3, 0.2, 0.2)])
-def test_methods_that_do_not_fit(factors):
-    made = layer("two parts", 2)
-    with pytest.raises(InputError, match="begins as a symmetric composition of 4 factors"):
-        made.begin_as(factors)
 
 
 def test_weights_add_up_to_one():

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.nn.laws import assert_close, randomise, sample
 from vpintegrator import nn
-from vpintegrator.errors import InputError
 
 DOUBLE = torch.float64
 
@@ -177,18 +176,3 @@ def test_pointwise_and_residual_formulas():
     residual = nn.ResidualLayer(3)
     shift = torch.tanh(z @ residual.linear.weight.mT + residual.linear.bias)
     assert_close(residual(z), z + shift, 1e-13)
-
-
-def test_wrong_sizes():
-    with pytest.raises(InputError, match="dim = 5 must be divisible by heads = 2"):
-        nn.MultiHeadAttention(5, 2)
-    with pytest.raises(InputError, match="query_dim = 5 must be divisible by heads = 2"):
-        nn.GeneralMultiHeadAttention(5, 2)
-    with pytest.raises(InputError, match="dim = 3 must be divisible by heads = 2"):
-        nn.AttentionCoupling(3, 3, width=3, heads=2)
-    with pytest.raises(InputError, match="key_dim 3"):
-        nn.GeneralMultiHeadAttention(4, key_dim=3)(sample(2, 4))
-    with pytest.raises(InputError, match="norm"):
-        nn.EncoderBlock(4, 2, norm="power")
-    with pytest.raises(InputError, match="weights"):
-        nn.AdditiveAttention(3, weights="sigmoid")

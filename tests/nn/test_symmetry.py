@@ -58,19 +58,3 @@ def test_weights_of_many_components_are_small():
     reverse = torch.eye(62, dtype=torch.float64).flip(0)
     weight = InvariantWeight(62, "skew", generated_group([-reverse], 62))
     assert sum(buffer.numel() for buffer in weight.buffers()) <= 2 * 62**2
-
-
-@pytest.mark.parametrize(
-    ("matrices", "message"),
-    [
-        ([[[1.0, 0.0]]], "shape"),
-        ([[[1.0, 0.0], [0.0, 0.0]]], "regular"),
-        ("flip", "list of"),
-        ([[[10**400, 0], [0, 1]]], "list of"),
-        ([[[1.0, 0.0], [0.0, 1.0]]] * 1000, "more than 128"),
-        ([[[math.cos(1), -math.sin(1)], [math.sin(1), math.cos(1)]]], "finite group"),
-    ],
-)
-def test_bad_matrices(matrices, message):
-    with pytest.raises(InputError, match=message):
-        generated_group(matrices, 2)

@@ -221,13 +221,6 @@ def test_symmetries(name, system):
         assert_close(layer.inverse(layer(X)), X, 1e-9)
 
 
-def test_symmetries_that_mix_blocks():
-    with pytest.raises(InputError, match="choose a split"):
-        nn.AdditiveCoupling(4, 5, symmetries=[PERMUTING])
-    with pytest.raises(InputError, match="choose a split"):
-        nn.CoupledAttention(4, 3, symmetries=[PERMUTING])
-
-
 @given(SIZES, st.integers(0, 10**6))
 def test_reversible(sizes, seed):
     dim, window = sizes
@@ -288,24 +281,3 @@ def test_starts_near_the_identity_in_any_dtype(name):
         assert (layer(X) - X).abs().max() < 0.2
     layer = layer.float()
     assert layer(X.float()).dtype == torch.float32
-
-
-def test_wrong_sizes():
-    with pytest.raises(InputError, match="dim 3"):
-        nn.VolumePreservingAttention(3)(sample(4, 2))
-    with pytest.raises(InputError, match="window 3"):
-        nn.CoupledAttention(3, 3)(sample(4, 3))
-    with pytest.raises(InputError, match="dim = 3"):
-        nn.AdditiveCoupling(3, split="halves")
-    with pytest.raises(InputError, match="each of the component indices"):
-        nn.AdditiveCoupling(3, split=[[0], [1]])
-    with pytest.raises(InputError, match="two blocks"):
-        nn.AdditiveCoupling(1)
-    with pytest.raises(InputError, match="width"):
-        nn.AdditiveCoupling(3, 0)
-    with pytest.raises(InputError, match="weighting"):
-        nn.VolumePreservingAttention(3, "symmetric")
-    with pytest.raises(InputError, match="window"):
-        nn.TimeMixing(1)
-    with pytest.raises(InputError, match="shape"):
-        nn.TriangularLayer(3, "diagonal")
