@@ -106,7 +106,7 @@ def solve_reference(
         recording.record({f"reference.{name}": value for name, value in entries.items()})
 
     sizes = None
-    if not system.is_discrete:
+    if count and not system.is_discrete:  # nothing is solved of measured systems
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
     recorded = clock.monotonic()
     if progress:
