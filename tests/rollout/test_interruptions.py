@@ -288,10 +288,10 @@ def test_arrays_are_on_the_disk_before_the_progress_that_counts_on_them(tmp_path
     records = [k for k, name in enumerate(order) if name == "progress.npz"]
     assert len(records) >= 2
     assert all(order[k - 1] == "array" for k in records)
-    assert order[: records[0]].count("array") == 1  # the reference
+    assert order[: records[0]].count("array") == 2  # the reference and its control
     series = sum(len(diagnostic.series(vp.load_system("pendulum"))) for diagnostic in DIAGNOSTICS)
     # and the states
-    assert order[records[0] : records[-1]].count("array") == 2 + series
+    assert order[records[0] : records[-1]].count("array") == 3 + series
 
 
 def test_snapshots_hold_no_objects(tmp_path):

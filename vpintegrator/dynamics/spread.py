@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _AT_REST = 1e-6  # relative deviation of a component up to which it rests
 
 
+ROUNDING = 1e-12  # error of a state, relative to its size, that no solution is without
+
+
 def from_centre(system: System, states: np.ndarray) -> np.ndarray:
     """Return components that move (..., moving), positions less those of the bodies' centre.
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _THRESHOLD = 0.1  # relative to the spread of the reference
+_LOST = 0.1  # error of the reference at which it ends, relative to the threshold
 
 
 @grouped(start=Start, duration=Duration, measures=Measures)
@@ -126,21 +127,25 @@ def compare(
         prepared.reserve(recording)
         flows = prepared.compile(compiled, progress)
         exact = prepared.find_reference(recording, progress)
-        aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
+        motion = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
+        threshold = measures.threshold or _usual_threshold(system, motion)
+        longest = max(flow.window for flow in flows)
+        exact = exact.until(system, _LOST * threshold, longest)
         comparison = Comparison(
             system=system,
             step=step,
             steps=schedule.steps,
             stored=schedule.stored,
             initial=initial,
-            reference=aligned,
-            threshold=measures.threshold or _usual_threshold(system, aligned),
+            reference=exact.states[:, : schedule.steps + 1].transpose(1, 0, 2),
+            motion=motion,
+            threshold=threshold,
             section_plane=plane,
             tangent_steps=tangent_steps,
             samples=int(measures.samples),
             uncertain_start=measures.uncertain_start,
         )
-        first = exact.states[:, : max(flow.window for flow in flows)]
+        first = exact.states[:, :longest]
         runs = {
             flow.name: Propagation(
                 flow, first, comparison, recording, str(number), prepared.diagnostics

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
+from vpintegrator.dynamics.spread import ROUNDING
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
 
@@ -27,15 +28,45 @@ class Reference:
     Attributes
     ----------
     states
-        (trajectory, time, dim).
+        (trajectory, time, dim); NaN after the end of an orbit's reference.
     error
         Estimate of its largest error in any component of each trajectory, relative to the size of
         the component, (trajectory,). The size is the largest absolute value in all trajectories,
         and the period of an angle at most.
+    difference
+        Difference from a second solution, (trajectory, time, dim); None where there is none.
     """
 
     states: np.ndarray
     error: np.ndarray
+    difference: np.ndarray | None = field(default=None, repr=False)
+
+    def until(self, system: System, largest: float, least: int) -> Reference:
+        """Return the reference of which each orbit ends where its error passes ``largest``.
+
+        In chaos the two solutions part: later states are those of other orbits.
+
+        Parameters
+        ----------
+        system
+            The system.
+        largest
+            Largest Euclidean distance of the two solutions, in the components that move.
+        least
+            Number of states that are kept of each orbit.
+        """
+        if self.difference is None:
+            return self
+        distance = np.linalg.norm(self.difference[..., system.moving], axis=-1)
+        size = np.linalg.norm(np.abs(self.states).max(axis=(0, 1))[system.moving])
+        lost = ~(distance <= max(largest, ROUNDING * size))
+        lost[:, :least] = False
+        ended = np.logical_or.accumulate(lost, axis=1)
+        if not ended.any():
+            return self
+        states = np.where(ended[..., None], np.nan, self.states)[:, : (~ended).sum(axis=1).max()]
+        difference = np.where(ended[..., None], 0.0, self.difference)
+        return Reference(states, _relative(system, difference, self.states))
 
     def __repr__(self) -> str:
         count, times, _ = self.states.shape
@@ -92,18 +123,16 @@ def solve_reference(
         return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
     recording = recording or Recording()
     count = len(times) - 1
-    control, error, done = initial, np.zeros(initial.shape), 0
     saved = recording.progress()
     begun = "reference.done" in saved
-    if begun:
-        done = int(saved["reference.done"])
-        control, error = saved["reference.control"], saved["reference.error"]
-    states = recording.array("reference", (len(times), *initial.shape), begun)
-    states[0] = initial
+    done = int(saved["reference.done"]) if begun else 0
+    shape = (len(times), *initial.shape)
+    states = recording.array("reference", shape, begun)
+    control = recording.array("reference.control", shape, begun)
+    states[0] = control[0] = initial
 
     def record() -> None:
-        entries = {"done": np.array(done), "control": control, "error": error}
-        recording.record({f"reference.{name}": value for name, value in entries.items()})
+        recording.record({"reference.done": np.array(done)})
 
     sizes = None
     if count and not system.is_discrete:  # nothing is solved of measured systems
@@ -121,13 +150,11 @@ def solve_reference(
                 halves[1::2] = (part[1:] + part[:-1]) / 2
             start = np.array(states[done])
             new = solve(system, start, halves, METHOD, TOLERANCE, TOLERANCE, sizes=sizes)
-            new = new[:, ::each]
-            tolerance = CONTROL_TOLERANCE
-            other = solve(system, control, part, METHOD, tolerance, tolerance, sizes=sizes)
+            new, start, tolerance = new[:, ::each], np.array(control[done]), CONTROL_TOLERANCE
+            other = solve(system, start, part, METHOD, tolerance, tolerance, sizes=sizes)
             states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
-            largest = np.maximum(error, np.abs(new - other).max(axis=1))
-            # together, lest an interruption come between them
-            done, control, error = done + len(part) - 1, other[:, -1], largest
+            control[done + 1 : done + len(part)] = other[:, 1:].transpose(1, 0, 2)
+            done += len(part) - 1
             if clock.monotonic() - recorded > RECORD_SECONDS:
                 record()
                 recorded = clock.monotonic()
@@ -136,5 +163,11 @@ def solve_reference(
     finally:
         if done:
             record()
-    relative = error / bounded_sizes(system, np.abs(states).max(axis=(0, 1)))
-    return Reference(states.transpose(1, 0, 2), relative.max(axis=1))
+    states, difference = (x.transpose(1, 0, 2) for x in (states, states - control))
+    return Reference(states, _relative(system, difference, states), difference)
+
+
+def _relative(system: System, difference: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return the largest difference of each trajectory, relative to sizes of components."""
+    sizes = bounded_sizes(system, np.abs(states).max(axis=(0, 1)))
+    return (np.abs(difference).max(axis=1) / sizes).max(axis=1)

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.data.generation.plan import Plan, integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.extended_precision import IS_EXTENDED, solve_extended
 from vpintegrator.dynamics.magnitude import size_of
 from vpintegrator.dynamics.solve import bounded_sizes
+from vpintegrator.dynamics.spread import ROUNDING, from_centre, spread_of
 
 _SAMPLE = 32  # trajectories of each part that are integrated a second time, in extended precision,
 _FEWER = 8  # or where that takes too long, more tightly
 _MOST = 4e6  # numbers that are computed for it, in seconds
+_LOST = 0.01  # difference of two solutions, relative to the spread, at which both are lost
 _EVERY = 4  # comparison at every fourth output time
 _ROWS = 1024  # trajectories whose invariants are computed at a time
 
@@ -36,6 +39,9 @@ class Accuracy:
         by formula.
     sample
         Number of trajectories that were integrated a second time.
+    steps
+        Steps after which every one of these trajectories is still known: the two solutions differ
+        by less than a hundredth of the spread of the states.
     extended
         Whether the second integration was in extended precision. If so, the difference is the
         largest error of these trajectories, else an estimate.
@@ -45,6 +51,7 @@ class Accuracy:
     largest: dict[str, float]
     difference: float | None
     sample: int
+    steps: int
     extended: bool = False
 
     def summary(self) -> dict[str, Any]:
@@ -70,20 +77,24 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
     """
     change, largest = _invariants(recipe, states, conditions)
     if not recipe.is_solved:
-        return Accuracy(change, largest, None, 0)
+        return Accuracy(change, largest, None, 0, recipe.steps)
     chosen = _sample(len(states), _SAMPLE)
     if IS_EXTENDED and not recipe.system.is_discrete:
         field = recipe.flow(conditions[chosen]).vector_field_by_component
         times = recipe.duration / recipe.steps * np.arange(recipe.steps + 1)
         exact = solve_extended(field, states[chosen, 0], times, _MOST)
         if exact is not None:
-            wrong = relative_error(recipe.system, exact - states[chosen], states)
-            return Accuracy(change, largest, wrong, len(chosen), extended=True)
+            difference = exact - states[chosen]
+            wrong = relative_error(recipe.system, difference, states)
+            known = _known_steps(recipe, difference, np.arange(recipe.steps + 1), states)
+            return Accuracy(change, largest, wrong, len(chosen), known, extended=True)
     chosen = _sample(len(states), _FEWER)
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
     again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
-    wrong = relative_error(recipe.system, again - states[np.ix_(chosen, at)], states)
-    return Accuracy(change, largest, wrong, len(chosen))
+    difference = again - states[np.ix_(chosen, at)]
+    wrong = relative_error(recipe.system, difference, states)
+    known = _known_steps(recipe, difference, at, states)
+    return Accuracy(change, largest, wrong, len(chosen), known)
 
 
 def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -> float:
@@ -91,6 +102,31 @@ def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -
     sizes = np.abs(states).max(axis=(0, 1))
     ratio = np.abs(difference).max(axis=(0, 1)) / bounded_sizes(system, sizes)
     return float(ratio[system.moving].max(initial=0.0))
+
+
+def _known_steps(
+    recipe: Recipe, difference: np.ndarray, steps: np.ndarray, states: np.ndarray
+) -> int:
+    """Return the steps up to which the differences (trajectory, step, dim) are small.
+
+    A comparison counts a tenth of the spread as failure, and its reference ends at a tenth of that.
+    """
+    system = recipe.system
+    spread = spread_of(system, from_centre(system, states).std(axis=(0, 1)))
+    size = np.linalg.norm(np.abs(states).max(axis=(0, 1))[system.moving])
+    distance = np.linalg.norm(difference[..., system.moving], axis=-1).max(axis=0)
+    lost = np.flatnonzero(~(distance <= max(_LOST * spread, ROUNDING * size)))
+    return int(steps[max(lost[0] - 1, 0)] if len(lost) else steps[-1])
+
+
+def known_steps(recipe: Recipe, plan: Plan) -> int:
+    """Return the steps up to which solutions of a sample of the trajectories are known."""
+    if not recipe.is_solved:
+        return recipe.steps
+    chosen = _sample(len(plan.initial), _FEWER)
+    conditions = plan.conditions[chosen]
+    states = integrate(recipe, plan.initial[chosen], conditions, plan.sizes)
+    return measure_accuracy(recipe, states, conditions).steps
 
 
 def combine(parts: Iterable[Accuracy]) -> Accuracy:
@@ -103,6 +139,7 @@ def combine(parts: Iterable[Accuracy]) -> Accuracy:
         if (known := [p.difference for p in parts if p.difference is not None])
         else None,
         sum(part.sample for part in parts),
+        min(part.steps for part in parts),
         all(part.extended for part in parts),
     )
 
