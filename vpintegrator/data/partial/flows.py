@@ -78,8 +78,8 @@ class FlowOrbits:
     def _solve(
         self, theta: np.ndarray, first: np.ndarray, steps: np.ndarray, count: int
     ) -> np.ndarray:
-        times, tolerances = np.arange(count), {"rtol": _TOLERANCE, "atol": _TOLERANCE}
-        return solve_varied(self._system, first, steps, theta, times, **tolerances)
+        times, small = np.arange(count), _TOLERANCE
+        return solve_varied(self._system, first, steps, theta, times, rtol=small, atol=small)
 
     def tangent(
         self, theta: np.ndarray, first: np.ndarray, times: np.ndarray
