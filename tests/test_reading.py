@@ -96,16 +96,10 @@ def unknown_filter(file):
         (bomb, "out of proportion to the .* bytes"),
         (unknown_filter, r"a filter that is not known here \(number 32123\)"),
         (replace("train", link=h5py.ExternalLink("other.h5", "/train")), "link to somewhere else"),
-        (replace("train/state", link=h5py.SoftLink("/test/state")), "link to somewhere else"),
-        (replace("train", data=np.ones(3)), "'train' is not a group"),
         (lambda file: file.pop("validation"), "there is no group 'validation'"),
         (lambda file: file.pop("test/time"), "test: there is no dataset 'time'"),
         (replace("train/state", data=np.ones((4, 8))), r"expected the shape \(any, any, any\)"),
-        (replace("train/time", data=np.ones(7)), r"expected the shape \(8\), found \(7,\)"),
-        (replace("train/state", data=np.ones((4, 8, 3))), "states of one system"),
         (replace("train/state", shape=(4, 8, 2), dtype="c16"), "expected real numbers"),
-        (replace("train/state", shape=(4, 8, 2), dtype=h5py.ref_dtype), "expected real numbers"),
-        (replace("train/state", shape=(4, 8, 2), dtype=h5py.vlen_dtype("f8")), "real numbers"),
         (replace("train/state", dtype="f8", data=h5py.Empty("f8")), "is empty"),
         (
             replace("train/state", shape=(4, 8, 2), dtype="f8", chunks=(10**6, 8, 2),
@@ -113,20 +107,12 @@ def unknown_filter(file):
             "chunks are too large",
         ),
         (attribute("step", np.nan), "'step' must be a positive number, not nan"),
-        (attribute("step", np.inf), "'step' must be a positive number, not inf"),
-        (attribute("step", -0.1), "'step' must be a positive number, not -0.1"),
         (attribute("step", "0.1"), "'step' must be a positive number, not '0.1'"),
-        (attribute("step", [0.1, 0.2]), "'step' must be a positive number"),
-        (attribute("step", h5py.Empty("f8")), "'step' is empty"),
         (attribute("step", None), "'step' is missing"),
-        (attribute("seed", 1.5), "'seed' must be a whole number"),
         (attribute("seed", -1), "'seed' must be a whole number, 0 or more"),
-        (attribute("title", 3), "'title' must be a text"),
         (attribute("title", np.bytes_(b"\xff")), "'title' is not UTF-8"),
         (attribute("accuracy", "{"), "'accuracy' is not JSON"),
-        (attribute("accuracy", "[]"), "'accuracy' must be an object"),
         (attribute("accuracy", '{"a": ' * 5000 + "1" + "}" * 5000), "nested too deeply"),
-        (attribute("accuracy", '{"a": ' * 100 + "1" + "}" * 100), "nested too deeply"),
         (attribute("format_version", "x"), "'format_version' must be a whole number"),
         (attribute("format", None), "is an HDF5 file of another program"),
     ],
@@ -149,7 +135,7 @@ def test_damaged_numbers_are_told_when_they_are_read(damaged):
     with pytest.raises(InputError, match="is damaged or incomplete"):
         dataset.states("train")
     with pytest.raises(InputError, match="is damaged or incomplete"):
-        dataset.sample_windows(3, window=2)
+        dataset.windows(2)
 
 
 @pytest.mark.parametrize(("at", "value"), [(0, 0), (1, 2**64 - 16), (1, 2**63), (2, 10**6)])

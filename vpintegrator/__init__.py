@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from vpintegrator import export as export
     from vpintegrator import models as models
     from vpintegrator import nn as nn
-    from vpintegrator import notebook as notebook
     from vpintegrator import plotting as plotting
     from vpintegrator import runtime as runtime
     from vpintegrator import storage as storage

@@ -34,14 +34,14 @@ class RichDisplay:
         if by:
             cls.displayed_by = by
 
-    def in_format(self, name: str) -> str | None:
-        """Return the object as ``html`` or ``markdown``, or None for a format without a writer."""
+    def _shown(self, name: str) -> str | None:
+        """Return the object in a format, or None for a format without a writer."""
         module = importlib.import_module(f"vpintegrator.notebook.{self.displayed_by}")
         write = getattr(module, name, None)
         return None if write is None else write(self)
 
     def _repr_html_(self) -> str | None:
-        return self.in_format("html")
+        return self._shown("html")
 
     def _repr_markdown_(self) -> str | None:
-        return self.in_format("markdown")
+        return self._shown("markdown")

@@ -36,7 +36,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.compiled import CompiledResidual
-from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -80,7 +80,7 @@ class Case:
         self.model = MODELS[name](dtype=dtype)
         self.inputs = torch.randn(count, self.model.window, 3, dtype=dtype)
         self.targets = torch.randn(count, self.model.prediction_window, 3, dtype=dtype)
-        self.pairs = HeldPairs.of_tensors(self.inputs, self.targets)
+        self.pairs = Pairs.of_tensors(self.inputs, self.targets)
         self.compiled = CompiledResidual(self.model, self.model.scale.numpy())
         self.parameters = sum(p.numel() for p in self.model.parameters())
 

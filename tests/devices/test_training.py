@@ -12,7 +12,7 @@ from tests.devices.same import assert_same
 from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
 from vpintegrator.data import ExtendedDataset
-from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.training import Budget, find_functions
 from vpintegrator.training.method import BY_NAME
 from vpintegrator.training.optimizers import torch_optimizers
@@ -137,12 +137,6 @@ def test_a_family_trains(device, tmp_path):
     assert_same(weights(built[0]), weights(built[1]), device, SAME)
 
 
-def test_windows_straight_to_a_device(device, body):
-    there = body.sample_windows(30, 2, device=device)
-    for found, expected in zip(there, body.sample_windows(30, 2), strict=True):
-        assert_same(found, expected, device, 0)
-
-
 # by optimizer, in an epoch on 60 windows: numbers looked at, copies from the device and to it. Of
 # Levenberg-Marquardt that is a step, of the first-order ones three, of L-BFGS five
 MOST = {
@@ -158,7 +152,7 @@ def test_steps_rarely_wait_for_the_device(device, is_pretended, body, optimizer)
         pytest.skip("a GPU counts nothing")
     model = made().to(device)
     states = torch.from_numpy(body.states("train")[:, :2]).to(device)
-    pairs = HeldPairs.of_tensors(states[:, :1], states[:, 1:2])
+    pairs = Pairs.of_tensors(states[:, :1], states[:, 1:2])
     generator = torch.Generator().manual_seed(0)
     batch = len(pairs) // 3 if optimizer.startswith("adam") else len(pairs)
     method = BY_NAME[optimizer](model, pairs, generator=generator, batch=batch)

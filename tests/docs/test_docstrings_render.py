@@ -20,7 +20,6 @@ FACES = (
     "models",
     "native",
     "nn",
-    "notebook",
     "plotting",
     "rollout",
     "rollout.classical",

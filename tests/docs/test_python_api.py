@@ -21,7 +21,6 @@ FACES = (
     ".models",
     ".native",
     ".nn",
-    ".notebook",
     ".plotting",
     ".rollout",
     ".rollout.classical",

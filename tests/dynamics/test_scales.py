@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.rollout import main as rollout
-from vpintegrator.dynamics.solve import component_sizes
-from vpintegrator.dynamics.varied import solve_varied
+from vpintegrator.dynamics.solve import component_sizes, solve_varied
 
 # x moves, y moves, w is constant, and zero in some tests, u begins at zero
 FIELD = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.catalogue import system_summaries
 from vpintegrator.dynamics.expressions import vectorised
-from vpintegrator.dynamics.varied import ScaledFlow
+from vpintegrator.dynamics.solve import ScaledFlow
 
 POWER = """
 state = ["q", "p"]

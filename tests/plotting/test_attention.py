@@ -1,6 +1,5 @@
 """The attention of a model: the figure shows the weights that are read off its layers."""
 
-import matplotlib.image
 import numpy as np
 import pytest
 import torch
@@ -52,17 +51,6 @@ def test_heads_of_a_layer_stand_side_by_side():
     assert "each row sums to 1. Layer 1 is core.2 and 2 is core.5." in caption
 
 
-def test_a_model_file_is_drawn_as_far_as_it_tells(rotations, tmp_path):
-    vp.save(rotations, tmp_path / "net.safetensors")
-    paths = vp.draw(tmp_path / "net.safetensors", tmp_path / "f", formats=["png"])
-    assert [path.name for path in paths] == ["attention.png", "captions.md"]
-    assert matplotlib.image.imread(paths[0]).std() > 0.02
-    rotations.metadata.pop("system")
-    vp.save(rotations, tmp_path / "other.safetensors")
-    with pytest.raises(InputError, match="holds no record of a training"):
-        vp.draw(tmp_path / "other.safetensors", tmp_path / "g")
-
-
 def test_a_layer_is_drawn_into_axes_of_ones_own(rotations):
     window = np.random.default_rng(2).normal(size=(rotations.window, 3))
     weights = vp.nn.attention_weights(rotations, torch.tensor(window))
@@ -104,8 +92,3 @@ def test_attention_at_the_identity_is_not_drawn(rotations, tmp_path):
     window = np.ones((rotations.window, 3))
     with pytest.raises(InputError, match="attention at the identity: vpt has no weights to draw"):
         plotting.attention(rotations, window)
-
-
-def test_a_model_without_attention_says_so():
-    with pytest.raises(InputError, match="VolumePreservingFeedForward has no attention"):
-        plotting.attention(models.VolumePreservingFeedForward(dim=3), np.ones((1, 3)))

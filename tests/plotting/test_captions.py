@@ -6,13 +6,12 @@ import subprocess
 
 import pytest
 
-from tests.plotting.conftest import captions, only
-from vpintegrator.plotting.captions import caption, markdown_paragraphs
+from tests.plotting.conftest import only
+from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.draw import draw
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.latex import latex
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.rollout import compare
 
 
 @pytest.mark.parametrize(
@@ -66,11 +65,6 @@ def test_what_is_left_out_is_told(thinned, oscillators):
     assert "order" in caption(Scene(thinned), FIGURES["work-precision"])
 
 
-def test_documents_hold_all_captions(body):
-    texts = captions(Scene(body))
-    assert re.findall("## (.*)", markdown_paragraphs(texts)) == list(texts)
-
-
 def test_plain_text_as_latex():
     assert latex("1.2e-05 ± 3e-07") == r"$1.2\cdot 10^{-5}$ $\pm$ $3\cdot 10^{-7}$"
     assert latex("z_0 → z_t") == r"$z_0$ $\to$ $z_t$"
@@ -97,24 +91,3 @@ def test_tex_compiles_the_table(body, tmp_path, monkeypatch):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
-
-
-def test_quantities_of_many_particles_are_explained():
-    scene = Scene(compare(None, "rk4", system="toda", steps=3, trajectories=1))
-    overview = FIGURES["overview"].draw(scene).get_suptitle()
-    assert overview.startswith("Toda lattice: 1 orbit")
-    texts = captions(scene, ("overview", "phase", "invariants"))
-    assert all(text.startswith("Toda lattice: ") for text in texts.values())
-    stretch = "Here stretch = q[1 % n] - q[0], where n = 8."
-    assert stretch in texts["overview"] and stretch in texts["phase"]
-    assert "third = sum(p[i]**3/3 + (p[i] + p[(i + 1) % n])*exp(" in texts["invariants"]
-
-
-def test_captions_in_markdown_have_lines_none_of_which_begins_a_list():
-    text = "Some words about the step 1. of the method + " * 20
-    document = markdown_paragraphs({"overview": text})
-    heading, blank, *lines = document.splitlines()
-    assert heading == "## overview" and not blank and len(lines) > 8
-    assert all(len(line) <= 100 for line in lines)
-    assert not any(line.startswith(("1.", "+")) for line in lines)
-    assert " ".join(lines) == text.strip()

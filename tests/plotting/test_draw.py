@@ -1,6 +1,5 @@
 """Figures of real rollouts: complete, faithful to the numbers, of the size asked for."""
 
-import dataclasses
 import re
 
 import matplotlib.image
@@ -12,24 +11,19 @@ import vpintegrator as vp
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
-from vpintegrator.plotting.captions import caption
-from vpintegrator.plotting.curves import CROSS, SMALLEST, cut, floored, largest_between, thinned
+from vpintegrator.plotting.curves import CROSS, SMALLEST, largest_between, thinned
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.coordinates import intervals
 from vpintegrator.plotting.figures.error_curves import draw_error_growth
-from vpintegrator.plotting.figures.invariant_curves import draw_largest_so_far
 from vpintegrator.plotting.figures.poincare_sections import (
-    orbit_colours,
     plane_of_section,
-    reference_section,
 )
 from vpintegrator.plotting.figures.work_precision import fitted_order
 from vpintegrator.plotting.layout import FigureDeclaration
-from vpintegrator.plotting.portraits import draw_orbits, portrait_kind
-from vpintegrator.plotting.scene import Scene, _jumps
-from vpintegrator.plotting.style import PAPER, find_style, luminance
+from vpintegrator.plotting.portraits import portrait_kind
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import find_style, luminance
 from vpintegrator.plotting.tables import markdown_table
-from vpintegrator.plotting.views import Plane, on_sphere, planes, within
 from vpintegrator.rollout import compare
 
 ALWAYS = {"overview", "phase", "coordinates", "errors", "volume"}
@@ -91,36 +85,6 @@ def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
     caption = (tmp_path / "captions.md").read_text()
     assert caption.startswith("## times\n\nFree rigid body: 3 orbits from random")
     assert " ".join(caption.split()).endswith(" Times of test.")
-
-
-@pytest.mark.parametrize("known", [(), ("rk4",), ("implicit-midpoint", "rk4")])
-def test_a_figure_of_a_measurement_that_a_file_lacks(body, tmp_path, monkeypatch, known):
-    """It is drawn of the methods of which it is known, and left out where it is of none."""
-    only(monkeypatch)
-
-    def drawn(scene):
-        figure = Figure()
-        for name, spans in scene.measured("span").items():
-            figure.gca().plot(spans, color=scene.looks[name].colour)
-        return figure
-
-    def sentences(scene):
-        return [f"Span of {', '.join(scene.measured('span'))}."]
-
-    def applies(scene):
-        return bool(scene.measured("span"))
-
-    new = FigureDeclaration("spans", drawn, sentences, applies)
-    monkeypatch.setitem(FIGURES, "spans", new)
-    runs = {}
-    for name, run in body.runs.items():
-        more = {"span": np.ptp(run.states, axis=1)} if name in known else {"span": None}
-        more = {} if name == "net" else more
-        runs[name] = dataclasses.replace(run, measurements=run.measurements | more)
-    paths = draw(dataclasses.replace(body, runs=runs), tmp_path, formats=["svg"])
-    assert {path.name for path in paths} == TEXTS | ({"spans.svg"} if known else set())
-    caption = (tmp_path / "captions.md").read_text()
-    assert " ".join(caption.split()).endswith(f" Span of {', '.join(known)}.") == bool(known)
 
 
 @pytest.mark.thorough
@@ -222,33 +186,6 @@ def test_curves_pass_through_the_numbers_of_the_report(body):
     assert axes.lines[0].get_xdata()[0] == body.times[3]  # after the first window
 
 
-def test_the_running_maximum_never_falls(body):
-    scene = Scene(body)
-    axes = Figure().subplots()
-    draw_largest_so_far(axes, scene, "rk4", "energy")
-    drawn = axes.lines[0].get_ydata()
-    assert (np.diff(drawn) >= 0).all()
-    assert drawn[-1] == body.invariant_errors("rk4")["energy"].largest.max()
-
-
-def test_error_curves_end_with_the_reference(thinned):
-    axes = FIGURES["errors"].draw(Scene(thinned)).axes[0]
-    ends = [line.get_xdata()[-1] for line in axes.lines if len(line.get_xdata()) > 2]
-    assert ends == [60.0, 60.0]
-    axes = FIGURES["invariants"].draw(Scene(thinned)).axes[0]
-    assert all(line.get_xdata()[-1] == thinned.times[-1] for line in axes.lines)
-
-
-def test_states_far_apart_are_drawn_as_dots(thinned, body):
-    for name in ("phase", "coordinates"):
-        lines = [line for axes in FIGURES[name].draw(Scene(thinned)).axes for line in axes.lines]
-        assert lines
-        assert all(line.get_linestyle() == "None" for line in lines)
-    assert any(
-        line.get_linestyle() != "None" for line in FIGURES["phase"].draw(Scene(body)).axes[0].lines
-    )
-
-
 def test_portraits_suit_the_system(body, oscillators, flow):
     assert portrait_kind(Scene(body)) == "sphere"
     assert portrait_kind(Scene(oscillators)) == "plane"
@@ -287,12 +224,6 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
     assert not FIGURES["work-precision"].applies(Scene(body))
 
 
-def test_long_runs_show_their_beginning_and_their_end(oscillators, body):
-    first, last = intervals(Scene(oscillators))
-    assert (first.start, last.stop) == (0, 621)
-    assert intervals(Scene(body)) == [slice(0, 61)]
-
-
 def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
     before = np.random.default_rng(0).uniform(-1, 1, (30, 2))
     turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
@@ -302,38 +233,6 @@ def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
     scene = Scene(vp.compare(model, reference=data.states("test"), steps=40))
     assert intervals(scene) == [slice(0, 41)]
     assert scene.report.reference.shape[1] == 2
-
-
-def test_what_ran_away_does_not_cross_the_others(oscillators):
-    axes = FIGURES["coordinates"].draw(Scene(oscillators)).axes[0]
-    low, high = axes.get_ylim()
-    euler = axes.lines[1].get_ydata()
-    assert np.isfinite(euler).sum() < 20
-    assert np.nanmax(np.abs(euler[:-1][np.isfinite(euler[1:])])) < 2 * (high - low)
-
-
-def test_a_runaway_does_not_push_the_rest_into_a_corner():
-    circle = np.stack([np.cos(np.arange(99)), np.sin(np.arange(99))], -1)[None]
-    axes = Figure().subplots()
-    plane = Plane(circle, (0, 1), ("q", "p"))
-    plane.frame(axes)
-    draw_orbits(axes, plane, 1e6 * circle, ["blue"], [False], PAPER)
-    assert max(np.abs(axes.get_xlim())) < 2
-
-
-def test_spheres_are_found_in_the_states():
-    points = np.random.default_rng(0).normal(size=(5, 9, 3))
-    on_it = 2 * points / np.linalg.norm(points, axis=-1, keepdims=True)
-    assert on_sphere(on_it) == pytest.approx(2)
-    assert on_sphere(points) is None
-    assert on_sphere(on_it[..., :2]) is None
-
-
-def test_planes_are_conjugate_pairs():
-    assert planes(vp.load_system("henon-heiles")) == [(0, 2), (1, 3)]
-    assert planes(vp.load_system("rigid-body")) == [(0, 1), (1, 2)]
-    text = 'state = ["p2", "q1", "p1", "q2"]\nhamiltonian = "p1**2 + p2**2 + q1*q2"'
-    assert planes(vp.load_system(text)) == [(1, 2), (3, 0)]
 
 
 def test_a_thinned_curve_keeps_every_peak():
@@ -346,11 +245,6 @@ def test_a_thinned_curve_keeps_every_peak():
         np.testing.assert_array_equal(peaks.max(axis=1), values.max(axis=1))
         np.testing.assert_array_equal(peaks[:, 0], values[:, 0])
     np.testing.assert_array_equal(largest_between(values, np.arange(5000)), values)
-
-
-def test_sizes_stay_within_a_logarithmic_axis():
-    drawn = floored(np.array([0.0, -1.0, np.inf, np.nan]))
-    np.testing.assert_array_equal(drawn, [SMALLEST, 1.0, np.nan, np.nan])
 
 
 def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
@@ -394,63 +288,6 @@ def test_without_a_reference_what_needs_none_is_drawn(tmp_path):
     captions = (tmp_path / "figures" / "captions.md").read_text()
     assert "There is no reference." in captions
     assert "in grey" not in captions
-
-
-@pytest.mark.thorough
-def test_a_section_that_is_never_crossed(tmp_path):
-    system = "coupled-oscillators"
-    report = compare(None, ["rk4"], system=system, steps=50, section="q[0] = 100")
-    assert len(report.runs["rk4"].section.points) == 0
-    draw(report, tmp_path / "figures", formats=["png"])
-
-
-def test_orbits_keep_their_colours_and_no_point_near_the_reference_is_cut_off(oscillators):
-    scene = Scene(oscillators)
-    figure = FIGURES["poincare"].draw(scene)
-    points = reference_section(scene)
-    drawn = figure.axes[0].collections[0]
-    np.testing.assert_array_equal(drawn.get_offsets(), points.points[:, [1, 3]])
-    own = oscillators.runs["rk4"].section.points[:, 1]
-    low, high = figure.axes[3].get_xlim()
-    assert low < min(own.min(), points.points[:, 1].min())
-    assert high > max(own.max(), points.points[:, 1].max())
-    assert high - low < 4 * np.ptp(points.points[:, 1])
-    euler = oscillators.runs["explicit-euler"].section.points[:, [1, 3]]
-    box = np.array([figure.axes[1].get_xlim(), figure.axes[1].get_ylim()])
-    beyond = (~within(euler, box)).sum()
-    assert [text.get_text() for text in figure.axes[1].texts] == [f"{beyond} beyond"]
-    assert f"Beyond the axes: {beyond} (Explicit Euler)" in caption(scene, FIGURES["poincare"])
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == [f"orbit {k}" for k in (1, 2, 3, 4)]
-    colours = {tuple(colour) for colour in drawn.get_facecolors()}
-    assert len(colours) == len(oscillators.reference) == len(set(orbit_colours(4, PAPER)))
-    assert len(set(orbit_colours(40, PAPER))) == 40
-
-
-def test_rounding_does_not_fill_a_panel():
-    axes = Figure().subplots()
-    axes.plot([1, 2, 3], [1e-16, 3e-16, 2e-16])
-    axes.set_yscale("log")
-    cut(axes)
-    low, high = axes.get_ylim()
-    assert low < 1e-16
-    assert high >= 1e-6
-    assert len(axes.patches) == 1
-    axes = Figure().subplots()
-    axes.plot([1, 2, 3], [1e-6, 3e-3, 2e-3])
-    axes.set_yscale("log")
-    before = axes.get_ylim()
-    cut(axes)
-    assert axes.get_ylim() == before
-    assert not axes.patches
-
-
-def test_maps_are_not_joined_by_lines():
-    turn = np.arange(50.0)
-    fine, coarse = (np.stack([np.cos(w * turn), np.sin(w * turn)], -1)[None] for w in (0.1, 1.0))
-    assert not _jumps(fine)
-    assert _jumps(coarse)
-    assert _jumps(np.random.default_rng(0).random((3, 50, 2)))
 
 
 def test_svg_is_drawn_and_equal_figures_are_equal_files(body, tmp_path, monkeypatch):

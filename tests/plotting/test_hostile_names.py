@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.plotting.conftest import captions
-from vpintegrator.dynamics import load_system
-from vpintegrator.plotting import csv_table, draw, latex_table, markdown_table, terminal_table
+from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.captions import markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER
-from vpintegrator.rollout import compare
 
 HOSTILE = [
     r"\write18{rm -rf ~}",
@@ -118,12 +116,6 @@ def test_no_tex_is_obeyed(rename, title):
     assert len(rows) == len(latex_table(rename()).splitlines())
 
 
-def test_the_test_sees_tex():
-    for title in HOSTILE[:9]:
-        assert obeyed(title), title
-    assert obeyed("% a comment\n50 % of it")
-
-
 @settings(max_examples=15)
 @given(names)
 def test_other_tables_and_captions(rename, title):
@@ -152,14 +144,3 @@ def test_figures_show_the_names_as_they_are(rename, title):
 def test_methods_whose_names_begin_with_an_underscore_are_in_the_legend(thinned):
     figure = FIGURES["errors"].draw(Scene(renamed(thinned, "_net")))
     assert [text.get_text().strip() for text in figure.legends[0].get_texts()] == ["_net"] * 2
-
-
-def test_without_reference_invariants_and_volume(tmp_path):
-    """Nothing but portraits and components is left to draw."""
-    text = 'state = ["x"]\ndivergence_free = false\n[vector_field]\nx = "-x"\n'
-    options = {"steps": 20, "step": 0.1, "reference_time": 0, "tangent_steps": 0}
-    report = compare(None, ["dop853"], system=load_system(text), initial=[[1.0]], **options)
-    assert not report.runs["dop853"].volume
-    names = {path.name for path in draw(report, tmp_path, formats=["png"])}
-    assert {"overview.png", "phase.png", "coordinates.png"} <= names
-    assert "errors.png" not in names

@@ -6,10 +6,8 @@ from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import draw_component, intervals
-from vpintegrator.plotting.figures.volume_errors import draw_volume_error
-from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
-from vpintegrator.plotting.portraits import draw_portrait, early_and_late
+from vpintegrator.plotting.figures.coordinates import draw_component
+from vpintegrator.plotting.interpolation import between
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
 
@@ -20,19 +18,6 @@ def long_steps():
     return compare(
         None, ["implicit-midpoint"], system="rigid-body", step=1.0, steps=60, trajectories=2
     )
-
-
-def circle(angle, count=200):
-    turn = np.radians(angle) * np.arange(count)
-    return np.stack([np.cos(turn), np.sin(turn)], -1)
-
-
-def test_turning_is_the_angle_from_one_step_to_the_next():
-    assert turning(circle(7.0)) == pytest.approx(7.0)
-    assert turning(circle(100.0)[None]) == pytest.approx(100.0)
-    assert turning(np.zeros((5, 2))) == 0.0
-    assert turning(np.zeros((1, 2))) == 0.0
-    assert turning(circle(7.0) * 10.0 ** np.linspace(0, 308, 200)[:, None]) < 180  # and no warning
 
 
 def test_between_states_lies_the_solution():
@@ -84,12 +69,6 @@ def test_a_close_encounter_is_solved_by_smaller_steps():
     assert np.ptp(energy) < 1e-4 * np.abs(energy).max()
 
 
-def test_sharp_turns_at_a_pericentre_are_found():
-    system, orbit = kepler_orbit(0.1, 126)
-    assert turning(orbit) < COARSE
-    assert refinement(system, orbit, 0.1) > 5
-
-
 def test_states_of_no_solution_are_interpolated():
     system, orbit = kepler_orbit(0.5)
     noisy = orbit + 1e-3 * np.random.default_rng(0).normal(size=orbit.shape)
@@ -100,13 +79,6 @@ def test_states_of_no_solution_are_interpolated():
     curve, _ = between(system, gone, 0.5, 8)
     assert np.isfinite(curve[:, : 20 * 8]).all()
     assert np.isnan(curve[:, 20 * 8 + 1 :]).all()
-
-
-def test_only_what_is_known_is_drawn_between_long_steps():
-    system = load_system("harmonic-oscillator")
-    for step, pieces in ((0.1, 1), (1.0, 20), (5.0, 1)):  # smooth, long, longer than a half turn
-        states = circle(-np.degrees(step))[None]
-        assert refinement(system, states, step) == pieces
 
 
 def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
@@ -134,55 +106,3 @@ def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     )
     assert lines["Implicit midpoint"].get_linestyle() == "None"
     assert lines["reference"].get_linestyle() == "-"
-
-
-def test_a_plane_has_the_curve_below_the_dots(long_steps):
-    axes = Figure().subplots()
-    draw_portrait(axes, Scene(long_steps), "implicit-midpoint", (0, 1))
-    below, dots = axes.lines
-    assert below.get_linestyle() == "-"
-    assert len(below.get_xdata()) > 5 * len(dots.get_xdata())
-    assert dots.get_linestyle() == "None"
-
-
-def test_a_method_that_jumps_to_and_fro_is_drawn_as_dots(body):
-    run = body.runs["rk4"]
-    shaken = run.states + 0.2 * (-1.0) ** np.arange(61)[:, None]
-    scene = Scene(body)
-    assert scene.pieces == 1
-    assert not scene.dotted(run.states[0])
-    assert scene.dotted(shaken[0])
-    assert turning(shaken) > COARSE
-
-
-def test_what_is_called_late_is_before_the_divergence(oscillators):
-    scene = Scene(oscillators)
-    for orbit, time in enumerate(oscillators.divergence_time("explicit-euler")):
-        _, late = early_and_late(scene, "explicit-euler", orbit)
-        assert oscillators.times[late.stop - 1] < time
-        assert late.stop > late.start
-
-
-def test_long_steps_show_few_turns(long_steps):
-    assert intervals(Scene(long_steps)) == [slice(0, 61)]
-    turns = compare(
-        None, ["rk4"], system="harmonic-oscillator", step=1.5, steps=700, trajectories=1
-    )
-    first, last = intervals(Scene(turns))
-    assert first.stop * 1.5 / (2 * np.pi) < 13
-    assert last.stop == 701
-
-
-def test_curves_of_volumes_start_together_on_a_logarithmic_axis():
-    report = compare(None, ["rk4"], system="pendulum", steps=1200, trajectories=1)
-    scene = Scene(report)
-    assert scene.long
-    axes = Figure().subplots()
-    draw_volume_error(axes, scene, "step")
-    assert axes.lines[0].get_xdata()[0] == report.runs["rk4"].volume["step"].times[1]
-
-
-def test_orbits_in_space_have_colours_of_their_own(flow):
-    axes = Figure().add_subplot(projection="3d")
-    draw_portrait(axes, Scene(flow), "rk4")
-    assert len({line.get_color() for line in axes.lines}) == 2

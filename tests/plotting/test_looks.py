@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from vpintegrator.plotting.names import mathtext, shortened
-from vpintegrator.plotting.style import CLASSICAL, LEARNED, OTHER, looks
+from vpintegrator.plotting.style import CLASSICAL, LEARNED, OTHER
 from vpintegrator.rollout import METHODS
 
 # Machado, Oliveira, Fernandes, A physiologically-based model for simulation of color vision
@@ -69,29 +68,3 @@ def test_methods_drawn_together_are_told_apart(vision):
     for one, other in itertools.combinations(colours, 2):
         # a difference of about 2 is just noticeable
         assert np.linalg.norm(lab(one, vision) - lab(other, vision)) > 17, (one, other)
-
-
-def test_looks_are_fixed_and_models_stand_out(monkeypatch):
-    few = looks([("rk4", "classical", "rk4")])
-    many = looks(
-        [("a", "learned", "vpt"), ("heun", "classical", "heun"), ("rk4", "classical", "rk4")]
-    )
-    assert few["rk4"] == many["rk4"]
-    assert many["a"].width > many["rk4"].width
-    # a new one needs no entry
-    monkeypatch.setitem(METHODS, "new", None)
-    monkeypatch.setitem(METHODS, "newer", None)
-    one, other = (("new", "classical", "new"), ("newer", "classical", "newer"))
-    assert looks([one, other]) == looks([other, one])
-    assert looks([other])["newer"] == looks([one, other])["newer"] != looks([one])["new"]
-    unknown = looks([(name, "classical", name) for name in ("mine", "yours")])
-    assert unknown["mine"] != unknown["yours"]
-
-
-def test_names_as_labels():
-    assert mathtext("q[0]") == "$q_{0}$"
-    assert mathtext("z12") == "$z_{12}$"
-    assert mathtext("x") == "$x$"
-    assert mathtext("theta_dot[3]") == r"$\mathrm{theta\ dot}_{3}$"
-    assert shortened("vpt") == "vpt"
-    assert len(shortened("x" * 200)) < 40

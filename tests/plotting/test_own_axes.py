@@ -1,8 +1,5 @@
 """Single panels in Axes of one's own show what the figures show, and follow the Axes' looks."""
 
-import inspect
-
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -44,13 +41,6 @@ def test_panels_hold_the_curves_of_the_figures(body):
     assert own.axes == [left, middle, right]  # nothing else was added
 
 
-def test_a_legend_names_the_methods(body):
-    axes = Figure().subplots()
-    plotting.errors(body, ax=axes)
-    texts = [text.get_text() for text in axes.legend().get_texts()]
-    assert texts == ["net", "Implicit midpoint", "RK4"]
-
-
 def test_portraits_are_those_of_the_system_or_of_a_plane(body, oscillators, flow):
     figure = Figure()
     ball, plane, other, solid = (
@@ -79,20 +69,6 @@ def test_sections_hold_every_point(oscillators):
         np.testing.assert_array_equal(axes.collections[0].get_offsets(), points[:, [1, 3]])
 
 
-def test_letters_and_colours_are_those_of_the_axes(body):
-    axes = Figure().subplots()
-    axes.set_facecolor("#101010")
-    with matplotlib.rc_context({"font.size": 16.0, "text.color": "white"}):
-        plotting.errors(body, ax=axes)
-    small = Figure().subplots()
-    with matplotlib.rc_context({"font.size": 8.0}):
-        plotting.errors(body, ax=small)
-    assert axes.lines[0].get_linewidth() == 2 * small.lines[0].get_linewidth()
-    scene = Scene(body)
-    assert small.lines[1].get_color() == scene.looks["implicit-midpoint"].colour
-    assert axes.lines[1].get_color() != small.lines[1].get_color()  # it would not be seen there
-
-
 def test_without_axes_a_figure_is_made_from_a_file(body, tmp_path):
     from matplotlib import pyplot
 
@@ -101,14 +77,6 @@ def test_without_axes_a_figure_is_made_from_a_file(body, tmp_path):
     assert axes.figure is pyplot.gcf()
     assert axes.lines
     pyplot.close(axes.figure)
-
-
-def test_the_functions_say_all_of_their_arguments():
-    for name in ("errors", "invariant", "volume", "portrait", "section", "training"):
-        function = getattr(plotting, name)
-        assert "{" not in function.__doc__.replace("{q", "")
-        for argument in inspect.signature(function).parameters:
-            assert f"\n    {argument}\n        " in function.__doc__
 
 
 @pytest.mark.parametrize(
@@ -128,22 +96,3 @@ def test_mistakes_leave_the_axes_as_they_were(call, message, body):
     with pytest.raises(InputError, match=message):
         call(body, axes)
     assert not axes.lines
-
-
-def test_axes_that_do_not_suit_are_refused(flow, body):
-    flat, solid = Figure().subplots(), Figure().add_subplot(projection="3d")
-    with pytest.raises(InputError, match="make the Axes with projection='3d'"):
-        plotting.portrait(flow, "rk4", ax=flat)
-    with pytest.raises(InputError, match="this portrait is flat"):
-        plotting.portrait(body, "rk4", ax=solid)
-    plotting.portrait(flow, "rk4", plane=("x", "z"), ax=flat)
-    assert flat.lines
-
-
-def test_what_was_not_measured_is_not_drawn():
-    against = ["rk4"]
-    report = vp.compare(None, against, system="pendulum", steps=20, reference_time=0)
-    with pytest.raises(InputError, match="no reference to measure them against"):
-        plotting.errors(report, ax=Figure().subplots())
-    with pytest.raises(InputError, match="no reference; name a method"):
-        plotting.portrait(report, ax=Figure().subplots())

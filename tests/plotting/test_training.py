@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 import torch
 from click.testing import CliRunner
 from matplotlib.figure import Figure
@@ -11,8 +10,6 @@ from matplotlib.figure import Figure
 import vpintegrator as vp
 from vpintegrator import models, plotting
 from vpintegrator.cli.plot import main
-from vpintegrator.errors import InputError
-from vpintegrator.plotting import draw
 from vpintegrator.training import History
 
 
@@ -61,35 +58,3 @@ def test_the_command_draws_the_training_of_a_model(tmp_path, monkeypatch):
     assert "epoch 4, with a validation error of 1.00e-02. Error on the test set: 1.20e-02" in words
     again = CliRunner().invoke(main, ["net_$1.safetensors", "-o", "f", "--format", "svg"])
     assert (again.exit_code, "--overwrite" in again.output) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("told", "message"),
-    [
-        (None, "holds no record of a training"),
-        ("{}", "the record of the training is damaged"),
-        ({"epoch": [1, 2]}, "damaged"),
-        ({"training_error": "much"}, "damaged"),
-        ({"training_error": [[1]] * 5}, "damaged"),
-        ({"best_epoch": float("inf")}, "damaged"),
-        ({"seconds": [1.0, 2.0, 3.0, 4.0, float("nan")]}, "damaged"),
-        ({key: [] for key in ("epoch", "seconds", "training_error", "validation_error")}, "first"),
-    ],
-)
-def test_what_is_no_training_is_refused(told, message, tmp_path):
-    history, model = trained()
-    text = json.dumps(history.summary() | told) if isinstance(told, dict) else told
-    model.metadata = {"step": "0.2"} | ({} if text is None else {"training": text})
-    vp.save(model, tmp_path / "net.safetensors")
-    with pytest.raises(InputError, match=message):
-        draw(tmp_path / "net.safetensors", tmp_path / "f")
-    assert not (tmp_path / "f").exists()
-
-
-def test_drawing_tells_how_far_it_has_come(body, tmp_path, monkeypatch):
-    from tests.plotting.conftest import only
-
-    only(monkeypatch, "errors", "volume")
-    told = []
-    draw(body, tmp_path, formats=["svg"], progress=lambda *words: told.append(words))
-    assert told == [("errors", 0, 2), ("volume", 1, 2), ("", 2, 2)]

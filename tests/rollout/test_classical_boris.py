@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rollout.systems import PARTICLE_IN_SPACE, initial, system
+from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, integrate
@@ -28,15 +28,6 @@ def test_the_velocity_turns_by_a_known_angle_in_a_uniform_field(h):
     angle = 2 * math.atan(h / 2) * np.arange(51)
     assert np.allclose(states[:, 2], np.cos(angle), atol=1e-13)
     assert np.allclose(states[:, 3], -np.sin(angle), atol=1e-13)
-
-
-def test_speed_is_kept_without_an_electric_field():
-    s = system("particle-in-space")
-    text = PARTICLE_IN_SPACE.replace("-x1 +", "").replace("-x2*cos(x3) +", "")
-    s = load_system(text.replace("0.2 - x3 +", ""))
-    states = integrate(s, "boris", initial("particle-in-space"), 0.7, 500)
-    speed = np.linalg.norm(states[..., 3:], axis=-1)
-    assert np.abs(speed / speed[:, :1] - 1).max() < 1e-14
 
 
 def test_in_the_plane_it_is_the_same_as_in_space():
@@ -92,7 +83,3 @@ def test_the_catalogued_particle_keeps_its_invariants():
 def test_why_it_does_not_apply(s, message):
     with pytest.raises(InputError, match=message + r".*; take another method, such as implicit-m"):
         BORIS.check(s)
-
-
-def test_the_structure_may_be_hidden():
-    BORIS.check(planar(y1="(v1**2 + v1)/(1 + v1)", v1="v2*(y1 + y2)*y1 - v2*y1**2", v2="-v1*y1*y2"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-from tests.rollout.order_conditions import first_failure, trees
+from tests.rollout.order_conditions import first_failure
 from tests.rollout.systems import initial, system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ExplicitRungeKutta
@@ -51,11 +51,6 @@ def test_the_tableaus_of_scipy(solver):
     assert np.allclose(method.step(s, z, h)[0], taken.y, rtol=0, atol=1e-15)
 
 
-def test_numbers_of_rooted_trees():
-    # OEIS A000081
-    assert [len(trees(k)) for k in range(1, 9)] == [1, 1, 2, 4, 9, 20, 48, 115]
-
-
 @pytest.mark.parametrize("name", EXPLICIT)
 def test_the_order_of_each_named_tableau_is_no_more_than_it_says(name):
     method = METHODS[name]
@@ -64,13 +59,6 @@ def test_the_order_of_each_named_tableau_is_no_more_than_it_says(name):
         matrix[i, :i] = row
     failure = first_failure(matrix, np.array(method.weights), method.order + 1)
     assert failure.tree.order == method.order + 1
-
-
-def test_lists_are_taken_and_the_method_can_be_hashed():
-    method = make(stages=[[1 / 2]], weights=np.array([0.0, 1.0]))
-    assert method.stages == ((0.5,),)
-    assert hash(method) == hash(make())
-    assert method == make()
 
 
 @pytest.mark.parametrize(

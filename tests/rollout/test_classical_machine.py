@@ -1,7 +1,5 @@
 """Explicit and splitting methods as machine code: what they do in NumPy, to rounding."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable
-from vpintegrator.rollout import compare
 from vpintegrator.rollout.classical import (
     METHODS,
     CompiledMethod,
@@ -18,8 +15,6 @@ from vpintegrator.rollout.classical import (
     machine,
     step_source,
 )
-from vpintegrator.rollout.diagnostics import work_precision
-from vpintegrator.rollout.flow import ClassicalFlow
 
 CASES = [
     ("explicit-euler", "rigid-body"),
@@ -77,20 +72,6 @@ def test_long_formulas_are_divided(which, monkeypatch):
         assert np.allclose(found, integrate(s, name, z, 0.01, 10), rtol=1e-13, atol=1e-13)
 
 
-def test_other_parameters_and_steps_share_the_library():
-    def source(**parameters):
-        s = load_system("rigid-body", **parameters)
-        return step_source.write_step_source(METHODS["rk4"], s)
-
-    one, other = source(I1=3.1, I2=1.7), source(I1=2.34, I2=1.1)
-    assert one.units == other.units
-    assert one.parameters != other.parameters
-    s = load_system("rigid-body", I1=2.34, I2=1.1)
-    z = initial("rigid-body", 3)
-    found = integrate(s, "rk4", z, 0.17, 5, compiled=True)
-    assert np.allclose(found, integrate(s, "rk4", z, 0.17, 5), rtol=0, atol=1e-15)
-
-
 def test_each_by_itself_whatever_the_batch_and_the_parts(monkeypatch):
     s, z = system("forced"), initial("forced", 83)
     method = METHODS["stoermer-verlet"]
@@ -118,34 +99,6 @@ def test_a_breakdown_is_nan_and_leaves_the_others_alone():
         assert np.array_equal(np.isnan(found), np.isnan(expected))
 
 
-def test_in_a_comparison():
-    given = {"system": system("pendulum"), "initial": initial("pendulum", 3), "steps": 40}
-    seen = []
-    given["progress"] = lambda *a: seen.append(a)
-    reports = [compare(None, "rk4,implicit-midpoint", compiled=c, **given) for c in (None, False)]
-    one, other = (report.runs["rk4"].states for report in reports)
-    assert np.allclose(one, other, rtol=0, atol=1e-13)
-    assert ("compilation", 2, 2) in seen
-    assert reports[0].runs["rk4"].evaluations_per_step == 4
-
-
-def test_of_error_and_cost():
-    s, z = system("pendulum"), initial("pendulum", 2)
-    compiled = compile_method(METHODS["rk4"], s, z, 0.1, True)
-    flow = ClassicalFlow("rk4", s, 0.1, compiled)
-    found = work_precision([flow], z, time=1.0, steps=[0.1, 0.05, 0.025])["rk4"]
-    assert found.order == pytest.approx(4, abs=0.2)
-    assert found.evaluations == pytest.approx([40, 80, 160])
-
-
-def test_what_has_no_machine_code():
-    s, z = system("pendulum"), initial("pendulum")
-    assert compile_method(METHODS["implicit-midpoint"], s, z, 0.1, True) is None
-    assert compile_method(METHODS["dop853"], s, z, 0.1) is None
-    with pytest.raises(NotCompilable, match="solves equations"):
-        CompiledMethod(METHODS["implicit-midpoint"], s, z, 0.1)
-
-
 def test_where_it_cannot_be_compiled(monkeypatch):
     s, z = system("pendulum"), initial("pendulum")
     monkeypatch.setenv("CXX", "/nowhere/c++")
@@ -166,17 +119,3 @@ def test_other_numbers_than_those_of_numpy_are_refused(monkeypatch):
     monkeypatch.setattr(machine, "write_step_source", wrong)
     with pytest.raises(NotCompilable, match="other numbers than NumPy"):
         CompiledMethod(METHODS["rk4"], system("rigid-body"), initial("rigid-body"), 0.1)
-
-
-def test_in_another_process():
-    s, z = system("pendulum"), initial("pendulum", 40)
-    flow = ClassicalFlow("stoermer-verlet", s, 0.2)
-    compiled = ClassicalFlow(
-        "stoermer-verlet", s, 0.2, compile_method(flow.method, s, z, 0.2, True)
-    )
-    one, other = (each.start(z[:, None]).advance(20) for each in (compiled, flow))
-    assert np.allclose(one, other, rtol=0, atol=1e-13)
-    # a library stays where it is
-    again = pickle.loads(pickle.dumps(compiled))
-    assert again.compiled is None
-    assert np.allclose(again.start(z[:, None]).advance(20), one, rtol=0, atol=1e-13)

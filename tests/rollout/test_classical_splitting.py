@@ -59,13 +59,6 @@ def test_order_conditions_hold_to_rounding_and_no_further(name):
     assert missed > 1e-5
 
 
-@pytest.mark.parametrize("name", [n for n in COMPOSITIONS if METHODS[n].symmetric])
-def test_symmetric_compositions_are_palindromes(name):
-    factors = METHODS[name].factors
-    assert len(factors) % 2 == 0
-    assert np.allclose(factors, factors[::-1], rtol=0, atol=1e-16)
-
-
 def test_coordinate_splitting_written_out():
     s, h = system("rigid-body"), 0.3
     z = initial("rigid-body")
@@ -109,35 +102,6 @@ def test_volume_is_exact_at_any_step(h, seed, name):
         size = np.prod(np.linalg.svd(derivative, compute_uv=False)[:, :2], axis=1)
         defect = np.abs(np.linalg.det(derivative) - 1)
         assert (defect < 1e-14 * np.maximum(size, 10)).all()
-
-
-def test_a_system_of_many_parts():
-    # nothing depends on a neighbour, so even and odd components make up two parts each time
-    s = load_system(
-        'state = {q = 3, p = 3}\nhamiltonian = "sum(p[i]**2/2 + cos(q[i])*(2 + cos(q[(i+1)%3])) '
-        'for i in range(3))"'
-    )
-    z = np.random.default_rng(0).normal(size=(4, 6))
-    assert METHODS["coordinate-splitting"].evaluations(s) == 1
-    assert METHODS["strang-splitting"].evaluations(s) == 3 / 2
-    expected = z.copy()
-    for i in range(6):
-        expected[:, i] += 0.1 * s.vector_field(expected)[:, i]
-    assert np.allclose(METHODS["coordinate-splitting"].step(s, z, 0.1), expected, atol=1e-15)
-
-
-def test_constant_rates():
-    s = load_system('state = ["x", "y", "z"]\n[vector_field]\nx = "2"\ny = "3"\nz = "x*y"')
-    z = METHODS["coordinate-splitting"].step(s, np.array([[0.0, 0.0, 0.0]]), 0.5)
-    assert z.tolist() == [[1.0, 1.5, 0.75]]
-    assert np.linalg.det(METHODS["yoshida-4"].derivative(s, z, 0.5)) == pytest.approx(1, abs=1e-15)
-
-
-def test_a_dependence_that_cancels_is_none():
-    s = load_system('state = ["x", "y"]\n[vector_field]\nx = "(x + y)**2 - x*(x + 2*y)"\ny = "x"')
-    METHODS["strang-splitting"].check(s)
-    s = load_system('state = ["x", "y"]\n[parameters]\na = 0\n[vector_field]\nx = "a*x + y"\ny="x"')
-    METHODS["strang-splitting"].check(s)
 
 
 @pytest.mark.parametrize("h", [0.1, 0.5, 1.5])

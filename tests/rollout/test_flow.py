@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout.flow import as_flow
 
@@ -79,12 +78,3 @@ def test_a_diverged_trajectory_stays_away():
     later = cursor.advance(3)
     assert np.isnan(later[0]).all()
     assert np.isfinite(later[1]).all()
-
-
-def test_what_is_missing():
-    with pytest.raises(InputError, match="needs a system and a step"):
-        as_flow("rk4")
-    with pytest.raises(InputError, match="for which step"):
-        as_flow(model(1))
-    flow = as_flow("rk4", system("pendulum"), 0.1)
-    assert as_flow(flow) is flow

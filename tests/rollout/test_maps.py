@@ -82,17 +82,3 @@ def test_a_method_over_the_period_is_a_map(name):
     timed = PeriodFlow(name, vp.return_map("forced-duffing", "t = 0", return_times=True))
     times = timed.start(np.zeros((1, 1, 3))).advance(4)[0, :, 2]
     assert times == pytest.approx(system.flow.period * np.arange(1, 5))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("rk4@0", "number of steps in a period"), ("dop853@5", "adaptive step size")],
-)
-def test_steps_of_a_period_are_counted(name, message):
-    with pytest.raises(InputError, match=message):
-        vp.compare(None, name, system=vp.return_map("forced-duffing", "t = 0"), steps=2)
-    poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
-    with pytest.raises(InputError, match="needs a vector field"):
-        vp.compare(None, "rk4", system=poincare, steps=2)
-    with pytest.raises(InputError, match="not stroboscopic"):
-        PeriodFlow("rk4", poincare)

@@ -6,7 +6,7 @@ import pytest
 import vpintegrator as vp
 from tests.rollout.test_compare import same
 from vpintegrator.errors import InputError
-from vpintegrator.rollout import METHODS, Duration, Start, applicable_methods, open_rollout
+from vpintegrator.rollout import METHODS, applicable_methods, open_rollout
 from vpintegrator.rollout.flow import ClassicalFlow
 
 MEASURED = """
@@ -50,23 +50,6 @@ def one_step(dataset):
 def window(dataset):
     architecture = vp.models.VolumePreservingTransformer
     return trained(dataset, architecture, window=3, width=4, depth=1)
-
-
-def test_the_system_says_what_it_does_not_know():
-    system = vp.load_system(MEASURED)
-    assert system.is_measured
-    assert system.divergence_free  # believed
-    assert system.invariants["energy"]([3.0, 4.0]) == 12.5
-    assert len(system.reversing_symmetries) == 1
-    state = np.ones(2)
-    for function in (system.vector_field, system.jacobian, system.divergence):
-        with pytest.raises(InputError, match="needs the equations of laboratory"):
-            function(state)
-    assert not vp.load_system("pendulum").is_measured
-    wrong = 'hamiltonian = "p**2"\nmeasured = true\nstate = ["q", "p"]\n'
-    for text in (wrong, 'measured = 1\nstate = ["q", "p"]\n'):
-        with pytest.raises(InputError, match="measured: write measured = true"):
-            vp.load_system(text)
 
 
 def test_errors_are_those_from_the_measured_states(dataset, one_step, window):
@@ -121,16 +104,6 @@ def test_states_that_are_missing_count_for_nothing(dataset, one_step):
     assert report.summary("vpff").final_error == pytest.approx(error[0, -1])
 
 
-def test_gaps_at_the_start_and_the_end(dataset, window):
-    states = dataset.states("test").copy()
-    states[0, 1] = np.nan
-    states[:, 40:] = np.nan
-    report = vp.compare(window, reference=states)
-    assert len(report.reference) == len(states) - 1
-    assert report.reference_time == pytest.approx(3.9)
-    assert np.isfinite(report.summary("vpt").final_error)
-
-
 def test_measured_states_beside_known_equations():
     """Which predicts the experiment better, the equations or what was learned from it?"""
     system = vp.load_system("harmonic-oscillator")
@@ -181,28 +154,6 @@ def test_mistakes(dataset, window, options, message):
         vp.compare(window, **{"reference": dataset.states("test"), **options})
 
 
-def test_training_on_what_was_observed(tmp_path):
-    """Some runs are shorter; the normalisation is that of the states there are."""
-    states = orbits(20)
-    states[::3, 25:] = np.nan
-    dataset = vp.import_dataset(states, tmp_path / "a.h5", step=0.1)
-    model = trained(dataset, vp.models.VolumePreservingFeedForward, width=4, epochs=30)
-    known = dataset.states("train")
-    np.testing.assert_allclose(model.shift, np.nanmean(known, axis=(0, 1)))
-    clean = np.stack([np.cos(TIMES), -np.sin(TIMES)], axis=-1)[None]
-    predicted = vp.rollout(model, clean[:, :1], 30)
-    assert np.abs(predicted - clean[:, :31]).max() < 0.05
-    assert model.metadata["dataset"] == str(tmp_path / "a.h5")
-
-
-def test_a_group_that_is_too_short_is_told_before_training(tmp_path):
-    dataset = vp.import_dataset(orbits()[:, :20], tmp_path / "a.h5", step=0.1, split="time")
-    sizes = {"window": 3, "prediction_window": 3, "width": 4, "depth": 1}
-    model = vp.models.VolumePreservingTransformer(dim=2, **sizes)
-    with pytest.raises(InputError, match="need trajectories of 6 states, but these have 3"):
-        vp.train(model, dataset, seconds=1000)
-
-
 def test_a_dataset_is_where_to_start_from(dataset, one_step):
     """Of measured states all are compared with, of others those of the initial times are taken."""
     whole = vp.compare(one_step, dataset=dataset)
@@ -227,12 +178,3 @@ def test_a_dataset_is_where_to_start_from(dataset, one_step):
         vp.compare(one_step, reference="solution", dataset=dataset)
     with pytest.raises(InputError, match="without a model, give the dataset"):
         vp.compare(None, "rk4", system=system, reference="dataset")
-
-
-def test_arguments_come_in_groups_or_flat(dataset, one_step):
-    start, duration = Start(dataset=dataset, trajectories=2), Duration(steps=7)
-    report = vp.compare(one_step, start=start, duration=duration)
-    flat = vp.compare(one_step, dataset=dataset, trajectories=2, steps=7)
-    assert same(report.run("vpff").states, flat.run("vpff").states)
-    with pytest.raises(InputError, match=r"compare has no argument 'step_s'; did you mean 'steps'"):
-        vp.compare(one_step, step_s=3)

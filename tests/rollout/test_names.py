@@ -1,20 +1,12 @@
 """No name that an invariant may have meets another: not in the table, not in the file."""
 
-import csv
-import io
-import re
 from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 import vpintegrator as vp
 from tests.rollout.test_compare import same
-from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
-from vpintegrator.plotting.captions import caption
-from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics import series_names
 
 # energy is there as well
@@ -63,31 +55,6 @@ def test_every_number_is_in_the_table():
         assert row[f"{label} drift"] == summary.drifts[name]
     assert labels["a_b"] == "a b"
     assert labels["map volume"] == "invariant map volume"
-
-
-def test_every_table_has_all_columns():
-    (row,) = csv.DictReader(io.StringIO(csv_table(report())))
-    assert len(row) == len(report().table()[0])
-    assert float(row["map volume error"]) == report().summary("explicit-euler").volume["step"]
-    for text in (markdown_table(report()), latex_table(report())):
-        header = re.findall(r"^.*&.*$|^\|.*$", text, re.MULTILINE)
-        assert len({line.replace(r"\|", "").count("|") for line in header}) == 1
-    out = io.StringIO()
-    Console(file=out, width=200).print(terminal_table(report(), 200))
-    assert "median" in out.getvalue()
-
-
-def test_every_figure_and_caption_has_all_of_them():
-    scene = Scene(report())
-    titles = [axes.get_title() for axes in FIGURES["invariants"].draw(scene).axes if axes.axison]
-    assert len(set(titles)) == len(NASTY) + 1
-    for label in scene.labels.values():
-        assert f"{label[:1].upper()}{label[1:]} (" in caption(scene, FIGURES["invariants"])
-    values = '[invariants]\ntrajectory = "q**2 + p**2"\n[vector_field]\nq = "p"\np = "-q"\n'
-    system = vp.System(f'state = ["q", "p"]\n{values}', "one")
-    figure = FIGURES["overview"].draw(Scene(compare(system)))
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles.count("trajectory") == 2
 
 
 def test_every_series_is_in_the_file(tmp_path):

@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import nn
 
-import vpintegrator
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import rollout, window_log_determinant
@@ -57,25 +56,6 @@ def test_one_step_model_against_a_loop():
     assert model.training
 
 
-def test_window_model_and_float32():
-    torch.manual_seed(0)
-    sizes = {"dim": 3, "window": 3, "prediction_window": 3}
-    model = VolumePreservingTransformer(**sizes, dtype=torch.float32)
-    first = np.random.default_rng(0).standard_normal((4, 3, 3))
-    states = rollout(model, first, 9)
-    assert states.dtype == np.float32
-    with torch.no_grad():
-        block = model(torch.from_numpy(states[:, 3:6])).numpy()
-    assert np.allclose(states[:, 6:9], block, atol=1e-6)
-
-
-def test_result_can_be_differentiated_and_changed():
-    model = VolumePreservingFeedForward(dim=2)
-    states = rollout(model, torch.ones(1, 2, dtype=torch.float64), 3)
-    states += 1
-    states.requires_grad_().sum().backward()
-
-
 def test_divergence_is_nan_from_there_on():
     first = np.array([[[1.0, 1.0]], [[-30.0, -30.0]]])
     with np.errstate(all="ignore"):
@@ -86,24 +66,11 @@ def test_divergence_is_nan_from_there_on():
     assert (np.diff(bad.astype(int), axis=1) >= 0).all()
 
 
-def test_module_is_callable_and_reports_progress():
-    seen = []
-    model = VolumePreservingFeedForward(dim=2)
-    vpintegrator.rollout(model, np.ones((1, 2)), 10, progress=lambda *call: seen.append(call))
-    assert seen[-1] == ("vpff", 10, 10)
-    assert vpintegrator.rollout.rollout is rollout
-
-
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (4, 2, 3), (4, 3, 2), (0, 3, 3)])
 def test_wrong_shapes(shape):
     model = VolumePreservingTransformer(dim=3, window=3)
     with pytest.raises(InputError, match="windows of shape"):
         rollout(model, np.ones(shape), 5)
-
-
-def test_wrong_steps():
-    with pytest.raises(InputError, match="steps"):
-        rollout(VolumePreservingFeedForward(dim=2), np.ones((1, 2)), -1)
 
 
 def test_determinant_of_the_window_map():

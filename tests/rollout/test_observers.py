@@ -3,18 +3,16 @@
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
-from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
 from vpintegrator.rollout.diagnostics.invariants import InvariantObserver
 from vpintegrator.rollout.diagnostics.training_domain import DomainObserver
 from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
-from vpintegrator.rollout.observer import StateKeeper, WindowSampler
+from vpintegrator.rollout.observer import WindowSampler
 
 STEPS = 60
 STATES = vp.integrate(system("pendulum"), "rk4", initial("pendulum", 4), 0.3, STEPS)
@@ -63,13 +61,6 @@ def test_leaving_a_region(sizes, low, high):
     np.testing.assert_array_equal(observer.index, index)
 
 
-@given(sizes=parts, every=everys)
-def test_states_are_kept(sizes, every):
-    steps = stored(every)
-    kept = feed(lambda: StateKeeper(steps, np.zeros((len(steps), 4, 2))), sizes).kept
-    np.testing.assert_array_equal(kept.transpose(1, 0, 2), STATES[:, steps])
-
-
 @given(sizes=parts, every=everys, known=st.integers(1, STEPS + 1))
 def test_errors(sizes, every, known):
     steps, reference = stored(every), EXACT[:, :known].transpose(1, 0, 2)
@@ -112,39 +103,3 @@ def test_windows(sizes, window):
     sampler = feed(lambda: WindowSampler(ends, window, 3, 2), sizes)
     expected = np.stack([STATES[:3, end - window + 1 : end + 1] for end in ends])
     np.testing.assert_array_equal(sampler.windows, expected)
-
-
-@given(sizes=parts, when=st.integers(0, STEPS))
-def test_divergence(sizes, when):
-    states = STATES.copy()
-    states[1, when:] = np.nan
-    observer = feed(lambda: DivergenceObserver(4), sizes, states)
-    assert observer.index.tolist() == [-1, when, -1, -1]
-    energy = system("pendulum").invariants["energy"]
-    steps = stored(5)
-    reference = EXACT.transpose(1, 0, 2)
-    error = feed(lambda: ErrorObserver(reference, 1.0, steps, np.zeros((13, 4))), sizes, states)
-    assert np.isinf(error.root_mean_square[1])
-    assert error.index[1] == when
-    assert np.isfinite(error.largest[:, 0]).all()
-    assert np.isinf(error.largest[steps >= when, 1]).all()
-    if when:
-        change = feed(
-            lambda: InvariantObserver(energy, states[:, 0], 0.3, steps, np.zeros((13, 4))),
-            sizes,
-            states,
-        )
-        assert np.isnan(change.largest[steps >= when, 1]).all()
-        assert np.isfinite(change.largest[:, 0]).all()
-
-
-def test_an_interval_counts_a_short_excursion():
-    """Between two stored times an error may rise and fall: it is not missed."""
-    states = EXACT.copy()
-    states[0, 13] += 1.0
-    steps = stored(10)
-    observer = feed(
-        lambda: ErrorObserver(EXACT.transpose(1, 0, 2), 9.0, steps, np.zeros((7, 4))), [60], states
-    )
-    assert observer.largest[2, 0] == pytest.approx(np.sqrt(2))
-    assert observer.largest[[0, 1, 3, 4, 5, 6], 0].max() == 0

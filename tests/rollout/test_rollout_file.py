@@ -77,37 +77,18 @@ def bomb(file):
         ),
         *((attribute("rk4", k, None), f"'{k}' is missing") for k in ("kind", "title", "structure")),
         (attribute("/", "step", "abc"), "'step' must be a positive number"),
-        (attribute("/", "step", 0.0), "'step' must be a positive number"),
-        (attribute("/", "every", 2.5), "'every' must be a whole number"),
-        (attribute("/", "threshold", [1.0, 2.0]), "'threshold' must be a number"),
         (attribute("/", "parameters", "[" * 10_000), "nested too deeply"),
         (attribute("/", "methods", "{}"), "must be a list"),
-        (attribute("/", "methods", "[]"), "must name groups of the file"),
-        (attribute("/", "methods", '["rk4", "rk4"]'), "names a group twice"),
         (attribute("/", "methods", '["reference"]'), "must name groups of the file"),
-        (attribute("/", "methods", '["rk4/state"]'), "must name groups of the file"),
-        (attribute("/", "methods", "[[1]]"), "must name groups of the file"),
         (attribute("/", "section", '["r", 0, 1]'), "'section' must be a component"),
-        (attribute("/", "section", f'["q[0]", 1{"0" * 400}, 1]'), "'section' must be a component"),
-        (attribute("/", "section", '["q[0]", NaN, 1]'), "'section' must be a component"),
         (attribute("rk4", "kind", "alien"), "'kind' must be learned or classical"),
-        (attribute("rk4", "structure", "[1]"), "'structure' must be a list of words"),
-        (attribute("rk4", "window", 0), "'window' must be a whole number, 1 or more"),
-        (attribute("rk4/lyapunov_exponent", "time", "x"), "'time' must be a number"),
         (dataset("rk4/state", None), "there is no dataset 'state'"),
         (dataset("rk4/state", np.zeros((2, 31, 3))), "expected the shape"),
-        (dataset("rk4/state", np.zeros((3, 31, 4))), "expected the shape"),
-        (dataset("rk4/state", "text"), "expected the shape"),
         (dataset("rk4/error", np.zeros((2, 31), complex)), "expected real numbers"),
-        (dataset("rk4/invariant_energy", None), "there is no dataset 'invariant_energy'"),
         (dataset("stoermer-verlet/time", np.zeros(31)), "numbers that increase"),
-        (dataset("stoermer-verlet/time", np.zeros(0)), "numbers that increase"),
         (dataset("reference/state", np.zeros((2, 32, 4))), "does not fit methods of 31 times"),
-        (dataset("reference/state", np.zeros((0, 31, 4))), "does not fit"),
         (dataset("rk4/step_log_determinant", np.zeros((0, 31))), "of no trajectory"),
-        (dataset("rk4/section_trajectory", None), "section_trajectory"),
         (dataset("work-precision/rk4", None), None),
-        (dataset("work-precision/rk4/error", np.zeros(2)), "expected the shape"),
         (lambda file: file["work-precision"].create_group("alien"), "'alien' is none of"),
         (external, "its numbers lie in other files"),
         (link, "is a link to somewhere else"),
@@ -124,15 +105,6 @@ def test_damage_is_told(sound, tmp_path, change, message):
     with pytest.raises(InputError, match=message.replace("(", r"\(")) as refusal:
         vp.open_rollout(path)
     assert str(path) in str(refusal.value)
-
-
-def test_points_of_no_trajectory(sound, tmp_path):
-    path = shutil.copy(sound, tmp_path)
-    with h5py.File(path, "r+") as file:
-        assert len(file["rk4/section_trajectory"])
-        file["rk4/section_trajectory"][0] = 2
-    with pytest.raises(InputError, match="trajectories that are not there"):
-        vp.open_rollout(path)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
 """Comparisons as pandas and xarray have them."""
 
-import sys
-
 import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +34,3 @@ def test_arrays_have_their_labels(report):
     assert data.error.sel(time=slice(3.1, None)).isnull().all()
     assert data.attrs["system"] == "pendulum"
     assert data.attrs["parameter_g"] == report.system.parameters["g"]
-
-
-def test_what_is_not_installed_is_named(report, monkeypatch):
-    for name, call in (("pandas", report.to_frame), ("xarray", report.to_xarray)):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(InputError, match=f"^this needs {name}, .* pip install {name}$"):
-            call()

@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import models
-from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.residuals import relative_error
@@ -92,7 +92,7 @@ def test_layers_are_those_of_the_model_itself(tmp_path):
     z = torch.rand(5, 1, 2, dtype=torch.float64)
     psi = z
     for part, pairs, _ in seen:
-        assert isinstance(pairs, HeldPairs)
+        assert isinstance(pairs, Pairs)
         psi = part(psi)
     expected = model.denormalised(model.core.psi(model.normalised(z)))
     torch.testing.assert_close(psi, expected, rtol=1e-13, atol=1e-13)

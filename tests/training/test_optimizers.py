@@ -6,7 +6,7 @@ import torch
 from tests.training.conftest import ITERATIVE
 from vpintegrator import models
 from vpintegrator.data import windows
-from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
 from vpintegrator.training.method import BY_NAME
@@ -33,7 +33,7 @@ def test_a_linear_problem_against_lstsq():
     torch.manual_seed(0)
     model = Linear()
     x, y = random_pairs()
-    pairs = HeldPairs.of_tensors(x, y)
+    pairs = Pairs.of_tensors(x, y)
     optimizer = LevenbergMarquardt(model, pairs, batch=300, generator=torch.Generator())
     for _ in range(12):
         optimizer.epoch(0.0)
@@ -211,6 +211,6 @@ def test_a_map_that_ran_off_to_infinity_does_not_hang(body):
         model.core.get_submodule("0").coefficients.fill_(1e60)
     states = torch.from_numpy(body.states("train"))
     generator = torch.Generator().manual_seed(0)
-    pairs = HeldPairs.of_tensors(states[:, :1], states[:, 1:2])
+    pairs = Pairs.of_tensors(states[:, :1], states[:, 1:2])
     optimizer = LevenbergMarquardt(model, pairs, generator=generator)
     assert not optimizer.epoch(0.0) < 1e30

@@ -158,7 +158,7 @@ def _unusual(groups: dict[str, Group]) -> Iterator[str]:
     for name, group in groups.items():
         if group.missing:
             share = 100 * group.missing / (group.shape[0] * group.shape[1])
-            yield f"{name}: {group.missing} ({share:.3g} %) not observed"
+            yield f"{name}: {group.missing} ({share:.3g} %) missing"
         if group.infinite:
             yield f"{name}: {group.infinite} infinite"
 

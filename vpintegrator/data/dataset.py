@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.arguments import as_path, is_number, whole_number
+from vpintegrator.arguments import as_path, is_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
 from vpintegrator.data.reattached import check_reproduces
 from vpintegrator.data.split import GROUPS
@@ -20,14 +20,10 @@ from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.errors import InputError, printable
-from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.reading import Guarded, StoredGroup, open_hdf5
 
 if TYPE_CHECKING:
-    import torch
-    from torch.utils.data import DataLoader
-
-    from vpintegrator.data.loading import WindowDataset
+    from vpintegrator.data.pairs import Pairs
 
 _CHECKED = 4, 4  # trajectories, and states of each, that a system put beside them must give
 
@@ -304,109 +300,15 @@ class Dataset:
         horizon: int = 1,
         *,
         group: str = "train",
-        dtype: torch.dtype | str = "float64",
-    ) -> WindowDataset:
-        """All pairs of windows of a group as a ``torch.utils.data.Dataset``, read when asked for.
+    ) -> Pairs:
+        """All pairs of windows of a group as a ``torch.utils.data.Dataset`` in memory.
 
-        The parameters are those of :func:`vpintegrator.windows`. It can be given to a
-        ``DataLoader`` with any number of workers, started in any way.
+        The parameters are those of :func:`vpintegrator.windows`.
         """
-        from vpintegrator.data.loading import WindowDataset
+        from vpintegrator.data.pairs import Pairs
 
-        return WindowDataset(self, window, prediction_window, horizon, group=group, dtype=dtype)
-
-    def sample_windows(
-        self,
-        count: int,
-        window: int,
-        prediction_window: int | None = None,
-        horizon: int = 1,
-        *,
-        group: str = "train",
-        seed: int | np.random.Generator = 0,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype | str = "float64",
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return random pairs of windows, read from the file straight to a device.
-
-        No more is in memory at a time than the windows and a block of the file, about a MiB.
-
-        Parameters
-        ----------
-        count
-            Number of windows; distinct ones if the group has enough.
-        window, prediction_window, horizon
-            Arguments of :func:`vpintegrator.windows`.
-        group
-            Group of the windows.
-        seed
-            A seed, or a generator of random numbers to go on with.
-        device, dtype
-            Device and type of the tensors.
-
-        Returns
-        -------
-        inputs, targets
-            Shapes (count, window, dim) and (count, window + (horizon - 1) prediction_window, dim).
-
-        Raises
-        ------
-        InputError
-            If the trajectories are too short, an argument is wrong, or there is no such device.
-        """
-        check_device(str(device))
-        count = whole_number("count", count, 1)
-        pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
-        generator = np.random.default_rng(seed)
-        repeated = count > len(pairs)
-        chosen = generator.choice(len(pairs), count, replace=repeated)
-        inputs, targets = pairs[chosen]
-        return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
-
-    def loader(
-        self,
-        window: int,
-        prediction_window: int | None = None,
-        horizon: int = 1,
-        *,
-        group: str = "train",
-        batch: int = 256,
-        shuffle: bool = True,
-        seed: int = 0,
-        workers: int = 0,
-        dtype: torch.dtype | str = "float64",
-        **options: Any,
-    ) -> DataLoader[Any]:
-        """Return batches of pairs of windows as a ``torch.utils.data.DataLoader``.
-
-        Parameters
-        ----------
-        window, prediction_window, horizon
-            Arguments of :func:`vpintegrator.windows`.
-        group
-            Group of the windows.
-        batch
-            Pairs in a batch; the last one may be smaller.
-        shuffle, seed
-            Whether their order is random, different in each epoch, and its seed. Blocks of the file
-            of about a MiB come in random order, and windows are shuffled among those of some 32
-            blocks. The order does not depend on the number of workers.
-        workers
-            Processes that read.
-        dtype
-            Type of the tensors.
-        **options
-            Further ones of ``DataLoader``, such as ``pin_memory``.
-
-        Raises
-        ------
-        InputError
-            If the trajectories are too short, or an argument is wrong.
-        """
-        from vpintegrator.data.loading import WindowLoader
-
-        pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
-        return WindowLoader(pairs, batch, shuffle, seed, workers, **options)
+        where = f"{self.path}, {group}"
+        return Pairs.of_states(self.states(group), window, prediction_window, horizon, where)
 
     def _check(self, group: str) -> None:
         if group not in self.shapes:
@@ -454,8 +356,7 @@ def open_dataset(path: str | os.PathLike[str], system: System | None = None) -> 
     Examples
     --------
     >>> dataset = open_dataset("rigid-body.h5")  # doctest: +SKIP
-    >>> for inputs, targets in dataset.loader(window=3, batch=512, workers=2):  # doctest: +SKIP
-    ...     ...
+    >>> inputs, targets = dataset.windows(window=3)[:512]  # doctest: +SKIP
     """
     dataset = Dataset(path)
     return dataset if system is None else dataset.with_system(system)

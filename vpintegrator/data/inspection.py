@@ -14,7 +14,7 @@ import numpy as np
 
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.variation import STEP
-from vpintegrator.dynamics.magnitude import size_of
+from vpintegrator.dynamics.sizes import size_of
 
 _PART_BYTES = 1 << 24  # bytes of states that are read together
 _SERIES = 4096  # times at which the change of an invariant is kept

@@ -15,8 +15,13 @@ from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.variation import Variation, check_variation
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver, component_sizes
-from vpintegrator.dynamics.varied import ScaledFlow, solve_varied
+from vpintegrator.dynamics.solve import (
+    SMALLEST_TOLERANCE,
+    ScaledFlow,
+    check_solver,
+    component_sizes,
+    solve_varied,
+)
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import toml_text
 

@@ -2,14 +2,214 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from vpintegrator.dynamics.chart_equations import ChartEquations, jumps
-from vpintegrator.dynamics.expressions import written
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import (
+    Call,
+    Expression,
+    Scope,
+    Value,
+    below,
+    can_be_written,
+    written,
+)
+from vpintegrator.dynamics.expressions.constants import high
+from vpintegrator.dynamics.identities import Formula, Point, Trial, difference
+from vpintegrator.dynamics.reading import read_components, read_state_and_formulas, table_of
 from vpintegrator.dynamics.state_function import MatrixFunction, StateFunction
+from vpintegrator.errors import InputError
+from vpintegrator.storage.toml import check_keys
+
+_KEYS = (
+    "state",
+    "hamiltonian",
+    "vector_field",
+    "map",
+    "inverse",
+    "periodic",
+    "reversing_symmetry",
+)
+
+
+@dataclass(frozen=True)
+class ChartEquations:
+    """Coordinates Z = chart(z), and the system in them.
+
+    Attributes
+    ----------
+    equations
+        The system Z' = F(Z), F(chart(z)) = D chart(z) f(z).
+    map
+        The new components in symbols of the old ones.
+    inverse
+        The old components in symbols of the new ones.
+    base
+        The system Z is a chart of.
+    points
+        Points at which the declared properties are checked: images of random states.
+    """
+
+    equations: Equations
+    map: tuple[Value, ...]
+    inverse: tuple[Value, ...]
+    base: Equations
+    points: list[Point]
+
+    @property
+    def texts(self) -> list[str]:
+        """The new components as expressions of ``z[0]``, ``z[1]``, ..."""
+        return [_text(value, self.base) for value in self.map]
+
+    @property
+    def inverse_texts(self) -> list[str]:
+        """The old components as expressions of the new ones, ``z[0]``, ``z[1]``, ..."""
+        return [_text(value, self.equations) for value in self.inverse]
+
+
+def read_chart(trial: Trial, source: str) -> ChartEquations | None:
+    """Read and check the table ``[chart]``; None where there is none.
+
+    Whether the flow preserves volume in the new components is left to their own system.
+
+    Raises
+    ------
+    InputError
+        If it is not understood, the two maps are not inverse to each other, or the vector field or
+        Hamiltonian is not that of the system in these components.
+    """
+    base, where = trial.equations, f"{source}, [chart]"
+    if "chart" not in base.table:
+        return None
+    table = table_of(base.table, "chart", source)
+    check_keys(table, _KEYS, where)
+    given = {key: entry for key, entry in table.items() if key not in ("map", "inverse")}
+    derived = not ("hamiltonian" in given or "vector_field" in given)
+    if not base.vector_field and not derived:
+        raise InputError(f"{where}: the system is measured, so it has no equations here either")
+    given |= {"measured": True} if derived else {"divergence_free": True}
+    given |= {key: base.table[key] for key in ("time", "period") if key in base.table}
+    values = {name: base.scope.values[name] for name in base.definitions}
+    scope = Scope(values, base.scope.integers, base.algebra)
+    equations = read_state_and_formulas(given, where, scope, base.definitions)
+    forward = _components(table, "map", where, base, equations)
+    backward = _components(table, "inverse", where, equations, base)
+    if len(forward) != len(backward):
+        raise InputError(f"{where}, state: {len(forward)} components, not {len(backward)}")
+    there = Formula(forward, base.symbols)
+    images = [image for point, _ in trial.points if (image := there.at(point)) is not None]
+    chart = ChartEquations(equations, forward, backward, base, images)
+    _check_angles(chart, where)
+    _check_inverse(trial, chart, where)
+    if base.vector_field:
+        chart = _with_field(trial, chart, derived, where)
+    return chart
+
+
+def jumps(values: Sequence[Value]) -> bool:
+    """Whether formulas hold atan2, which jumps from pi to -pi."""
+    return any(isinstance(n, Call) and n.function.name == "atan2" for n in below(values))
+
+
+def _text(value: Value, equations: Equations) -> str:
+    return written(value, {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)})
+
+
+def _components(
+    table: Mapping[str, Any], key: str, where: str, old: Equations, new: Equations
+) -> tuple[Value, ...]:
+    """Return the components of ``new`` in symbols of ``old``."""
+    entries, here = table.get(key), f"{where}, [chart.{key}]"
+    if not isinstance(entries, Mapping):
+        raise InputError(f"{where}: the table [chart.{key}] is missing")
+    found = read_components(entries, here, old.scope, new.components, new.arrays)
+    if old.explicit_time is not None and new.explicit_time is not None:
+        found.setdefault(new.explicit_time, old.symbols[old.explicit_time])
+    missing = [name for i, name in enumerate(new.components) if i not in found]
+    if missing:
+        raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")
+    for i, value in found.items():
+        if isinstance(value, Expression) and not can_be_written(value):
+            raise InputError(f"{here} {new.components[i]}: the expression is too long")
+    return tuple(found[i] for i in range(len(new.components)))
+
+
+def _check_angles(chart: ChartEquations, where: str) -> None:
+    """Components that jump, by atan2, are angles; and the inverse has their periods."""
+    equations = chart.equations
+    for i, value in enumerate(chart.map):
+        if i not in equations.periods and jumps([value]):
+            raise InputError(
+                f"{where}, [chart.map] {equations.components[i]}: atan2 jumps from pi to -pi, so "
+                "this component is an angle; give its period in [chart.periodic]"
+            )
+
+
+def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
+    """Whether inverse(chart(z)) = z, also where angles have turned."""
+    base = trial.equations
+    there = Formula(chart.map, base.symbols)
+    back = Formula(chart.inverse, chart.equations.symbols)
+    own = {i: high(period) for i, period in base.periods.items()}
+    turns = [(i, high(period)) for i, period in chart.equations.periods.items()]
+    here = f"{where}, [chart.inverse]"
+    for i, period in ((None, 0), *turns):
+
+        def defect(
+            point: Point, _: Point, i: int | None = i, period: Any = period
+        ) -> tuple[Any, Any] | None:
+            if (image := there.at(point)) is None:
+                return None
+            turned = [z + 3 * period if k == i else z for k, z in enumerate(image)]
+            found = back.at(turned)
+            size = 1 + max(map(abs, point))
+            return None if found is None else (difference(found, point, own), size)
+
+        what = "" if i is None else "after a turn of an angle "
+        text = "this gives another state than [chart.map] was given, by {},"
+        trial.check(here, what + text, defect)
+
+
+def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
+    """Return the chart with its vector field, derived or checked."""
+    base, algebra = trial.equations, trial.equations.algebra
+    algebra.allow_derivatives()
+    rates = []
+    for value in chart.map:
+        slopes = algebra.gradient(value)
+        pairs = zip(base.symbols, base.vector_field, strict=True)
+        rates.append(
+            algebra.add(*(algebra.multiply(slopes[s], f) for s, f in pairs if s in slopes))
+        )
+    if derived:
+        inverse = dict(zip(base.symbols, chart.inverse, strict=True))
+        field = tuple(algebra.substitute(rates, inverse))
+        equations = replace(chart.equations, vector_field=field, divergence_free=True)
+        return replace(chart, equations=equations)
+    there, rate = Formula(chart.map, base.symbols), Formula(rates, base.symbols)
+    given = Formula(chart.equations.vector_field, chart.equations.symbols)
+
+    def off(place: int) -> Callable[[Point, Point], tuple[Any, Any] | None]:
+        def off_at(point: Point, _: Point) -> tuple[Any, Any] | None:
+            image, expected = there.at(point), rate.at(point)
+            found = None if image is None else given.at(image)
+            if found is None or expected is None:
+                return None
+            own = slice(place, place + 1)
+            return difference(found[own], expected[own], {}), 1 + max(map(abs, expected))
+
+        return off_at
+
+    for place, name in enumerate(chart.equations.components):
+        what = f"this is not the system in these coordinates: {name}' is off by {{}}"
+        trial.check(where, what, off(place))
+    return chart
+
 
 S = TypeVar("S")  # the class of systems
 

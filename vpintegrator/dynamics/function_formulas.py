@@ -121,7 +121,7 @@ def _value(given: Any) -> Value | None:
     if isinstance(given, int | float | np.integer | np.floating):
         if not math.isfinite(given):
             raise NotTraceable("a number that is not finite")
-        return tidy(Fraction(given))
+        return tidy(Fraction(given.item() if isinstance(given, np.generic) else given))
     return None
 
 

@@ -8,12 +8,12 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.arrays import as_given, float_array
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.expressions import Algebra, TooLong
 from vpintegrator.dynamics.function_formulas import NotTraceable, Term, formulas_of, texts_of
@@ -22,12 +22,13 @@ from vpintegrator.dynamics.python_functions import (
     DIFFERENCES,
     EXACT,
     BatchFunction,
-    Call,
     Halves,
+    PythonCall,
     place,
     read_call,
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_equations
+from vpintegrator.dynamics.state_function import as_given, float_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.names import STRUCTURES
@@ -75,7 +76,7 @@ class GivenFunction:
     structure: Any = None
     is_map: bool = False
     halves: Halves = field(init=False)
-    scalars: dict[str, Call] = field(init=False)
+    scalars: dict[str, PythonCall] = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.components)
@@ -126,7 +127,7 @@ class GivenFunction:
             "defaults": {} if self.step is None else {"step": float(self.step)},
         }
 
-    def _scalar(self, function: Any, what: str) -> Call:
+    def _scalar(self, function: Any, what: str) -> PythonCall:
         return read_call(function, what, self.parameters, self.halves, "scalar")
 
     @property
@@ -146,7 +147,7 @@ class GivenFunction:
         return toml_text(self.values | values, tables)
 
     def traced(
-        self, calls: Sequence[tuple[Call, int]], fixed: Sequence[str] = ()
+        self, calls: Sequence[tuple[PythonCall, int]], fixed: Sequence[str] = ()
     ) -> tuple[list[str], dict[str, str], bool]:
         """Return formulas, auxiliary formulas, and whether time occurs in them.
 
@@ -183,13 +184,9 @@ class GivenFunction:
             else symbol(name)
             for name, value in self.parameters.items()
         }
-        values = [
-            value
-            for call, count in calls
-            for value in formulas_of(
-                lambda y, axis, call=call: call(time, y, parameters, axis), state, count
-            )
-        ]
+        values = []
+        for call, count in calls:
+            values += formulas_of(partial(call.of_state, time, parameters), [*state], count)
         used = [getattr(value, "depends", 0) for value in values]
         timed = any(depends & time.value.depends for depends in used)  # type: ignore[union-attr]
         return *texts_of(values, names), timed
@@ -421,17 +418,22 @@ class Map(System):
         'symplectic map'
         """
         _require(turn is not None, "turn", "a function", turn)
-        claims = {"reversing_symmetries": reversing_symmetries, "invariants": invariants}
+        claims: dict[str, Any] = {
+            "reversing_symmetries": reversing_symmetries,
+            "invariants": invariants,
+        }
         claims |= {"periodic": periodic, "structure": structure}
         names = _component_names(dim, components, "x")
         given = GivenFunction(turn, names, sample, None, parameters, name, is_map=True, **claims)
-        return given.made()  # type: ignore[return-value]
+        made = given.made()
+        assert isinstance(made, Map)
+        return made
 
 
 class FunctionMap(CalledFunction, Map):
     """A map whose function is called."""
 
-    is_discrete = is_exact = True  # type: ignore[assignment]
+    is_discrete = is_exact = True
 
     @property
     def conserved(self) -> list[int]:
@@ -498,7 +500,7 @@ class _CalledChecks:
         self.slopes, self.tolerance = self.values.sound_slopes(self.states, self.times)
         self.size = np.abs(self.found).max(axis=1)
 
-    def _batch(self, call: Call, count: int) -> BatchFunction:
+    def _batch(self, call: PythonCall, count: int) -> BatchFunction:
         return BatchFunction(call, count, self.given.parameters, self.states, self.times)
 
     def system(self) -> System:
@@ -546,7 +548,7 @@ class _CalledChecks:
         for name in scalars.keys() - keys["invariants"].keys():
             system.invariants[name] = _Invariant(system, scalars[name])
         self._check_symmetries(system)
-        return system  # type: ignore[no-any-return]
+        return system
 
     def _flow_structure(self) -> dict[str, bool]:
         """Return the keys of volume and form of a vector field."""
@@ -640,7 +642,7 @@ class _Invariant:
         return as_given(self._system._of_rows(self._values, state), state)
 
 
-class _HamiltonianField(Call):
+class _HamiltonianField(PythonCall):
     """The vector field (dH/dp, -dH/dq) of a Hamiltonian in PyTorch, by autograd."""
 
     def __call__(self, t: Any, y: Any, parameters: Mapping[str, Any], axis: int = 0) -> Any:

@@ -46,10 +46,9 @@ from vpintegrator.dynamics.expressions import (
     parse,
     vectorised,
 )
-from vpintegrator.dynamics.formula_domain import FormulaDomain
-from vpintegrator.dynamics.formula_tables import read_components
 from vpintegrator.dynamics.properties import SystemProperties
-from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION
+from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_components
+from vpintegrator.dynamics.state_function import FormulaDomain
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 
@@ -349,6 +348,7 @@ class InitialConditions:
             raise InputError(f"{where}: expected a table of names, as in {{ a = [0, 1] }}")
         taken = {*self.system.equations.scope.values, *self.system.equations.scope.integers, "i"}
         drawn: dict[str, Any] = {}
+        own = list[Symbol]()
         parts: list[tuple[bool, Numbers, int]] = []  # uniform or normal, two numbers, how many
         for name, entry in table.items():
             if check_name(name, f"{where} {name}") in taken:
@@ -356,13 +356,11 @@ class InitialConditions:
             parts.append(self._random(name, entry))
             symbols = tuple(self._algebra.symbol(name) for _ in range(parts[-1][2] or 1))
             drawn[name] = symbols if parts[-1][2] else symbols[0]
-        symbols = [
-            s for each in drawn.values() for s in (each if isinstance(each, tuple) else (each,))
-        ]
+            own += symbols
         scope = replace(self._scope, values={**self._scope.values, **drawn})
         expressions = self._components(self.table["state"], "state", scope)
         # compiled when first needed: loading a system is to be quick
-        formulas = cache(lambda: vectorised(expressions, [*symbols, *self._symbols], "numpy"))
+        formulas = cache(lambda: vectorised(expressions, [*own, *self._symbols], "numpy"))
 
         def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
             columns: list[np.ndarray] = []

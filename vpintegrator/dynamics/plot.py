@@ -22,7 +22,7 @@ from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Value, parse, readable
-from vpintegrator.dynamics.formula_tables import table_of
+from vpintegrator.dynamics.reading import table_of
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.toml import check_keys
 

@@ -29,7 +29,7 @@ Halves = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
-class Call:
+class PythonCall:
     """Call of a Python function with the arguments that its signature names.
 
     Attributes
@@ -59,10 +59,14 @@ class Call:
         given |= {name: rows(int(name)) for name in self.arguments if name.isdigit()}
         return self.function(*(given[name] for name in self.arguments), **parameters)
 
+    def of_state(self, t: Any, parameters: Mapping[str, Any], y: Any, axis: int) -> Any:
+        """Return the value at a state, and a time and parameters that come first."""
+        return self(t, y, parameters, axis)
+
 
 def read_call(
     function: Any, what: str, parameters: Mapping[str, Any], halves: Halves, kind: str
-) -> Call:
+) -> PythonCall:
     """Return the call of a function, by the names of its parameters.
 
     Parameters
@@ -88,7 +92,7 @@ def read_call(
     try:
         signature = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return Call(function, name, ("t", "y"), halves)
+        return PythonCall(function, name, ("t", "y"), halves)
     open_ = any(p.kind is p.VAR_KEYWORD for p in signature)
     if unknown := [] if open_ else parameters.keys() - {p.name for p in signature}:
         key = sorted(unknown)[0]
@@ -117,7 +121,7 @@ def read_call(
             f"{what} = {name} must take {_FORMS[kind].format(dim)}, and parameters by keyword, but "
             f"it takes ({', '.join(own)})"
         )
-    return Call(function, name, tuple(roles[p] for p in own), halves)
+    return PythonCall(function, name, tuple(roles[p] for p in own), halves)
 
 
 class BatchFunction:
@@ -150,7 +154,7 @@ class BatchFunction:
 
     def __init__(
         self,
-        call: Call,
+        call: PythonCall,
         count: int,
         parameters: Mapping[str, Any],
         states: np.ndarray,

@@ -22,7 +22,7 @@ from typing import Any
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
-from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, random_points
+from vpintegrator.dynamics.identities import TOLERANCE, Formula, Point, Trial, random_points
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 

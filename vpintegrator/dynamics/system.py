@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind
-from vpintegrator.dynamics.arrays import is_tensor, stack_torch
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.definition import Definition, read_definition, within_reach
-from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import plain_values
 from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
 from vpintegrator.dynamics.section import ENERGY
 from vpintegrator.dynamics.state_function import (
+    FormulaMap,
     MatrixFunction,
     ScalarFunction,
     StateFunction,
+    is_tensor,
+    stack_torch,
 )
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import RichDisplay

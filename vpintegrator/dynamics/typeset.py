@@ -273,9 +273,13 @@ def equations_latex(system: System, environment: str = "align*") -> str:
         )
     ]
     for q, p in formulas.pairs():
-        rates = ((q, rf"\frac{{\partial H}}{{\partial {_indexed_latex(p)}}}"),)
-        rates += ((p, rf"-\frac{{\partial H}}{{\partial {_indexed_latex(q)}}}"),)
-        rows += [(rf"\dot{{{name}}}_{{i}}", rate) for name, rate in rates]
+        rows += [
+            (
+                rf"\dot{{{name}}}_{{i}}",
+                rf"{sign}\frac{{\partial H}}{{\partial {_indexed_latex(by)}}}",
+            )
+            for name, sign, by in ((q, "", p), (p, "-", q))
+        ]
     whole = bool(formulas.equations.stages) or formulas.by_array
     own = formulas.system
     count = len(rows) if whole else own.phase_dim + own.is_hamiltonian

@@ -4,7 +4,3 @@ A system is Markdown with its equations as LaTeX, which Jupyter, VS Code and Sph
 report is HTML. The class names its module here (``rich_display.py``). Texts from files are escaped:
 markup, links and formulas in them have no effect.
 """
-
-from vpintegrator.notebook.formats import html, markdown
-
-__all__ = ["html", "markdown"]

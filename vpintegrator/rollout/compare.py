@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.spread import spread_of
+from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison

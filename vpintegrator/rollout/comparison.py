@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.spread import component_scales
+from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import WindowSampler
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vpintegrator.dynamics.spread import component_scales
+from vpintegrator.dynamics.sizes import component_scales
 
 # offsets, and weights of the values there
 _DIFFERENCES = ((1, 2 / 3), (-1, -2 / 3), (2, -1 / 12), (-2, 1 / 12))

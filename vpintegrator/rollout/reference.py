@@ -9,8 +9,8 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.sizes import ROUNDING
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
-from vpintegrator.dynamics.spread import ROUNDING
 from vpintegrator.rollout.classical.integrate import check_initial
 
 METHOD = "DOP853"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.magnitude import size_of
+from vpintegrator.dynamics.sizes import size_of
 from vpintegrator.errors import InputError
 
 

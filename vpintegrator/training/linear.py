@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy import linalg
 
-from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -343,7 +343,7 @@ def _best(
     return min(found, key=lambda each: each.square)
 
 
-class WholePairs(HeldPairs):
+class WholePairs(Pairs):
     """Pairs of a map that is made of several, with no states between."""
 
 
@@ -352,7 +352,7 @@ def maps_of(model: Integrator) -> int:
     return implicit_map(model).repeats * (2 if isinstance(model.core, Reversible) else 1)
 
 
-def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> HeldPairs:
+def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> Pairs:
     r"""Return pairs of states before and after the map of the layer that is solved for.
 
     They are those of the data, and of few data those of the validation group too. A reversible
@@ -376,7 +376,7 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
     else:
         before, after = way[:-1], way[1:]
-    return HeldPairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
+    return Pairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
 
 
 def _way(

@@ -17,10 +17,8 @@ import torch
 
 from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
-from vpintegrator.data.loading import WindowDataset
-from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
-from vpintegrator.data.sampled import SampledPairs, SampledStates
-from vpintegrator.dynamics.spread import spread_of
+from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -30,7 +28,7 @@ from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.residuals import ErrorScale, relative_error_of
 
-IN_MEMORY = 1 << 24  # bytes of states; of larger groups random parts are read, see SampledStates
+IN_MEMORY = 1 << 26  # bytes of states; of larger groups a part is read
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
 FOLDS = 5  # parts in time of few trajectories
 FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
@@ -167,7 +165,7 @@ class TrainingData:
             )
 
     def pairs(self, model: Integrator, horizon: int = 1) -> Pairs:
-        """Return training windows in memory, on the model's device; some of large groups."""
+        """Return training windows, on the model's device; some of large groups."""
         return self._pairs("train", model, horizon)
 
     def held_out(self, model: Integrator) -> Pair:
@@ -261,12 +259,9 @@ class TrainingData:
     @cached_property
     def _statistics(self) -> tuple[_Moments, Domain, _Moments]:
         """Return moments and domain of the training states, and moments of moving components."""
-        dim, system = self.dataset.dim, self.dataset.system
-        moments, moving = _Moments(dim), _Moments(len(system.moving))
-        region = Domain.of_parts(map(moments.noted, self._states()), system)
-        for part in self._states():
-            moving.noted(part[..., system.moving])
-        return moments, region, moving
+        system, states = self.dataset.system, self.held("train")
+        moving = _Moments(states[..., system.moving])
+        return _Moments(states), Domain.of_states(states, system), moving
 
     @property
     def error_scale(self) -> ErrorScale:
@@ -278,52 +273,37 @@ class TrainingData:
         """Return moments of the training states in other coordinates; angles have mean zero."""
         key = "chart", *chart.texts
         if key not in self._made:
-            moments = _Moments(self.dataset.dim)
-            for part in self._states():
-                new = chart(torch.from_numpy(part)).numpy()
-                moments.noted(np.where(np.isfinite(new), new, np.nan))
+            new = chart(torch.from_numpy(self.held("train"))).numpy()
+            moments = _Moments(np.where(np.isfinite(new), new, np.nan))
             moments.mean[list(chart.angles)] = 0.0
             self._made[key] = moments
         return self._made[key]
 
-    def _states(self) -> Iterator[np.ndarray]:
-        """Yield the training states, part by part."""
-        yield from [self.held("train")] if self._fits("train") else self._sampled("train").parts
-
     def some_states(self) -> np.ndarray:
         """Training states (state, dim), evenly, those that are finite."""
-        states = np.concatenate([part.reshape(-1, self.dataset.dim) for part in self._states()])
+        states = self.held("train").reshape(-1, self.dataset.dim)
         some = states[:: max(1, len(states) // _RANGE_STATES)]
         return some[np.isfinite(some).all(1)]
 
-    def _fits(self, group: str) -> bool:
-        return 8 * int(np.prod(self.dataset.shapes[group], dtype=np.int64)) <= IN_MEMORY
-
     def held(self, group: str) -> np.ndarray:
-        """Return the states of a group that fits into memory; they are read once."""
-        if (group,) not in self._made:
-            self._made[group,] = self.dataset.states(group)
-        return self._made[group,]
+        """Return the states of a group, which are read once.
 
-    def _sampled(self, group: str) -> SampledStates:
+        Trajectories of large groups are chosen evenly, and of very long ones the beginnings.
+        """
         if (group,) not in self._made:
-            self._made[group,] = SampledStates(self.dataset, group, IN_MEMORY)
+            count, times, dim = self.dataset.shapes[group]
+            longest = max(IN_MEMORY // (8 * dim), 2)
+            rows = max(IN_MEMORY // (8 * dim * min(times, longest)), 1)
+            chosen = slice(None, None, -(-count // rows)), slice(longest)
+            self._made[group,] = self.dataset.states(group, *chosen)
         return self._made[group,]
 
     def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
         like, shape = model.scale, (model.window, model.prediction_window, horizon)
         key = group, *shape, like.dtype, like.device
         if key not in self._made:
-            file = WindowDataset(self.dataset, *shape, group=group, dtype=like.dtype)
-            pairs: Pairs = file
-            size = model.window + horizon * model.prediction_window
-            if group == "train" and self._fits(group):
-                parts = [self.held(group)]
-                pairs = HeldPairs.of_states(parts, model.window, shape[1], size).to(like)
-            elif not self._fits(group) and size <= self._sampled(group).length // 2:
-                sampled = SampledPairs(self._sampled(group), file, like)
-                pairs = sampled if group == "train" else sampled.held
-            self._made[key] = pairs
+            where = f"{self.dataset.path}, {group}"
+            self._made[key] = Pairs.of_states(self.held(group), *shape, where).to(like)
         return self._made[key]
 
     def _in_order(self, pairs: Pairs, like: torch.Tensor, end: float) -> Iterator[Pair]:
@@ -335,35 +315,25 @@ class TrainingData:
 
 
 class _Moments:
-    """Mean and standard deviation of each component, of the states that were observed.
+    """Mean and standard deviation of each component (dim,), of the states that were observed.
 
-    Chan, Golub and LeVeque, The American Statistician 37 (1983) 242-247.
+    Parameters
+    ----------
+    states
+        States (trajectory, time, dim).
     """
 
-    def __init__(self, dim: int) -> None:
-        self.count, self.mean, self.squares = np.zeros((3, dim))
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """(dim,)."""
-        return np.sqrt(self.squares / np.maximum(self.count, 1))
-
-    @property
-    def scale(self) -> np.ndarray:
-        """The deviation to the nearest power of two (dim,), 1 of what is constant."""
-        deviation = np.where(self.deviation > 0, self.deviation, 1.0)
-        return 2.0 ** np.round(np.log2(deviation))
-
-    def noted(self, states: np.ndarray) -> np.ndarray:
-        """Return the states (trajectory, time, dim), which count from now on."""
+    def __init__(self, states: np.ndarray) -> None:
         missing = np.isnan(states)
         average, variance = (np.nanmean, np.nanvar) if missing.any() else (np.mean, np.var)
         count = (~missing).sum((0, 1))
         with warnings.catch_warnings():  # warnings of components without observations
             warnings.simplefilter("ignore")
             mean, spread = (np.where(count > 0, f(states, (0, 1)), 0) for f in (average, variance))
-        share = count / np.maximum(self.count + count, 1)
-        self.squares += count * (spread + (mean - self.mean) ** 2 * (1 - share))
-        self.mean += (mean - self.mean) * share
-        self.count += count
-        return states
+        self.mean, self.deviation = mean, np.sqrt(count * spread / np.maximum(count, 1))
+
+    @property
+    def scale(self) -> np.ndarray:
+        """The deviation to the nearest power of two (dim,), 1 of what is constant."""
+        deviation = np.where(self.deviation > 0, self.deviation, 1.0)
+        return 2.0 ** np.round(np.log2(deviation))

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
-from tests.rollout.systems import BLOW_UP, initial, system
+from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.errors import InputError
 from vpintegrator.rollout import METHODS
 from vpintegrator.rollout.diagnostics import (
-    CountingSystem,
     count_evaluations,
     evaluations_per_step,
     work_precision,
@@ -39,15 +37,6 @@ def test_order_of_accuracy(name):
     assert np.allclose(found.step, first / 2.0 ** np.arange(4))
 
 
-def test_error_of_an_order_in_closed_form():
-    h = 0.1 / 2.0 ** np.arange(4)
-    found = order_of_accuracy(
-        "implicit-midpoint", system("harmonic-oscillator"), [[1.0, 0.0]], 3.0, 0.1, 3
-    )
-    phase = 3.0 * (1 - 2 / h * np.arctan(h / 2))
-    assert np.allclose(found.error, 2 * np.sin(phase / 2), rtol=1e-8, atol=1e-13)
-
-
 def test_order_is_not_fitted_to_rounding():
     # exact to rounding from the first step on
     zero = load_system('state = ["x"]\n[vector_field]\nx = "1"\n')
@@ -74,18 +63,6 @@ def test_counted_evaluations():
     assert evaluations_per_step(ClassicalFlow("rk4", s, 0.1), windows) == 4
     assert evaluations_per_step(ClassicalFlow("rk4", s, 0.1), windows[:1]) is None
     assert evaluations_per_step(LearnedFlow(linear_model(np.eye(2), 2, 0.1)), windows) is None
-
-
-def test_counting_system_is_the_system():
-    s, z = system("coupled-oscillators"), initial("coupled-oscillators", 6)
-    counting = CountingSystem(s)
-    assert np.array_equal(counting.vector_field(z), s.vector_field(z))
-    assert np.array_equal(counting.vector_field_by_component(z.T), s.vector_field(z).T)
-    assert np.array_equal(counting.jacobian(z[:, None]), s.jacobian(z[:, None]))
-    assert np.array_equal(counting.jacobian_by_component(z.T), np.moveaxis(s.jacobian(z), 0, -1))
-    assert (counting.field_evaluations, counting.jacobian_evaluations) == (12, 12)
-    assert counting.dim == 4
-    assert list(counting.invariants) == list(s.invariants)
 
 
 def test_work_precision():
@@ -117,17 +94,6 @@ def test_work_precision():
     assert seen[:3] == [("euler", k, 3) for k in (1, 2, 3)]
 
 
-def test_work_precision_of_flows_with_steps_by_default():
-    s, z, h = system("harmonic-oscillator"), initial("harmonic-oscillator", 5), 0.2
-    matrix = np.zeros((4, 4))
-    matrix[:2, 2:], matrix[2:, 2:] = rotation(h), rotation(2 * h)
-    flows = [LearnedFlow(linear_model(matrix, 2, h), s, "net"), ClassicalFlow("heun", s, h)]
-    found = work_precision(flows, z)
-    assert found["net"].error[0] < 1e-12
-    assert np.allclose(found["heun"].step, h * 2.0 ** np.arange(1, -5, -1))
-    assert found["heun"].order == pytest.approx(2, abs=0.1)
-
-
 def test_adaptive_methods_have_one_point():
     s, z = system("pendulum"), initial("pendulum", 3)
     flow = ClassicalFlow("dop853", s, 0.2)
@@ -137,32 +103,3 @@ def test_adaptive_methods_have_one_point():
     assert found["dop853"].evaluations[0] > 5
     # a splitting evaluates the parts of the field, in functions of its own
     assert found["strang-splitting"].error.shape == found["rk4"].error.shape == (2,)
-
-
-def test_divergence_is_an_infinite_error():
-    # exact solution -1 / (1 + t) ; explicit Euler with a large step is thrown to infinity
-    s = load_system('state = ["x"]\n[vector_field]\nx = "-x**3"\n')
-    found = work_precision(
-        ["explicit-euler"], [[1.0], [9.0]], system=s, time=4.0, steps=[0.5, 0.01]
-    )
-    assert found["explicit-euler"].error[0] == np.inf
-    assert np.isfinite(found["explicit-euler"].error[1])
-    assert found["explicit-euler"].order is None
-
-
-def test_mistakes():
-    s, z = system("pendulum"), initial("pendulum", 2)
-    with pytest.raises(InputError, match="give system"):
-        work_precision(["rk4"], z)
-    with pytest.raises(InputError, match="give steps"):
-        work_precision(["rk4"], z, system=s)
-    with pytest.raises(InputError, match="positive numbers"):
-        work_precision(["rk4"], z, system=s, steps=[0.1, -1])
-    with pytest.raises(InputError, match="time = -1"):
-        work_precision(["rk4"], z, system=s, steps=[0.1], time=-1)
-    with pytest.raises(InputError, match="time"):
-        order_of_accuracy("rk4", s, z, float("nan"), 0.1, 2)
-    with pytest.raises(InputError, match="step"):
-        order_of_accuracy("rk4", s, z, 1.0, -0.1, 2)
-    with pytest.raises(InputError, match="cannot be continued"):
-        order_of_accuracy("rk4", load_system(BLOW_UP), [[1.0, 1.0]], 2.0, 0.1, 2)

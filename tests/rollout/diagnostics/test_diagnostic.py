@@ -19,8 +19,6 @@ from vpintegrator.rollout.variables import SERIES, TRAJECTORY
 
 
 class PathObserver(Observer):
-    remembered = ("length", "_last")
-
     def __init__(self, initial, stored, farthest):
         self.length, self._last = np.zeros(len(initial)), initial.copy()
         self._initial, self._stored, self.farthest = initial, stored, farthest
@@ -97,17 +95,6 @@ def test_a_new_one_is_everywhere(path, tmp_path):
         assert file["rk4/path_length"].attrs["long_name"] == "length of the orbit"
         assert file["rk4"].attrs["longest_path"] == run.path_length.max()
     assert same(report, vp.open_rollout(tmp_path / "a.h5", diagnostics=[path]))
-
-
-def test_one_that_is_computed_from_the_stored_states():
-    class Span(Diagnostic):
-        variables = (Variable("span", "extent of the orbit", ("trajectory", "component")),)
-
-        def measure(self, ensemble):
-            return {"span": np.ptp(ensemble.states, axis=1)}
-
-    run = compare(every=4, diagnostics=[Span()]).runs["rk4"]
-    np.testing.assert_array_equal(run.span, np.ptp(run.states, axis=1))
 
 
 def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path):

@@ -72,23 +72,6 @@ def test_standard_error_of_oscillations(count):
     assert np.sqrt(np.mean(score**2)) < 1.0
 
 
-def test_few_times_and_diverged_series():
-    fit = fit_drift(np.arange(2.0), np.array([[1.0, 3.0]]))
-    assert fit.slope[0] == pytest.approx(2.0)
-    assert np.isnan(fit.standard_error[0])
-    assert np.isnan(fit_drift(np.zeros(1), np.zeros((1, 1))).slope[0])
-    assert np.isnan(DriftAccumulator(2).fit().slope).all()
-    values = np.arange(200.0) * np.array([[1.0], [1.0], [1.0]])
-    values[1, 120:] = np.nan
-    values[2, 120:] = np.inf
-    fit = fit_drift(np.arange(200.0), values)
-    assert fit.slope[0] == pytest.approx(1.0)
-    assert fit.standard_error[0] < 1e-14
-    assert not np.isfinite(fit.slope[1:]).any()
-    constant = fit_drift(np.arange(200.0), np.zeros((1, 200)))
-    assert constant.slope[0] == constant.standard_error[0] == 0
-
-
 @pytest.mark.parametrize("memory", [0.002, 0.02, 0.05])  # of the record
 def test_errors_are_calibrated_for_noise_with_a_memory(memory):
     """One of three cases lies beyond a standard error, one of twenty beyond two."""

@@ -8,7 +8,7 @@ import pytest
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.rollout.diagnostics import LyapunovAccumulator, lyapunov_exponent
+from vpintegrator.rollout.diagnostics import lyapunov_exponent
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
 
 SADDLE = 'state = ["x", "y"]\ndivergence_free = true\n[vector_field]\nx = "-x/3"\ny = "y/3"\n'
@@ -86,19 +86,3 @@ def test_henon_heiles():
     assert found.exponent[0] > 5 * found.uncertainty[0]
     assert abs(found.exponent[1]) < 2.5 * found.uncertainty[1]
     assert found.uncertainty[1] < 5e-4
-
-
-def test_parts_and_divergence():
-    random = np.random.default_rng(0)
-    stretch = np.concatenate([np.zeros((2, 1)), random.standard_normal((2, 999))], 1).cumsum(1)
-    stretch[1, 700:] = np.nan
-    times = 0.1 * np.arange(1000)
-    whole, parts = LyapunovAccumulator(2), LyapunovAccumulator(2)
-    whole.update(times, stretch)
-    for start in range(0, 1000, 37):
-        part = slice(start, start + 37)
-        parts.update(times[part], stretch[:, part])
-    assert np.allclose(whole.estimate().exponent, parts.estimate().exponent, equal_nan=True)
-    assert np.isnan(whole.estimate().exponent[1])
-    assert whole.estimate().uncertainty[0] == pytest.approx(1 / np.sqrt(80 * 0.1), rel=0.6)
-    assert np.isnan(LyapunovAccumulator(2).estimate().exponent).all()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import system
 from vpintegrator.dynamics import solve
-from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics import SectionObserver, poincare_section
 
 
@@ -94,30 +93,6 @@ def test_parts_give_the_same_section(parts, diverge):
         assert np.allclose(whole.time, full.time[known], atol=1e-6)
 
 
-@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
-def test_a_crossing_does_not_depend_on_its_neighbours(count, seed):
-    """To the last bit: neither its place among the others nor their number matters."""
-    generator = np.random.default_rng(seed)
-    amplitudes, frequencies, phases = generator.uniform(0.2, 3, (3, count, 1, 3))
-    states = amplitudes * np.sin(frequencies * 0.1 * np.arange(60)[:, None] + phases)
-    section = poincare_section(states, 0.1, 1, 0.05, 0)
-    for number in range(count):
-        own = section.trajectory == number
-        alone = poincare_section(states[number : number + 1], 0.1, 1, 0.05, 0)
-        assert np.array_equal(section.time[own], alone.time)
-        assert np.array_equal(section.points[own], alone.points)
-
-
-def test_fed_with_the_same_part_again():
-    states = oscillations(0.2, 300)
-    observer = SectionObserver(0, 0.0, 1, 0.2)
-    observer.update(0, states[:, :100])
-    observer.update(95, states[:, 95:300])
-    assert np.array_equal(observer.section.time, poincare_section(states, 0.2, 0).time)
-    with pytest.raises(InputError, match="do not follow"):
-        observer.update(301, states)
-
-
 def test_states_on_the_plane_and_no_crossings():
     # a start on the plane is no crossing; a state that falls on it is one, once
     heights = np.array([0, 1, 2, 1, 0, -1, -2, -1, 0, 1, 2, 3, 4, 5, 6.0])
@@ -130,17 +105,6 @@ def test_states_on_the_plane_and_no_crossings():
     none = poincare_section(states, 1.0, 0, 10.0, 0)
     assert none.points.shape == (0, 2)
     assert none.time.shape == none.trajectory.shape == (0,)
-
-
-def test_short_trajectories():
-    states = oscillations(0.2, 12)[:, 6:9]  # three states, one crossing: of degree two
-    section = poincare_section(states, 0.2, 0, 0.0, 0)
-    assert section.time[0] + 1.2 == pytest.approx(np.pi / 2, abs=1e-3)
-    assert len(poincare_section(states[:, :1], 0.2, 0).time) == 0
-    with pytest.raises(InputError, match="before there are states"):
-        _ = SectionObserver(0, 0.0, 1, 0.2).section
-    with pytest.raises(InputError, match="direction = 2"):
-        SectionObserver(0, 0.0, 2, 0.2)
 
 
 @pytest.mark.parametrize("way", [1, -1])

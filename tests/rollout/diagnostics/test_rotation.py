@@ -5,8 +5,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.rotation import ROTATION, tolerance_of
+from vpintegrator.rollout.diagnostics.rotation import tolerance_of
 
 LINEAR = """
 title = "A rotation"
@@ -94,21 +93,3 @@ def test_the_advance_of_an_angle():
     found = compare(system, initial=initial, steps=100).runs["m"].rotation
     assert found.centre is None
     np.testing.assert_allclose(found.reference, np.array([1.0, 2.5]) / (2 * np.pi), atol=1e-13)
-
-
-def test_other_systems_have_none():
-    report = vp.compare(None, "rk4", system="pendulum", steps=30)
-    assert report.runs["rk4"].rotation is None
-    assert not any("rotation error" in row for row in report.table())
-    short = compare(vp.load_system("henon-map"), steps=5)
-    assert short.runs["m"].rotation is None and ROTATION.columns(short) == []
-
-
-def test_a_damaged_file_is_told(report, tmp_path):
-    import h5py
-
-    report.save(tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5", "a") as f:
-        del f["m/rotation_change"]
-    with pytest.raises(InputError, match="rotation_change"):
-        vp.open_rollout(tmp_path / "a.h5")

@@ -11,7 +11,6 @@ from vpintegrator.rollout.diagnostics import (
     symplecticity_defect,
     window_symplecticity_defect,
 )
-from vpintegrator.rollout.diagnostics.poincare import section_plane
 
 
 @pytest.mark.parametrize(("start", "step"), [(0.0, 0.1), (0.7, 0.1), (-3.0, 0.23), (1e4, 0.1)])
@@ -27,21 +26,6 @@ def test_a_section_once_in_a_period(start, step):
     exact = forced_oscillation([0.4, -0.2, start], expected)
     np.testing.assert_allclose(found.points[:, :2], exact[:, :2], atol=1e-8)
     np.testing.assert_array_equal(found.points[:, 2], 0.3)
-
-
-def test_a_section_is_found_in_parts_and_backwards():
-    states = forced_oscillation([0.4, -0.2, 0.0], -0.1 * np.arange(200))[None]
-    period = 2 * np.pi / 1.7
-    assert not len(poincare_section(states, 0.1, 2, 0.0, 1, period).time)
-    back = poincare_section(states, 0.1, 2, 0.0, -1, period)
-    np.testing.assert_allclose(back.time / period, np.arange(1, len(back.time) + 1), atol=1e-9)
-    both = poincare_section(states, 0.1, 2, 0.0, 0, period)
-    np.testing.assert_array_equal(both.time, back.time)
-
-
-def test_the_section_that_suits_a_system():
-    assert section_plane(system("forced"), "auto") == ("t", 0.0, 1)
-    assert section_plane(system("swept"), "auto") is None
 
 
 @pytest.mark.parametrize(

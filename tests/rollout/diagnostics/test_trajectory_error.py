@@ -48,13 +48,3 @@ def test_the_time_is_no_component_that_errs():
     np.testing.assert_allclose(run.root_mean_square_error, expected, rtol=1e-12)
     spread = np.hypot(*exact[..., :2].std((0, 1)))
     assert report.threshold == pytest.approx(0.1 * spread, rel=1e-12)
-
-
-@pytest.mark.thorough
-def test_the_threshold_does_not_grow_with_the_way_of_the_centre_of_mass():
-    short, long = (
-        vp.compare({}, against="stoermer-verlet", system="toda", steps=steps, trajectories=3)
-        for steps in (100, 2000)
-    )
-    assert np.ptp(long.reference) > 3 * np.ptp(short.reference)
-    assert long.threshold < 1.2 * short.threshold

@@ -6,22 +6,16 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
 from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.errors import InputError
-from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
-from vpintegrator.rollout.classical import METHODS
+from vpintegrator.models import VolumePreservingTransformer
 from vpintegrator.rollout.diagnostics import (
-    TangentMap,
     first_window_derivative,
     first_windows,
     log_determinant,
-    step_log_determinant,
     tangent_propagation,
     window_log_determinant,
 )
@@ -84,15 +78,6 @@ def test_determinant_of_the_midpoint_rule_on_the_rigid_body():
     expected -= np.linalg.slogdet(np.eye(3) - jacobian)[1]
     assert np.allclose(log_determinant(flow, z[:, None]), expected, rtol=0, atol=1e-14)
     assert np.abs(expected).max() > 1e-3
-
-
-def test_log_determinant_where_there_is_none():
-    s = load_system(BLOW_UP)
-    states = np.array([[[1.0, 1.0], [np.nan, np.nan]], [[100.0, 1.0], [0.0, 0.0]]])
-    values = step_log_determinant(METHODS["implicit-midpoint"], s, states, 0.1)
-    assert values.shape == (2, 2)
-    assert np.array_equal(np.isnan(values), [[False, True], [True, False]])
-    assert np.isnan(log_determinant(ClassicalFlow("rk4", s, 0.1), states[:1, 1:])).all()
 
 
 @pytest.mark.parametrize("name", ["explicit-euler", "rk4", "stoermer-verlet"])
@@ -166,14 +151,6 @@ def test_first_windows_and_their_derivatives():
     assert np.allclose(first_window_derivative(oscillator, z[:3]), expected, atol=1e-12)
 
 
-def test_a_first_window_that_ends_early_is_nan():
-    flow = LearnedFlow(linear_model(np.eye(6), 2, 0.4), load_system(BLOW_UP))
-    found = first_window_derivative(flow, np.array([[0.1, 1.0], [2.0, 1.0], [-1.0, 1.0]]))
-    assert np.array_equal(np.isfinite(found).all(axis=(1, 2, 3)), [True, False, True])
-    # x(t) = x / (1 - t x)
-    assert found[0, 2, 0, 0] == pytest.approx(1 / (1 - 0.8 * 0.1) ** 2, rel=1e-12)
-
-
 def test_derivative_and_ball_agree_on_the_rigid_body():
     s, z = system("rigid-body"), initial("rigid-body", 6)
     flow = ClassicalFlow("implicit-midpoint", s, 0.4)
@@ -194,37 +171,6 @@ def test_derivative_and_ball_agree_for_a_network(new):
     assert np.allclose(log_ball_volume(flow, z, 1e-5, 20), exact, rtol=0, atol=1e-5)
 
 
-def test_volume_preserving_network_preserves_phase_space():
-    torch.manual_seed(0)
-    model = VolumePreservingFeedForward(dim=3, initial_scale=0.2)
-    flow = LearnedFlow(model, step=0.2)  # which needs no system
-    z = initial("rigid-body", 3)
-    assert np.abs(tangent_propagation(flow, z, 300).log_determinant).max() < 1e-11
-    assert np.abs(log_ball_volume(flow, z, 1e-6, 30)).max() < 1e-5
-
-
-@pytest.mark.thorough
-@given(st.lists(st.integers(1, 9), min_size=1), st.integers(1, 3), st.booleans())
-def test_tangent_map_of_parts_is_that_of_the_whole(parts, new, window):
-    if window:
-        matrix = np.random.default_rng(0).standard_normal((6, 6))
-        flow = LearnedFlow(linear_model(matrix, 2, 0.3, new), system(OSCILLATOR))
-    else:
-        flow = ClassicalFlow("rk4", system("pendulum"), 0.3)
-    z, count = initial("pendulum", 2), 40
-    scales = np.array([0.5, 2.0])
-    history = tangent_propagation(flow, z, count - 1, scales)
-    first = first_windows(flow, z)
-    states = np.concatenate([first, flow.start(first).advance(count)], axis=1)
-    tangent, done, turn = TangentMap(flow, z, scales), 0, 0
-    while done < count:
-        part = slice(done, min(done + parts[turn % len(parts)], count))
-        volume, stretch = tangent.update(states[:, part])
-        assert np.array_equal(volume, history.log_determinant[:, part])
-        assert np.array_equal(stretch, history.log_stretch[:, part])
-        done, turn = part.stop, turn + 1
-
-
 @pytest.mark.parametrize("name", ["rk4", "implicit-midpoint"])
 def test_diverged_trajectories(name):
     s = load_system(BLOW_UP)
@@ -239,12 +185,6 @@ def test_diverged_trajectories(name):
     tolerance = 1e-4 if name == "rk4" else 1e-2
     assert np.allclose(history.log_determinant[1], expected, atol=tolerance)
     assert np.allclose(log_ball_volume(flow, z[1:], 1e-4, 40)[0], expected, atol=tolerance)
-
-
-def test_mistakes():
-    flow = LearnedFlow(linear_model(np.eye(4), 2, 0.4))
-    with pytest.raises(InputError, match="does not know its system"):
-        tangent_propagation(flow, np.ones((1, 2)), 3)
 
 
 def test_the_volume_of_a_chart():

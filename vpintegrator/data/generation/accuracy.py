@@ -11,9 +11,8 @@ import numpy as np
 from vpintegrator.data.generation.plan import Plan, integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.magnitude import size_of
+from vpintegrator.dynamics.sizes import ROUNDING, size_of, spread_of
 from vpintegrator.dynamics.solve import bounded_sizes
-from vpintegrator.dynamics.spread import ROUNDING, spread_of
 
 _SAMPLE = 8  # trajectories of each part that are integrated a second time
 _LOST = 0.01  # difference of two solutions, relative to the spread, at which both are lost

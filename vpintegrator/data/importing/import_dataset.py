@@ -21,7 +21,7 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import check_name
-from vpintegrator.dynamics.varied import solve_varied
+from vpintegrator.dynamics.solve import solve_varied
 from vpintegrator.errors import InputError
 from vpintegrator.names import STRUCTURES
 from vpintegrator.storage.files import check_output
@@ -62,10 +62,10 @@ def import_dataset(
     Parameters
     ----------
     source
-        An array (trajectory, time, dim), or (time, dim) for one trajectory; a dictionary of arrays;
-        a pandas table; or the path of a file .npz, .npy, .h5, .mat or .csv. A table has a column
-        for each component, and if wanted one named ``time`` and one named ``run``. Shorter runs of
-        an array end with NaN.
+        An array (trajectory, time, dim), or (time, dim) for one trajectory; a list of arrays (time,
+        dim) of any lengths; a dictionary of arrays; a pandas table; or the path of a file .npz,
+        .npy, .h5, .mat or .csv. A table has a column for each component, and if wanted one named
+        ``time`` and one named ``run``. Shorter runs of an array end with NaN.
     path
         The HDF5 file to write.
     step
@@ -271,8 +271,8 @@ def _check_values(runs: Runs) -> None:
         value = "infinite" if np.isinf(runs.states[run, time, component]) else "NaN"
         name = component if runs.names is None else runs.names[component]
         raise InputError(
-            f"{runs.where}: component {name} at {runs.place(run, time)} is {value}; leave out the "
-            "trajectory, or make two of it"
+            f"{runs.where}: component {name} at {runs.place(run, time)} is {value}; leave out that "
+            "run, or cut it in two there"
         )
 
 

@@ -444,5 +444,8 @@ def read_runs(
         raise InputError("columns names those of a text table; components names those of arrays")
     if hasattr(source, "iloc"):
         return from_table(source, "the table given", variable, parameters)
+    listed = isinstance(source, list | tuple) and all(isinstance(run, np.ndarray) for run in source)
+    if listed and [len(shape) for shape in {run.shape[1:] for run in source}] == [1]:
+        source = _padded([_numbers(run, "the arrays given") for run in source])
     arrays = source if isinstance(source, Mapping) else {"array": source}
     return from_arrays(arrays, "the arrays given", variable, parameters)

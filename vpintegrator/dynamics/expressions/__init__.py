@@ -10,7 +10,6 @@ from vpintegrator.dynamics.expressions.evaluation import (
     vectorised,
 )
 from vpintegrator.dynamics.expressions.functions import FUNCTIONS
-from vpintegrator.dynamics.expressions.names import check_name, readable
 from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Expression,
@@ -22,7 +21,7 @@ from vpintegrator.dynamics.expressions.nodes import (
     below,
     fold,
 )
-from vpintegrator.dynamics.expressions.parsing import Scope, parse
+from vpintegrator.dynamics.expressions.parsing import Scope, check_name, parse, readable
 from vpintegrator.dynamics.expressions.text import LARGEST_HAMILTONIAN, can_be_written, written
 
 __all__ = [

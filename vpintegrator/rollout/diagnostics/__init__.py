@@ -7,7 +7,7 @@ then on and has an infinite error in every summary. Diagnostics that need the ma
 ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
-from vpintegrator.dynamics.magnitude import ensemble_size
+from vpintegrator.dynamics.sizes import ensemble_size
 from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
 from vpintegrator.rollout.diagnostics.cost import (
     CountingSystem,

@@ -8,8 +8,8 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
-from vpintegrator.dynamics.spread import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.flow import NumericalFlow
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.magnitude import ensemble_size, terms_of
+from vpintegrator.dynamics.sizes import ensemble_size, terms_of
 from vpintegrator.errors import printable
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vpintegrator.dynamics.spread import component_scales
+from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.sampling import affordable, fewer

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.dynamics.spread import component_scales
+from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.sampling import affordable

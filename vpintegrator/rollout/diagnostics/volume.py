@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.spread import component_scales
+from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble

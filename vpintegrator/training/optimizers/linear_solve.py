@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.linear import (
@@ -51,7 +51,7 @@ class LinearSolve(Optimizer):
             inputs, targets = pairs.sample(self.batch, self.generator)
             return fit_linear_map(self.model, inputs[:, -1], targets[:, -1]).error
         if maps_of(self.model) == 1:
-            pairs = HeldPairs.of_tensors(*pairs.sample(self.batch, self.generator))
+            pairs = Pairs.of_tensors(*pairs.sample(self.batch, self.generator))
         return fit_pairs(self.model, pairs).error
 
     def roll_back(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -191,8 +191,8 @@ class _SegmentData(TrainingData):
         both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
         held_out = int(_HELD_OUT * len(before)) or 1
         self._own: dict[str, Pairs] = {
-            "train": HeldPairs.of_tensors(*(states[held_out:] for states in both)),
-            "validation": HeldPairs.of_tensors(*(states[:held_out] for states in both)),
+            "train": Pairs.of_tensors(*(states[held_out:] for states in both)),
+            "validation": Pairs.of_tensors(*(states[:held_out] for states in both)),
         }
 
     def normalise(self, model: Integrator) -> None:
