@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import xarray
 
+import vpintegrator as vp
 from vpintegrator.data import generate, list_recipes, open_dataset
 from vpintegrator.errors import InputError
 
@@ -117,3 +118,46 @@ def test_a_newer_format_is_refused(body, tmp_path):
         file.attrs["format_version"] = 99
     with pytest.raises(InputError, match="format version 99"):
         open_dataset(path)
+
+
+CHAOS = """
+title = "Double pendulum, far from its equilibrium"
+system = "double-pendulum"
+step = 1.0
+steps = 100
+[trajectories]
+train = 4
+validation = 1
+test = 1
+[initial_conditions]
+distribution = "uniform"
+low = [2.0, 2.0, 0.0, 0.0]
+high = [3.0, 3.0, 0.0, 0.0]
+"""
+
+
+@pytest.mark.parametrize("memory", [None, 4000])
+def test_states_end_where_chaos_has_lost_the_solution(memory, tmp_path, monkeypatch):
+    """In one piece or in shards, in the file, its recipe and where it is resumed."""
+    if memory:
+        monkeypatch.setattr("vpintegrator.data.generation.plan._MEMORY", memory)
+    path = tmp_path / "chaos.h5"
+    with pytest.warns(UserWarning, match=r"trajectories end after \d+ of 100 steps, at t = "):
+        dataset = vp.generate(CHAOS, path)
+    steps = dataset.shapes["train"][1] - 1
+    assert 10 < steps < 90
+    assert f"steps = {steps}\n" in dataset.recipe
+    states = np.concatenate([dataset.states(group) for group in dataset.shapes])
+    times = 1.0 * np.arange(steps + 1)
+    exact = vp.solve(dataset.system, states[:, 0], times, "DOP853", 2.3e-14, 1e-15)
+    assert np.linalg.norm(exact - states, axis=-1).max() < 0.1 * np.linalg.norm(states.std((0, 1)))
+    assert dataset.accuracy["estimated_error"] < 0.05
+    written = path.stat().st_mtime_ns
+    vp.generate(CHAOS, path, resume=True)
+    assert path.stat().st_mtime_ns == written
+
+
+def test_regular_motion_does_not_end_early(tmp_path, recwarn):
+    dataset = vp.generate("pendulum", tmp_path / "a.h5", count=20, steps=300)
+    assert dataset.shapes["train"][1] == 301
+    assert not [warning for warning in recwarn if "trajectories end" in str(warning.message)]

@@ -1,8 +1,14 @@
-"""The reference solution and its certificate."""
+"""The reference solution, its certificate and its end."""
+
+import dataclasses
 
 import numpy as np
+import pytest
+from click.testing import CliRunner
 
+import vpintegrator as vp
 from tests.rollout.systems import initial, system
+from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.rollout import solve_reference
 
 
@@ -21,3 +27,100 @@ def test_reference_and_its_certificate():
     assert reference.error.max() < 1e-9
     assert seen[-1][0] == "reference"
     assert seen[-1][1] == seen[-1][2]
+
+
+CHAOTIC = [[2.5, 2.0, 0.0, 0.0], [0.1, 0.1, 0.0, 0.0], [3.0, 2.5, 0.0, 0.0]]
+
+
+@pytest.fixture(scope="module")
+def chaos():
+    """Two chaotic orbits and a regular one of the double pendulum."""
+    methods = ["rk4", "dop853-1e-8", "dop853-1e-11"]
+    return vp.compare(
+        None, methods, system="double-pendulum", initial=CHAOTIC, step=0.05, time=70.0
+    )
+
+
+def test_the_reference_of_each_orbit_ends_where_its_error_passes_a_tenth_of_the_threshold(chaos):
+    ends = chaos.reference_ends
+    assert ends[1] == 70.0
+    assert 10 < ends[0] < 65
+    assert 10 < ends[2] < 65
+    assert chaos.reference_time == np.sort(ends)[1]
+    other = vp.solve(chaos.system, np.array(CHAOTIC), chaos.times, "DOP853", 3e-14, 1e-16)
+    distance = np.linalg.norm(other - chaos.reference, axis=-1)
+    assert np.nanmax(distance) < chaos.threshold
+    assert (np.isnan(chaos.reference).any(axis=-1) == (chaos.times > ends[:, None])).all()
+    coarser = vp.solve(chaos.system, np.array(CHAOTIC), chaos.times, "DOP853", 1e-12, 1e-12)
+    later = chaos.times > 1.3 * ends[:, None]
+    parted = np.linalg.norm(other - coarser, axis=-1)
+    assert parted[later].max() > chaos.threshold  # it does not end for nothing
+
+
+def test_errors_speak_up_to_the_end_of_the_reference(chaos):
+    for name in chaos.runs:
+        errors = chaos.errors(name)
+        assert (np.isnan(errors) == (chaos.times > chaos.reference_ends[:, None])).all()
+    squares = (chaos.runs["rk4"].states - chaos.reference) ** 2
+    rmse = np.sqrt(np.nanmean(squares, axis=(1, 2)))
+    assert chaos.runs["rk4"].root_mean_square_error == pytest.approx(rmse)
+
+
+def test_methods_are_ranked_by_their_accuracy_and_not_by_noise(chaos):
+    coarse, *fine = (chaos.runs[name].root_mean_square_error for name in chaos.runs)
+    assert all((coarse > each).all() for each in fine)
+    passed = [run.threshold_time[[0, 2]] for run in chaos.runs.values()]
+    assert (np.diff(passed, axis=0) > 0).all()
+    medians = [chaos.summary(name).threshold_time for name in chaos.runs]
+    assert medians == sorted(medians)
+
+
+def test_what_is_known_of_a_median_that_no_method_reaches(chaos):
+    """It is at least the time at which half of the orbits have failed or lost their reference."""
+    run = dataclasses.replace(
+        chaos.runs["rk4"],
+        measurements=chaos.runs["rk4"].measurements | {"threshold_time": np.full(3, np.nan)},
+    )
+    report = dataclasses.replace(chaos, runs={"rk4": run})
+    assert report.threshold_passed("rk4") == chaos.reference_time
+    runs = {**chaos.runs, "other": dataclasses.replace(run, name="other")}
+    table = vp.plotting.markdown_table(
+        dataclasses.replace(chaos, runs=runs), ["median time to failure"]
+    )
+    assert f"> {chaos.reference_time:.4g}" in table
+
+
+def test_figures_end_with_the_reference(chaos):
+    axes = vp.plotting.errors(chaos)
+    ends = [line.get_xdata().max() for line in axes.get_lines() if len(line.get_xdata()) > 2]
+    assert len(ends) == 3
+    assert max(ends) <= chaos.reference_time
+
+
+def test_a_file_of_a_rollout_whose_reference_ends(chaos, tmp_path):
+    chaos.save(tmp_path / "chaos.h5")
+    again = vp.open_rollout(tmp_path / "chaos.h5")
+    assert (again.reference_ends == chaos.reference_ends).all()
+    assert again.table() == chaos.table()
+    figures = vp.draw(tmp_path / "chaos.h5", tmp_path / "figures")
+    captions = (tmp_path / "figures" / "captions.md").read_text()
+    assert figures
+    assert "an orbit ends where its error passes a tenth of the threshold" in captions
+
+
+def test_the_command_says_where_the_reference_ends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = [
+        "--system",
+        "double-pendulum",
+        "--initial",
+        "2.5,2,0,0",
+        "--initial",
+        "0.1,0.1,0,0",
+    ]
+    result = CliRunner().invoke(rollout, [*arguments, "--step", "0.2", "--time", "40"])
+    assert result.exit_code == 0, result.output
+    assert "the reference of an orbit ends where its own error" in result.output
+    # a regular orbit has a reference to the end
+    regular = CliRunner().invoke(rollout, [*arguments, "-o", "b.h5"])
+    assert "reference ends" not in regular.output

@@ -93,10 +93,18 @@ def _remarks(report: Report, against: str | None) -> None:
     out = console()
     if report.every > 1:
         out.print(f"every step is measured; one state in {report.every:,} is kept")
-    if 0 < report.reference_time < report.times[-1]:
+    ends = report.reference_ends
+    if ends.min() < ends.max():
+        tell(
+            "the reference of an orbit ends where its own error passes a tenth of the threshold: "
+            f"from t = {grouped(ends.min())} to {grouped(ends.max())}, the median "
+            f"{grouped(report.reference_time)}; errors are those up to there"
+        )
+    elif 0 < report.reference_time < report.times[-1]:
         tell(
             f"errors of trajectories are those up to t = {grouped(report.reference_time)}, where "
-            "the reference ends (--reference-time)"
+            "the reference ends (--reference-time, or where its own error passes a tenth of the "
+            "threshold)"
         )
     if report.system.is_measured and report.system.derivatives:
         tell(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vpintegrator.dynamics.system import System
 
 _AT_REST = 1e-6  # relative deviation of a component up to which it rests
+ROUNDING = 1e-12  # error of a state, relative to its size, that no solution is without
 
 
 def spread_of(system: System, deviation: np.ndarray) -> float:

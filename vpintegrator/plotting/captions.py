@@ -100,6 +100,13 @@ def reference(scene: Scene) -> str:
         return "There is no reference."
     if report.reference_time < report.times[-1]:
         end = f" and ends at t = {grouped(report.reference_time)}"
+    ends = report.reference_ends
+    if ends.min() < ends.max():
+        first, last = grouped(ends.min()), grouped(ends.max())
+        end = (
+            f"; that of an orbit ends where its error passes a tenth of the threshold, from t = "
+            f"{first} to {last}, the median {grouped(report.reference_time)}"
+        )
     if report.is_reference_given:
         return f"The reference is made of the states given{end}."
     error = report.reference_error.max()

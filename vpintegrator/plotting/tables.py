@@ -284,6 +284,8 @@ def title(report: Report) -> str:
     elif report.reference_time > 0:
         error = report.reference_error.max()
         known = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
+        if report.reference_time < report.times[-1]:
+            known += f", to t = {grouped(report.reference_time)}"
     return printable(
         f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
         f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"
@@ -461,10 +463,11 @@ def _telling(column: Column, rows: list[dict[str, Any]]) -> bool:
 
 
 def _cells(column: Column, rows: list[dict[str, Any]], report: Report) -> list[str]:
-    return [_cell(column, row, report) for row in rows]
+    named = zip(rows, report.runs, strict=True)
+    return [_cell(column, row, name, report) for row, name in named]
 
 
-def _cell(column: Column, row: dict[str, Any], report: Report) -> str:
+def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str:
     value, style = row[column.title], column.style
     if value is None or value == "":
         return _BLANK
@@ -483,7 +486,7 @@ def _cell(column: Column, row: dict[str, Any], report: Report) -> str:
     if style == "duration":
         return duration(value) if math.isfinite(value) else _BLANK
     if style == "failure":
-        return f"{value:.4g}" if math.isfinite(value) else f"> {report.reference_time:.4g}"
+        return f"{value:.4g}" if math.isfinite(value) else f"> {report.threshold_passed(name):.4g}"
     if value == math.inf:
         return "diverged"
     if not math.isfinite(value):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _THRESHOLD = 0.1  # relative to the spread of the reference
+_LOST = 0.1  # error of the reference at which it ends, relative to the threshold
 
 
 @grouped(start=Start, duration=Duration, measures=Measures)
@@ -110,19 +111,23 @@ def compare(
     prepared.check_memory()
     flows = prepared.compile(compiled, progress)
     exact = prepared.find_reference(progress)
-    aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
+    motion = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
+    threshold = measures.threshold or _usual_threshold(system, motion)
+    longest = max(flow.window for flow in flows)
+    exact = exact.until(system, _LOST * threshold, longest)
     comparison = Comparison(
         system=system,
         step=step,
         steps=schedule.steps,
         stored=schedule.stored,
         initial=initial,
-        reference=aligned,
-        threshold=measures.threshold or _usual_threshold(system, aligned),
+        reference=exact.states[:, : schedule.steps + 1].transpose(1, 0, 2),
+        motion=motion,
+        threshold=threshold,
         section_plane=plane,
         tangent_steps=tangent_steps,
     )
-    first = exact.states[:, : max(flow.window for flow in flows)]
+    first = exact.states[:, :longest]
     runs = {
         flow.name: Propagation(flow, first, comparison, prepared.diagnostics).run(progress)
         for flow in flows
@@ -173,7 +178,7 @@ def prepare_comparison(
     schedule = make_schedule(duration, system, step, origin, window)
     known, tangent_steps = schedule.known, min(int(measures.tangent_steps), schedule.steps)
     # the reference is at hand as a whole, and the spread about its mean computed from copies
-    values = 3 * (known + 1) * origin.initial.size
+    values = 4 * (known + 1) * origin.initial.size
     check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
     values = 4 * tangent_steps * min(len(origin.initial), TANGENT_TRAJECTORIES)
     check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")

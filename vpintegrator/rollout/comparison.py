@@ -36,7 +36,10 @@ class Comparison:
     initial
         Initial states, (trajectory, dim).
     reference
-        Reference states of the first steps, (time, trajectory, dim).
+        Reference states of the first steps, (time, trajectory, dim); NaN where an orbit's reference
+        has ended.
+    motion
+        The solution from which the reference is taken, also after its end: averages have a meaning.
     threshold
         Error at which a method is taken to have failed.
     section_plane
@@ -51,6 +54,7 @@ class Comparison:
     stored: np.ndarray
     initial: np.ndarray
     reference: np.ndarray
+    motion: np.ndarray
     threshold: float
     section_plane: tuple[str, float, int] | None
     tangent_steps: int

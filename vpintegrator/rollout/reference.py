@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.sizes import ROUNDING
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
 from vpintegrator.rollout.classical.integrate import check_initial
 
@@ -25,15 +26,45 @@ class Reference:
     Attributes
     ----------
     states
-        (trajectory, time, dim).
+        (trajectory, time, dim); NaN after the end of an orbit's reference.
     error
         Estimate of its largest error in any component of each trajectory, relative to the size of
         the component, (trajectory,). The size is the largest absolute value in all trajectories,
         and the period of an angle at most.
+    difference
+        Difference from a second solution, (trajectory, time, dim); None where there is none.
     """
 
     states: np.ndarray
     error: np.ndarray
+    difference: np.ndarray | None = field(default=None, repr=False)
+
+    def until(self, system: System, largest: float, least: int) -> Reference:
+        """Return the reference of which each orbit ends where its error passes ``largest``.
+
+        In chaos the two solutions part: later states are those of other orbits.
+
+        Parameters
+        ----------
+        system
+            The system.
+        largest
+            Largest Euclidean distance of the two solutions, in the components that move.
+        least
+            Number of states that are kept of each orbit.
+        """
+        if self.difference is None:
+            return self
+        distance = np.linalg.norm(self.difference[..., system.moving], axis=-1)
+        size = np.linalg.norm(np.abs(self.states).max(axis=(0, 1))[system.moving])
+        lost = ~(distance <= max(largest, ROUNDING * size))
+        lost[:, :least] = False
+        ended = np.logical_or.accumulate(lost, axis=1)
+        if not ended.any():
+            return self
+        states = np.where(ended[..., None], np.nan, self.states)[:, : (~ended).sum(axis=1).max()]
+        difference = np.where(ended[..., None], 0.0, self.difference)
+        return Reference(states, _relative(system, difference, self.states))
 
     def __repr__(self) -> str:
         count, times, _ = self.states.shape
@@ -86,11 +117,12 @@ def solve_reference(
     if system.is_exact:  # exact, as far as rounding and chaos let it be
         return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
     count = len(times) - 1
-    control, error, done, sizes = initial, np.zeros(initial.shape), 0, None
+    done, sizes = 0, None
     if count and not system.is_discrete:  # nothing is solved of measured systems
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
     states = np.empty((len(times), *initial.shape))
-    states[0] = initial
+    control = np.empty_like(states)
+    states[0] = control[0] = initial
     if progress:
         progress("reference", done, count)
     while done < count:
@@ -103,11 +135,17 @@ def solve_reference(
         new = solve(system, states[done], halves, METHOD, TOLERANCE, TOLERANCE, sizes=sizes)
         new = new[:, ::each]
         tolerance = CONTROL_TOLERANCE
-        other = solve(system, control, part, METHOD, tolerance, tolerance, sizes=sizes)
+        other = solve(system, control[done], part, METHOD, tolerance, tolerance, sizes=sizes)
         states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
-        error = np.maximum(error, np.abs(new - other).max(axis=1))
-        done, control = done + len(part) - 1, other[:, -1]
+        control[done + 1 : done + len(part)] = other[:, 1:].transpose(1, 0, 2)
+        done += len(part) - 1
         if progress:
             progress("reference", done, count)
-    relative = error / bounded_sizes(system, np.abs(states).max(axis=(0, 1)))
-    return Reference(states.transpose(1, 0, 2), relative.max(axis=1))
+    states, difference = (x.transpose(1, 0, 2) for x in (states, states - control))
+    return Reference(states, _relative(system, difference, states), difference)
+
+
+def _relative(system: System, difference: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return the largest difference of each trajectory, relative to sizes of components."""
+    sizes = bounded_sizes(system, np.abs(states).max(axis=(0, 1)))
+    return (np.abs(difference).max(axis=1) / sizes).max(axis=1)

@@ -120,8 +120,35 @@ class Results:
 
     @property
     def reference_time(self) -> float:
-        """Time at which the reference ends."""
-        return float(self.times[self.reference.shape[1] - 1])
+        """Time up to which tables and figures speak of errors.
+
+        The reference of an orbit ends where its own error passes a tenth of the threshold. This is
+        the lower median of their ends: half of the orbits, or more, are known up to it.
+        """
+        return float(np.sort(self.reference_ends)[(len(self.reference) - 1) // 2])
+
+    @cached_property
+    def reference_ends(self) -> np.ndarray:
+        """Time at which the reference of each orbit ends, (trajectory,)."""
+        count = self.reference.shape[1]
+        ends = np.full(len(self.reference), count)
+        if not self.is_reference_given:  # of states that were measured single ones may be missing
+            ends = np.isfinite(self.reference).all(axis=-1).sum(axis=1)
+        return self.times[ends - 1]
+
+    @property
+    def reference_end(self) -> int:
+        """Number of the stored times up to :attr:`reference_time`."""
+        return int(np.searchsorted(self.times, self.reference_time)) + 1
+
+    def threshold_passed(self, name: str) -> float:
+        """Return the median time at which a method is known to keep below the threshold.
+
+        It is that at which half of its orbits have passed it or have lost their reference.
+        """
+        passed = self.run(name).threshold_time
+        known = np.where(np.isnan(passed), self.reference_ends, passed)
+        return float(np.sort(known)[(len(known) - 1) // 2])
 
     @property
     def is_reference_given(self) -> bool:

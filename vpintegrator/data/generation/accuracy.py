@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.data.generation.plan import Plan, integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import size_of
+from vpintegrator.dynamics.sizes import ROUNDING, size_of, spread_of
 from vpintegrator.dynamics.solve import bounded_sizes
 
 _SAMPLE = 8  # trajectories of each part that are integrated a second time
+_LOST = 0.01  # difference of two solutions, relative to the spread, at which both are lost
 _EVERY = 4  # comparison at every fourth output time
 _ROWS = 1024  # trajectories whose invariants are computed at a time
 
@@ -33,12 +35,16 @@ class Accuracy:
         by formula.
     sample
         Number of trajectories that were integrated a second time.
+    steps
+        Steps after which every one of these trajectories is still known: the two solutions differ
+        by less than a hundredth of the spread of the states.
     """
 
     change: dict[str, float]
     largest: dict[str, float]
     difference: float | None
     sample: int
+    steps: int
 
     def summary(self) -> dict[str, Any]:
         """Return the ``accuracy`` of a dataset, see :func:`vpintegrator.generate`."""
@@ -60,12 +66,14 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
     """
     change, largest = _invariants(recipe, states, conditions)
     if not recipe.is_solved:
-        return Accuracy(change, largest, None, 0)
-    chosen = np.unique(np.linspace(0, len(states) - 1, _SAMPLE).astype(int))
+        return Accuracy(change, largest, None, 0, recipe.steps)
+    chosen = _sample(len(states))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
     again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
-    wrong = relative_error(recipe.system, again - states[np.ix_(chosen, at)], states)
-    return Accuracy(change, largest, wrong, len(chosen))
+    difference = again - states[np.ix_(chosen, at)]
+    wrong = relative_error(recipe.system, difference, states)
+    known = _known_steps(recipe, difference, at, states)
+    return Accuracy(change, largest, wrong, len(chosen), known)
 
 
 def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -> float:
@@ -73,6 +81,31 @@ def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -
     sizes = np.abs(states).max(axis=(0, 1))
     ratio = np.abs(difference).max(axis=(0, 1)) / bounded_sizes(system, sizes)
     return float(ratio[system.moving].max(initial=0.0))
+
+
+def _known_steps(
+    recipe: Recipe, difference: np.ndarray, steps: np.ndarray, states: np.ndarray
+) -> int:
+    """Return the steps up to which the differences (trajectory, step, dim) are small.
+
+    A comparison counts a tenth of the spread as failure, and its reference ends at a tenth of that.
+    """
+    system = recipe.system
+    spread = spread_of(system, states[..., system.moving].std(axis=(0, 1)))
+    size = np.linalg.norm(np.abs(states).max(axis=(0, 1))[system.moving])
+    distance = np.linalg.norm(difference[..., system.moving], axis=-1).max(axis=0)
+    lost = np.flatnonzero(~(distance <= max(_LOST * spread, ROUNDING * size)))
+    return int(steps[max(lost[0] - 1, 0)] if len(lost) else steps[-1])
+
+
+def known_steps(recipe: Recipe, plan: Plan) -> int:
+    """Return the steps up to which solutions of a sample of the trajectories are known."""
+    if not recipe.is_solved:
+        return recipe.steps
+    chosen = _sample(len(plan.initial))
+    conditions = plan.conditions[chosen]
+    states = integrate(recipe, plan.initial[chosen], conditions, plan.sizes)
+    return measure_accuracy(recipe, states, conditions).steps
 
 
 def combine(parts: Iterable[Accuracy]) -> Accuracy:
@@ -85,6 +118,7 @@ def combine(parts: Iterable[Accuracy]) -> Accuracy:
         if (known := [p.difference for p in parts if p.difference is not None])
         else None,
         sum(part.sample for part in parts),
+        min(part.steps for part in parts),
     )
 
 
@@ -106,3 +140,7 @@ def _invariants(
             size = size_of(invariant, part[:, 0], own)
             largest[name] = max(largest[name], float(np.abs(values).max()), size)
     return change, largest
+
+
+def _sample(count: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, _SAMPLE).astype(int))

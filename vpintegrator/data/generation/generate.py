@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
-from vpintegrator.data.generation.accuracy import measure_accuracy
+from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
 from vpintegrator.data.generation.plan import Plan, integrate
 from vpintegrator.data.generation.shard import Shard, Task, make_shard
 from vpintegrator.data.generation.shards import Shards
@@ -25,6 +27,7 @@ from vpintegrator.runtime.workers import check_workers, cluster, process_pool, v
 from vpintegrator.storage.files import check_output, check_space
 from vpintegrator.storage.reading import StoredGroup, open_any
 from vpintegrator.storage.shard_folder import folder_of, remove_shards
+from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,6 +49,9 @@ def generate(
     **overrides: Any,
 ) -> Dataset:
     """Generate a dataset and write it to a file.
+
+    In chaos a solution is lost after some time: its error grows above a hundredth of the spread of
+    the states. All trajectories of the dataset then end before, and a warning says when.
 
     A small dataset is made in this process. One of more than some 20 MiB is made in shards:
     consecutive trajectories, each in a file of its own in the folder ``path`` + ``.shards``. They
@@ -88,6 +94,7 @@ def generate(
         ``estimated_error``, the largest difference in any component, relative to the size of the
         component, from a sample of trajectories of each shard integrated again, more tightly;
         ``sample``, their number. The last two are absent for maps by formula, which are exact.
+        ``steps_asked``, the steps of the recipe, is there if the solution was lost before.
 
     Raises
     ------
@@ -117,6 +124,7 @@ def generate(
     check_space(path, size + _ROOM - there)  # before as much as the initial states is made
     plan = Plan.of(recipe)
     total, done = len(plan.initial) * (recipe.steps + 1), 0
+    asked: dict[str, int] = {}
 
     def advance(states: int) -> None:
         nonlocal done
@@ -127,10 +135,19 @@ def generate(
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
         states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, advance)
+        measured = measure_accuracy(recipe, states, plan.conditions)
+        if measured.steps < recipe.steps:
+            asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, measured.steps)
+            states = states[:, : recipe.steps + 1]
+            measured = measure_accuracy(recipe, states, plan.conditions)
         groups = {group: states[part] for group, part in recipe.parts().items()}
-        accuracy = measure_accuracy(recipe, states, plan.conditions).summary()
+        accuracy = measured.summary() | asked
         save_dataset(path, recipe, groups, accuracy, overwrite, conditions=plan.conditions)
         return _opened(path, recipe)
+    if (known := known_steps(recipe, plan)) < recipe.steps:
+        asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, known)
+        plan = Plan.of(recipe)
+        total = len(plan.initial) * (recipe.steps + 1)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE
     shards = Shards(path, recipe, plan)
@@ -142,8 +159,32 @@ def generate(
                 made.append(shard)
                 if scheduler is not None or workers > 1 or shard.reused:
                     advance(shard.trajectories * (recipe.steps + 1))
-        shards.bind(made, single=single_file, overwrite=overwrite or found == "view")
+        overwrite = overwrite or found == "view"
+        shards.bind(made, asked, single=single_file, overwrite=overwrite)
     return _opened(path, recipe)
+
+
+def _shortened(recipe: Recipe, steps: int) -> Recipe:
+    """Return the recipe for so many steps, and warn of it.
+
+    Raises
+    ------
+    InputError
+        If not even a step is known.
+    """
+    name = recipe.system.name
+    if not steps:
+        raise InputError(
+            f"the solution of {name} is lost within the first steps: at a tenth of the tolerance "
+            "it is another one; give a smaller rtol and atol, or a shorter step"
+        )
+    warnings.warn(
+        f"trajectories end after {steps:,} of {recipe.steps:,} steps, at {recipe.system.time_name} "
+        f"= {recipe.duration * steps / recipe.steps:.6g}: beyond, the error of the solution grows "
+        "above a hundredth of the spread of the states",
+        stacklevel=3,
+    )
+    return dataclasses.replace(recipe, steps=steps)
 
 
 def _opened(path: Path, recipe: Recipe) -> Dataset:
@@ -187,6 +228,9 @@ def _layout(path: Path, recipe: Recipe) -> str | None:
     """Return ``file`` or ``view`` if the file is a dataset of this recipe, else None."""
     with contextlib.suppress(InputError), open_any(path) as file:
         f = StoredGroup(file, path)
+        if f.json("accuracy", dict).get("steps_asked") == recipe.steps:  # lost earlier
+            steps = read_toml(f.text("recipe"), path.name)["steps"]
+            recipe = dataclasses.replace(recipe, steps=steps)
         if (f.text("recipe"), f.text("system")) == (recipe.text, recipe.system.text):
             return "view" if f.has("shards") else "file"
     return None

@@ -73,8 +73,12 @@ class Shards(ShardFolder):
         there = sum(file.stat().st_size for file in self.folder.glob("*.h5"))
         check_space(self.path, copies * self._bytes - there)
 
-    def bind(self, shards: Sequence[Shard], *, single: bool, overwrite: bool) -> None:
+    def bind(
+        self, shards: Sequence[Shard], asked: dict[str, int], *, single: bool, overwrite: bool
+    ) -> None:
         """Make the dataset of all shards: a view of them, or a copy that stands by itself.
+
+        ``asked`` joins the accuracy of the dataset.
 
         Raises
         ------
@@ -83,7 +87,7 @@ class Shards(ShardFolder):
             stands beside it, under the name that the message gives.
         """
         shards = sorted(shards, key=lambda shard: shard.number)
-        accuracy = combine([shard.accuracy for shard in shards]).summary()
+        accuracy = combine([shard.accuracy for shard in shards]).summary() | asked
         names = self.recipe.parts()
         known = {name: b"".join(shard.digests.get(name, b"") for shard in shards) for name in names}
         needed = self._bytes if single else 16 * len(self.plan.initial)  # besides what is small

@@ -30,12 +30,15 @@ _PANEL = 20  # em: least width of a panel
 
 
 def intervals(scene: Scene) -> list[slice]:
-    """Return the stored times drawn: all, or the first and the last of the reference.
+    """Return the stored times drawn: all, or the first and the last of the orbit's reference.
 
     Without a reference they go to the end of the rollout. In a long run the oscillations of all of
     it would be one block of colour.
     """
     count = scene.scale.shape[1]
+    if scene.referenced:
+        first = scene.chosen(scene.report.reference_ends)[0]
+        count = int(np.searchsorted(scene.report.times, first)) + 1
     length = min(
         _TIMES, max(int(_TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)), _LEAST)
     )

@@ -26,10 +26,11 @@ from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, t
 def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     """Draw the median error of a method, in a band from least to largest.
 
-    A diverged trajectory counts as an infinite error. The curve ends with the reference.
+    A diverged trajectory counts as an infinite error. The curve ends with the reference of half of
+    the orbits.
     """
     report, look, start = scene.report, scene.looks[name], scene.start[name]
-    end = report.reference.shape[1]
+    end = report.reference_end
     if not report.is_compared(name):
         return
     chosen = thinned(end - start, logarithmic=True) + start
@@ -125,7 +126,7 @@ def error_numbers(scene: Scene) -> list[str]:
         if not report.is_compared(name):
             continue
         summary = report.summary(name)
-        known = report.errors(name)[:, : report.reference.shape[1]]
+        known = report.errors(name)[:, : report.reference_end]
         largest[name] = float(np.nanmax(known, initial=0.0))
         if not np.isnan(summary.final_error):  # the reference is known at its end
             final[name] = summary.final_error

@@ -47,10 +47,19 @@ def reference_section(scene: Scene) -> Section | None:
         return None
     component, value, direction = report.section_plane
     cut = scene.components.index(component)
-    known = np.isfinite(report.reference).all(axis=(1, 2))
-    period, states = scene.system.periods.get(cut), report.reference[known]
-    found = poincare_section(states, report.step, cut, value, direction, period)
-    return replace(found, trajectory=np.flatnonzero(known)[found.trajectory])
+    period, parts = scene.system.periods.get(cut), []
+    known = np.isfinite(report.reference).all(axis=-1)
+    lengths = known.sum(axis=1)  # up to the end of each orbit's reference
+    lengths[[not row[:length].all() for row, length in zip(known, lengths, strict=True)]] = 0
+    for length in np.unique(lengths[lengths > 0]):
+        rows = np.flatnonzero(lengths == length)
+        states = report.reference[rows, :length]
+        part = poincare_section(states, report.step, cut, value, direction, period)
+        parts.append(replace(part, trajectory=rows[part.trajectory]))
+    if not parts:
+        return None
+    names = ("points", "trajectory", "time")
+    return Section(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def _sections(scene: Scene) -> dict[str, Section]:

@@ -214,10 +214,10 @@ class RotationObserver(Observer):
 
     def __init__(self, comparison: Comparison) -> None:
         self._system = comparison.system
-        self._last = len(comparison.reference) - 1
+        self._last = len(comparison.motion) - 1
         self._weights = birkhoff_weights(self._last)
         self.centre = _centre(comparison)
-        self._scale = np.ptp(comparison.reference, axis=(0, 1))
+        self._scale = np.ptp(comparison.motion, axis=(0, 1))
         self.sums = np.zeros((len(comparison.initial), SUMS))
 
     @np.errstate(all="ignore")
@@ -239,7 +239,7 @@ def _centre(comparison: Comparison) -> np.ndarray | None:
     system = comparison.system
     if system.periods:
         return None
-    states = comparison.reference.reshape(-1, system.dim)
+    states = comparison.motion.reshape(-1, system.dim)
     point = elliptic_point(ExactMap(system), states)
     return states.mean(axis=0) if point is None else point
 
@@ -254,7 +254,7 @@ class RotationDiagnostic(Diagnostic):
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
         comparison = ensemble.comparison
-        system, reference = comparison.system, comparison.reference
+        system, reference = comparison.system, comparison.motion
         if not system.is_discrete or system.dim != 2 or len(reference) <= _LEAST:
             return {}
         if not np.isfinite(reference).all() or not np.ptp(reference, axis=(0, 1)).all():
@@ -266,9 +266,9 @@ class RotationDiagnostic(Diagnostic):
         if observer is None:
             return {"rotation": None}
         beside = RotationObserver(ensemble.comparison)
-        beside.update(0, ensemble.comparison.reference.transpose(1, 0, 2))
+        beside.update(0, ensemble.comparison.motion.transpose(1, 0, 2))
         turns = *turns_of(observer.sums), *turns_of(beside.sums)
-        tolerance = tolerance_of(len(ensemble.comparison.reference) - 1)
+        tolerance = tolerance_of(len(ensemble.comparison.motion) - 1)
         found = RotationNumbers(observer.centre, *turns, tolerance)
         return {"rotation": found}
 

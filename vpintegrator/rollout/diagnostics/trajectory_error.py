@@ -171,16 +171,17 @@ class ErrorDiagnostic(Diagnostic):
     """Diagnostic of the distance from the reference, in the components that move.
 
     The measurements are: ``error``, the largest Euclidean distance (trajectory, time), NaN after
-    the reference ends, infinite if the method has diverged before that; ``root_mean_square_error``,
-    over the components that move and all steps to the end of the reference, without the states that
-    the method was given, (trajectory,); ``threshold_time``, the first time at which the error
-    exceeds the threshold of the report, NaN if there is none, (trajectory,).
+    the reference of the orbit ends, infinite if the method has diverged before that;
+    ``root_mean_square_error``, over the components that move and all steps to the end of the
+    reference, without the states that the method was given, (trajectory,); ``threshold_time``, the
+    first time at which the error exceeds the threshold of the report, NaN if there is none,
+    (trajectory,).
 
     The summary has: ``error`` and ``worst_error``, the median and the largest root mean square
-    error; ``final_error``, the median over the trajectories of the distance at the end of the
-    reference; ``threshold_time``, the median (the lower one of an even number) of the times at
-    which the error exceeds the threshold, infinite if more than half of the trajectories never
-    exceed it.
+    error; ``final_error``, the median of the distance at the reference time of the report, over the
+    trajectories whose reference is known then; ``threshold_time``, the median (the lower one of an
+    even number) of the times at which the error exceeds the threshold, infinite if more than half
+    of the trajectories never exceed it.
     """
 
     variables = (
@@ -226,8 +227,9 @@ class ErrorDiagnostic(Diagnostic):
 
     def summary(self, run: Run, report: Results) -> dict[str, Any]:
         ended = run.failure_time <= report.reference_time
-        last, moving = report.reference[:, -1], report.system.moving
-        difference = run.states[:, report.reference.shape[1] - 1] - last
+        end, moving = report.reference_end - 1, report.system.moving
+        last = report.reference[:, end]
+        difference = run.states[:, end] - last
         distance = np.linalg.norm(difference[..., moving], axis=-1)
         final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
         final = final[np.isfinite(last).all(axis=-1)]
