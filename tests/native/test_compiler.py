@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from vpintegrator.native.compiler import Compilation, NotCompilable, cache_folder
+from vpintegrator.native.cache import cache_folder
+from vpintegrator.native.compiler import Compilation, NotCompilable
 from vpintegrator.runtime.deadline import TimeIsUp, until
 
 SLOW = """#!/bin/sh

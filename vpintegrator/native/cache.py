@@ -6,6 +6,8 @@ A library is code that runs with the user's rights. It is taken from a folder th
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import os
 import re
@@ -33,6 +35,26 @@ def cache_folder() -> Path:
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "vpintegrator"
+
+
+def open_cache(name: str) -> LibraryCache:
+    """Return the cache for a library: the user's, or a temporary one if that cannot be written.
+
+    A cache that is only read is used where it has the library.
+    """
+    with suppress(OSError, RuntimeError):  # RuntimeError: there is no home folder
+        cache = LibraryCache(cache_folder())
+        if os.access(cache.folder, os.W_OK | os.X_OK) or cache.find(name) is not None:
+            return cache
+    return LibraryCache(_temporary_folder())
+
+
+@functools.cache
+def _temporary_folder() -> Path:
+    """Return a folder that is deleted when the program ends."""
+    folder = tempfile.mkdtemp(prefix="vpintegrator-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 class LibraryCache:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from vpintegrator.native.cache import LibraryCache, cache_folder
+from vpintegrator.native.cache import open_cache
 from vpintegrator.runtime.deadline import check_time, time_left
 
 FLAGS = (
@@ -87,14 +87,14 @@ class Compilation:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
-            self._cache = LibraryCache(cache_folder())
+            self._cache = open_cache(self._name)
             self._found = self._cache.find(self._name)
             seconds = _SECONDS * sum(map(len, units))
             if not worth(seconds, self._found is not None):
                 raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
             if self._found is None:
                 self._begin()
-        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        except OSError as error:
             raise self._unusable(error) from error
 
     def library(self) -> ctypes.CDLL:
