@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -131,10 +130,8 @@ def import_dataset(
         notes.append(f"angles that jumped by their period are continued over it: {angles}")
     count, length, _ = states.shape
     way, groups = _deal(count, length, split, fractions, seed)
-    values = _parameters(runs) | ({STEP: steps} if np.ptp(steps) else {})
-    varied = {
-        name: values[name] for name in sorted(values, key=STEP.__ne__) if np.ptp(values[name])
-    }
+    values = {STEP: steps} | _parameters(runs)
+    varied = {name: value for name, value in values.items() if np.ptp(value)}
     rows = np.concatenate([groups[name][0] for name in ("test", "train")])
     nominal = {name: float(v[rows[0]]) for name, v in values.items() if name != STEP}
     found = _with_parameters(found, nominal, varied, system is None, runs.where)
@@ -152,9 +149,6 @@ def import_dataset(
             "variable": runs.variable,
             "parameter_columns": [*(runs.parameters or ())],
             "notes": notes,
-            "step": step,
-            "seed": seed,
-            "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
         },
         "split": {"by": way.by, **{n: parts[n].shape[axis] for n in GROUPS}},
     }
@@ -437,15 +431,11 @@ def _claimed(
 
 def _valid(names: Sequence[str], dim: int) -> list[str]:
     """Return names of components that a system file may use."""
-    usual = [f"z{k + 1}" for k in range(dim)]
-    found = []
-    for name, other in zip(names, usual, strict=False):
-        try:
-            check_name(plain_name(name), "")
-            found.append(plain_name(name))
-        except InputError:
-            found.append(other)
-    return found if len(set(found)) == dim else usual
+    try:
+        found = [check_name(plain_name(name), "") for name in names]
+    except InputError:
+        found = []
+    return found if len(set(found)) == dim else [f"z{k + 1}" for k in range(dim)]
 
 
 def _miss(
