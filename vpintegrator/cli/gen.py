@@ -30,8 +30,7 @@ from vpintegrator.errors import InputError
     "from_",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Take trajectories from a file .npz, .csv (also .csv.gz, .txt), .h5 or .nc instead of "
-    "integrating.",
+    help="Take trajectories from a file .npz, .npy, .h5, .mat or .csv instead of integrating.",
 )
 @importing.OPTIONS
 @click.option(
@@ -77,7 +76,7 @@ def main(
       vp-gen henon-heiles --section "q[0] = 0" -p energy=0.1
       vp-gen rigid-body --count 1000000 --steps 100 --workers 8
       vp-gen --from lab.csv --step 0.02 -o lab.h5
-      vp-gen --from lab.csv --system pendulum --fit g -o lab.h5
+      vp-gen --from lab.csv --system pendulum -p g=9.81 -o lab.h5
       vp-gen --from ring.npz --pairs before,after --columns x,px,y,py -o ring.h5
       vp-gen --inspect rigid-body.h5
       vp-gen --show coupled-oscillators
