@@ -206,14 +206,6 @@ class Budget:
             return "patience"
         return ""
 
-    def part(self, share: float) -> Budget:
-        """Return a share of this budget."""
-        return replace(
-            self,
-            seconds=self.seconds and share * self.seconds,
-            epochs=self.epochs and max(round(share * self.epochs), 1),
-        )
-
 
 Show = Callable[[History], None]
 
