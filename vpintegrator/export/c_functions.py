@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.export.c_program import literal
-from vpintegrator.export.templates import sections
 
 # ln 2 in two parts, from where on tanh is one, and where exp begins and ends
 _NUMBERS = {
@@ -23,6 +26,16 @@ _BLOCK = 8  # numbers side by side, a whole number of vectors of most machines
 _OWN = {"double": ("exp", "tanh", "sin", "cos", "log"), "float": ("exp", "tanh")}
 _OF_NUMBERS = ("larger", "greater", "equal", "choose")
 _UP = int((2 - math.sqrt(2)) * 2**52)  # mantissas above sqrt(2) belong to the next power of two
+
+
+@cache
+def sections(name: str) -> dict[str, Template]:
+    """Return the sections of a file of templates, which begin with lines ``//// NAME``."""
+    text = files("vpintegrator.export").joinpath(name).read_text(encoding="utf-8")
+    _, *parts = re.split(r"(?:^// .*\n)*^//// (.*)\n", text, flags=re.MULTILINE)
+    return {
+        title: Template(part.strip()) for title, part in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = False) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.compiled.calling import REALS
+from vpintegrator.export.c_functions import sections
 from vpintegrator.export.c_program import LANES, CProgram, LanesProgram
-from vpintegrator.export.templates import sections
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

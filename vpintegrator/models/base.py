@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from vpintegrator.dynamics.training_domain import recorded_domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.declaration import show_arguments
-from vpintegrator.models.domain import in_domain
 from vpintegrator.models.family import conditions_of, extended, member
 from vpintegrator.models.normalisation import (
     Normalised,
@@ -305,7 +305,23 @@ class Integrator(Normalised):
         >>> model.in_domain([[1.5, 0.0], [1.5, 9.0]])
         array([ True, False])
         """
-        return in_domain(self, states)
+        keys = ("region", "system")
+        if not all(key in self.metadata for key in keys):
+            raise InputError("the model does not say which states it was trained on; train it")
+        region, system = recorded_domain(
+            *(self.metadata[key] for key in keys),
+            self.metadata.get("system_name", "system"),
+            self.metadata.get("parameters", "{}"),
+        )
+        given = states if torch.is_tensor(states) else np.asarray(states, dtype=np.float64)
+        last_size("states", torch.as_tensor(given), {"dim": self.dim})
+        inside = region.holds(system, given[..., : self.state_dim])
+        if self.chart is not None:
+            with torch.no_grad():
+                images = self.chart(torch.as_tensor(given).to(self.shift))
+            placed = images.isfinite().all(-1)
+            inside &= placed if torch.is_tensor(states) else placed.cpu().numpy()
+        return inside
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """Return the new states (..., prediction_window, dim) after windows (..., window, dim)."""

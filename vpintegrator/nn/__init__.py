@@ -8,7 +8,7 @@ others where sizes are searched for.
 """
 
 from vpintegrator.nn.affine_map import AffineMap
-from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
+from vpintegrator.nn.attention import CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
 from vpintegrator.nn.attention_weights import attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
@@ -36,7 +36,6 @@ from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
-from vpintegrator.nn.time_mixing import TimeMixing
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
 from vpintegrator.nn.volume_generating import VolumePreservingGeneratingFunction
 
