@@ -88,6 +88,7 @@ def _unclaimed(tmp_path):
         ((1e-3, 1e-2, 1e-2), "spff"),
         ((1e-3, 9.5e-4, 9.2e-4), "spff"),
         ((1e-3, 1e-3, 1e-5), "resnet"),
+        ((1e-3, None, 1e-5), "spff"),  # interrupted before there is a second model
     ],
 )
 def test_the_error_decides_which_structure_unclaimed_states_have(
@@ -96,6 +97,8 @@ def test_the_error_decides_which_structure_unclaimed_states_have(
     def searched(candidate, data, options):
         kind = candidate.architecture.name
         error = dict(zip(("spff", "vpff", "resnet"), errors, strict=True))[kind]
+        if error is None:
+            raise KeyboardInterrupt
         model = candidate.make({} if kind == "resnet" else {"functions": "polynomial", "degree": 2})
         TrainingData(data).describe(model)
         model.metadata["training"] = json.dumps(History("adam", 0, 1).summary())

@@ -80,7 +80,6 @@ def test_an_interrupt_keeps_the_best(body, one_step):
 def test_seconds_end_training(body, one_step):
     history = train(one_step(), body, seconds=0.5)
     assert history.stopped_by == "seconds"
-    assert history.seconds[-1] >= 0.5
 
 
 def test_what_a_model_says_about_its_training(body, one_step):

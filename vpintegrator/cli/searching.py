@@ -213,6 +213,11 @@ class Candidate:
             except InputError as error:
                 refusals.append(error)
                 continue
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                best.ended = "interrupt"
+                break
             summaries += [found.summary] if found.summary else []
             if best is None or found.least < _IMPROVED * best.least:
                 best = found
@@ -278,9 +283,14 @@ class Candidate:
         error = history.best_validation_error
         line = f"{model.name}, {count(model)} parameters: {error:.1e} after {options.used:.0f} s"
         options.tell(line)
-        summary = f"{model.name} {error:.1e}"
         return SearchResult(
-            model, error, history, tried=[line], complete=True, summary=summary, noun="the network"
+            model,
+            error,
+            history,
+            tried=[line],
+            ended="interrupt" if history.stopped_by == "interrupt" else "",
+            complete=True,
+            summary=f"{model.name} {error:.1e}",
         )
 
     def train(self, data: Dataset, options: SearchOptions, files: Files) -> History:

@@ -45,8 +45,6 @@ def announce(model: Integrator, data: Dataset) -> None:
         traits = ["preserves the volume of its coordinates"]
     if model.symplectic:
         traits = ["symplectic"]
-    if getattr(model.core, "damped", False):
-        traits = ["conformally symplectic"]
     if len(model.reversing_symmetries):
         traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
     tell(f"  {model.name}: {', '.join(traits)}; {count} parameters")
