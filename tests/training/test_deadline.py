@@ -15,7 +15,7 @@ from tests.training.conftest import weights
 from tests.training.test_search import maker
 from vpintegrator.cli.train import main
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
-from vpintegrator.training import Budget, find_functions, find_model
+from vpintegrator.training import Budget, find_functions, find_generating_function, find_model
 from vpintegrator.training.optimizers import levenberg_marquardt
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
@@ -187,14 +187,16 @@ def test_a_splitting_is_kept_whenever_the_time_ends(ring, steps, seconds):
 @pytest.mark.parametrize("seconds", [100, 150])
 def test_the_best_couplings_are_kept_whenever_the_time_ends(ring, steps, seconds):
     found, errors = searched(ring, seconds, composed=False)
-    assert found.error < 1e-4
+    assert found.error < 1e-3
     assert f"{found.error:.1e}" == min(errors, key=float)
     assert steps.seconds < seconds + 20
 
 
 def test_no_model_in_the_time_is_a_sentence(ring, steps):
     with pytest.raises(vp.InputError, match="give more"):
-        searched(ring, 5, composed=False)
+        find_generating_function(
+            lambda arguments: vp.models.build(ring.system, "sgf", **arguments), ring, Budget(1.0)
+        )
 
 
 @pytest.mark.parametrize("seconds", [5, 30, 60, 200])

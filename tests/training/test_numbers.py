@@ -5,7 +5,6 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -76,16 +75,6 @@ def test_errors_are_of_the_components_that_move(tmp_path, name, system, moving):
     history = vp.train(model, data, epochs=3, compiled=name == "vpff")
     found = relative_error(model, data.states("test"), data.states("train"), moving)
     assert history.test_error == pytest.approx(found, rel=1e-9)
-
-
-@pytest.mark.thorough
-def test_the_spread_is_about_the_centre_of_mass(tmp_path):
-    short, long = (
-        TrainingData(vp.generate("toda", tmp_path / f"{steps}.h5", count=10, steps=steps))
-        for steps in (20, 2000)
-    )
-    assert np.std(long.dataset.states("train")) > 3 * np.std(short.dataset.states("train"))
-    assert long.error_scale.spread == pytest.approx(short.error_scale.spread, rel=0.2)
 
 
 def test_the_spread_of_an_angle_is_at_most_that_of_all_angles(tmp_path):

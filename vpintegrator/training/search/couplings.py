@@ -296,7 +296,7 @@ class _CouplingSearch(SizeSearch):
             slow = history.stopped_by != "epochs" or not error < before / 3
             if slow or self._over():
                 break
-        self._note(model, error if epochs else math.inf)
+        self._note(model, error, epochs)
         return error
 
     def _tried(
@@ -351,9 +351,10 @@ class _CouplingSearch(SizeSearch):
     def _show(self, history: History) -> None:
         self.options.show(history, self.epochs + history.epochs)
 
-    def _note(self, model: Integrator, error: float) -> None:
-        reached = f"{error:.1e}" if math.isfinite(error) else "no iteration in its time"
-        line = f"{describe(model)}: {reached} after {self.options.used:.0f} s"
+    def _note(self, model: Integrator, error: float, epochs: int = 1) -> None:
+        reached = [f"{error:.1e}"] if math.isfinite(error) else []
+        reached += [] if epochs else ["no iteration in its time"]
+        line = f"{describe(model)}: {', '.join(reached)} after {self.options.used:.0f} s"
         if self.best is not None and self.best.model is not model and error < self.best.error:
             line += "; not a tenth better, so the model before is kept"
         self.note(line)
