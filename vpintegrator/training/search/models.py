@@ -243,16 +243,14 @@ class _Search:
 
     def _is_wanted(self, proposal: Proposal) -> bool:
         """Whether a proposal can be made, and models so far leave something to gain."""
-        if not proposal.is_possible(self.task):
+        late = bool(self.results) and self.options.is_late(proposal.latest)
+        if late or not proposal.is_possible(self.task):
             return False
         if self.task.fastest is not None:
             met = [each for each in self.found if each.error <= self.task.fastest]
-            late = bool(self.results) and self.options.is_late(proposal.latest)
-            return not late and not proposal.is_needless(met)
+            return not proposal.is_needless(met)
         if not self.results:
             return True
-        if self.options.is_late(proposal.latest):
-            return False
         if isinstance(proposal, CouplingProposal):
             explicit = [found for kind, found in self.results if kind.explicit]
             return all(each.error > GOOD for each in explicit)
