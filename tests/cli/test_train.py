@@ -378,7 +378,7 @@ def test_a_signal_keeps_the_best_model(body, tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=300)[0]
     assert process.returncode == 0, output
     assert "interrupted; the best model so far is kept" in output
     assert load(tmp_path / "a.safetensors").name == "vpff"

@@ -20,6 +20,7 @@ OTHERS = {
     "encoder": lambda: nn.EncoderBlock(4, 2),
     "encoder on Stiefel matrices": lambda: nn.EncoderBlock(4, 2, stiefel=True, norm="batch"),
     "residual": lambda: nn.ResidualLayer(4),
+    "affine": lambda: nn.AffineMap(4),
     "formulas in polynomials": lambda: nn.BasisCoupling(
         4, 2, expressions=["sigmoid(z[0] - z[3])", "sin(z[1])"], periodic=[2]
     ),
