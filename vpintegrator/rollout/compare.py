@@ -20,7 +20,6 @@ from vpintegrator.rollout.diagnostics.poincare import section_plane
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.measure import Progress, Propagation
-from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import (
     as_models,
     chosen_flows,
@@ -28,7 +27,7 @@ from vpintegrator.rollout.methods import (
 )
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
-from vpintegrator.rollout.start import Origin, Schedule, find_origin, make_schedule
+from vpintegrator.rollout.start import Origin, Schedule, check_memory, find_origin, make_schedule
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -68,8 +68,8 @@ class Comparison:
     @cached_property
     def scales(self) -> np.ndarray:
         """Scale of each component along the reference, (dim,)."""
-        every = -(-len(self.reference) // _SCALED)
-        return component_scales(self.reference[::every], self.system)
+        every = -(-len(self.motion) // _SCALED)
+        return component_scales(self.motion[::every], self.system)
 
     @property
     def stored_reference(self) -> np.ndarray:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.rollout.differences import differences
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
 
+# offsets, and weights of the values there
+_DIFFERENCES = ((1, 2 / 3), (-1, -2 / 3), (2, -1 / 12), (-2, 1 / 12))
 _DIFFERENCE = 5e-4  # its fourth power and rounding over it are alike
 _MOST = 1_000_000  # steps of a period
 
@@ -221,3 +224,24 @@ class _PeriodCursor(Cursor):
         begun, period = self._times
         times = np.where(np.isnan(states[..., 0]), np.nan, begun[:, None] + period * done)
         return np.concatenate([states, times[..., None]], axis=-1)
+
+
+def differences(
+    function: Callable[[np.ndarray], np.ndarray], points: np.ndarray, size: float
+) -> np.ndarray:
+    """Return derivatives (n, dim, dim) of a map of points (n, dim), by fourth-order differences.
+
+    ``size`` is the distance of the neighbours, relative to each component at points and images.
+    """
+    dim = points.shape[1]
+    scales = component_scales(np.concatenate([points, function(points)]))
+    distances = size * np.maximum(scales, np.abs(points))
+    result = np.empty((len(points), dim, dim))
+    for k in range(dim):
+        total = np.zeros(points.shape)
+        for place, weight in _DIFFERENCES:
+            moved = points.copy()
+            moved[:, k] += place * distances[:, k]
+            total += weight * function(moved)
+        result[:, :, k] = total / distances[:, k : k + 1]
+    return result

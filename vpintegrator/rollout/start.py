@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Start
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.flow import trained_step
-from vpintegrator.rollout.memory import check_memory
 from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
@@ -410,3 +410,32 @@ def reference_steps(step: float, steps: int, reference_time: float | None) -> in
     if not (math.isfinite(reference_time) and reference_time >= 0):
         raise InputError(f"reference_time = {reference_time!r} must be a time, 0 or more")
     return round(min(reference_time / step, steps))
+
+
+def check_memory(what: str, values: float, advice: str) -> None:
+    """Say before they are made that so many float64 numbers do not fit into the memory.
+
+    Raises
+    ------
+    InputError
+        If they do not; ``what`` says what they are, ``advice`` how to ask for fewer.
+    """
+    needed, there = 8 * values, _memory()
+    if needed > there:
+        raise InputError(
+            f"{what} would need {in_bytes(needed)} of memory, and this machine has "
+            f"{in_bytes(there)}; {advice}"
+        )
+
+
+def in_bytes(size: float) -> str:
+    """Return a number of bytes in words."""
+    unit, scale = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20)
+    return f"{size / scale:,.1f} {unit}"
+
+
+def _memory() -> float:
+    """Return the bytes of memory of this machine, infinite if not known."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return float("inf")
