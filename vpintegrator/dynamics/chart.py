@@ -72,8 +72,8 @@ class ChartEquations:
         return [_text(value, self.equations) for value in self.inverse]
 
 
-def read_chart(trial: Trial, source: str) -> ChartEquations | None:
-    """Read and check the table ``[chart]``; None where there is none.
+def read_chart(trial: Trial, source: str) -> ChartEquations:
+    """Read and check the table ``[chart]``.
 
     Whether the flow preserves volume in the new components is left to their own system.
 
@@ -84,8 +84,6 @@ def read_chart(trial: Trial, source: str) -> ChartEquations | None:
         Hamiltonian is not that of the system in these components.
     """
     base, where = trial.equations, f"{source}, [chart]"
-    if "chart" not in base.table:
-        return None
     table = table_of(base.table, "chart", source)
     check_keys(table, _KEYS, where)
     given = {key: entry for key, entry in table.items() if key not in ("map", "inverse")}

@@ -254,7 +254,9 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
     source, equations = definition.words.source, definition.equations
     trial = Trial(equations, points)
     divergence_free, is_canonical = check_identities(trial, source)
-    plot, chart = read_plot(equations, source), read_chart(trial, source)
+    table = equations.table
+    plot = read_plot(equations, source) if "plot" in table else Plot()
+    chart = read_chart(trial, source) if "chart" in table else None
     return replace(
         definition,
         divergence_free=divergence_free,
