@@ -121,28 +121,13 @@ def test_measured_systems_have_charts_too():
     ("text", "message"),
     [
         ("chart = 1\n" + duffing().split("[chart]")[0], r"'chart' must be a table"),
-        (duffing("shape = 1"), r"\[chart\]: unknown key 'shape'"),
         (duffing().replace("[chart.inverse]", "[chart.inverted]"), "unknown key 'inverted'"),
-        (duffing().split("[chart.inverse]")[0], r"the table \[chart.inverse\] is missing"),
-        (duffing().replace('p = "(x', 'v = "(x'), "no component 'v'"),
         (duffing().replace('q = "c*x[0]"', ""), "no expression for q"),
-        (duffing().replace("x = 2", "x = 3").replace('q**2"]', 'q**2", "q"]'), "3 components, not"),
         (
             duffing().replace('q = "c*x[0]"', 'q = "x[0]"'),
             r"\[chart.inverse\]: this gives another state than \[chart.map\] was given, by 0\.",
         ),
-        (
-            duffing('hamiltonian = "x[0]*x[1]"'),
-            r"this is not the system in these coordinates: x\[0\]' is off by",
-        ),
-        (POLAR.split("[chart.periodic]")[0], r"this component is an angle; give its period"),
         (POLAR.replace('"2*pi"', '"3*pi"'), "after a turn of an angle this gives another state"),
-        (
-            POLAR.replace('r = "(x**2 + y**2)/2"', 'r = "sqrt(x**2 + y**2)"').replace(
-                "sqrt(2*r)", "r"
-            ),
-            r"\[chart\], divergence_free: the divergence of the vector field is",
-        ),
         (
             POLAR + '[[chart.reversing_symmetry]]\nr = "-r"',
             r"\[chart\], \[\[reversing_symmetry\]\] 1: this does not reverse the system",

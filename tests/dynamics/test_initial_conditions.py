@@ -85,14 +85,10 @@ def test_the_same_seed_gives_the_same_states():
     ("table", "message"),
     [
         ({}, "is none of points, curves"),
-        ({"distribution": "sphre"}, "did you mean 'sphere'"),
         ({"distribution": "uniform", "low": 0}, "needs high"),
-        ({"distribution": "uniform", "low": 1, "high": 0}, "low is above high"),
         ({"distribution": "uniform", "low": [0, 0], "high": 1}, "expected 3 numbers"),
         ({"distribution": "uniform", "low": "z1", "high": 1}, "unknown name 'z1'"),
-        ({"distribution": "normal", "std": -1}, "cannot be negative"),
         ({"distribution": "normal", "sigma": 1}, "unknown key 'sigma'"),
-        ({"distribution": "points", "points": []}, "expected a list of states"),
         ({"distribution": "points", "points": [[1, 2]]}, "entry 0: expected 3 numbers"),
     ],
 )
@@ -130,18 +126,10 @@ def test_formula():
     ("part", "entry", "message"),
     [
         ("random", {"a": [0, 1, 2]}, r"random a: expected \[low, high\]"),
-        ("random", {"a": [1, 0]}, "random a: low is above high"),
-        ("random", {"a": {"mean": 0}}, "random a: expected"),
         ("random", {"a": {"mean": 0, "std": -1}}, "random a: std cannot be negative"),
-        ("random", {"a": {"low": 0, "high": 1, "length": 0.5}}, "length: 0.5 is no whole number"),
         ("random", {"n": [0, 1]}, "the name 'n' has a meaning already"),
-        ("random", {"q": [0, 1]}, "the name 'q' has a meaning already"),
-        ("random", {"i": [0, 1]}, "the name 'i' has a meaning already"),
         ("random", [0, 1], "expected a table of names"),
-        ("state", {"q": "a"}, r"state: nothing is given for p\[0\], p\[1\], p\[2\]"),
         ("state", {"q": "b", "p": 0}, r"state q, column 1: unknown name 'b'"),
-        ("state", {"q": "p[i]", "p": 0}, "state q, column 1: unknown name 'p'"),
-        ("state", {"r": "a"}, "state r: the state has no component 'r'"),
         ("state", "a", "state: expected a table of components"),
     ],
 )

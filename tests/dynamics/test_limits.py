@@ -48,27 +48,10 @@ def test_formulas_that_look_bad_and_are_not(expression):
     ("expression", "message"),
     [
         ("sum(x for i in range(1000000000))", "column 11: .*more than 300000"),
-        ("sum(x*i*j for i in range(9**9) for j in range(9**9))", "column 26: an index"),
-        ("sum(x*i*j for i in range(9999) for j in range(9999))", "more than 300000"),
-        ("sum(sum(sin(i*x + j) for j in range(999)) for i in range(999))", "more than 300000"),
         ("sum(sqrt(i + 2) for i in range(100000))*x", "more than 300000"),
-        ("x**(10**9)", "column 1: the exponent is too large; it may be up to 4096"),
-        ("(x**4096)**4096", "column 1: this constant is too large"),
-        ("10**10**10", "column 1: the exponent is too large"),
-        ("2**(10**8)", "column 1: the exponent is too large"),
         ("9**999*9**999", "column 1: this constant is too large"),
-        ("x + exp(1000000)", "column 5: this constant is too large"),
-        ("tanh(1e400)", "column 6: the number is too large"),
-        ("0x" + "f" * 5000, "column 1: this constant is too large"),
         ("9" * 15_000, "column 15001: '9999.* is not a valid expression"),
-        ("x*" * 9_000 + "x", "nested too deeply"),
-        ("-" * 15_000 + "x", "nested too deeply"),
-        ("(" * 9_000 + "x" + ")" * 9_000, "too many nested parentheses"),
-        ("x + " * 6_000 + "x", "more than the 20000 allowed"),
         ("tan(pi/2)", "column 1: this constant is too large, or no real number"),
-        ("(-8)**(1/3)", "column 1: this constant is too large, or no real number"),
-        ("log(x - x)", "column 1: this constant is too large, or no real number"),
-        ("1/(x - x)", "column 4: division by zero"),
         ("exp(exp(exp(exp(9*x**2 + 9))))", "no finite value at random points"),
     ],
 )
@@ -82,30 +65,10 @@ def test_formulas_that_are_refused(expression, message):
     ("text", "message"),
     [
         ("state = {q = 4096, p = 4096}\nhamiltonian = 'q[0]'", "more than 4096 components"),
-        (f"state = {[f'a{k}' for k in range(9000)]}", "9000 components, not 1 to 4096"),
-        (
-            field("y", "[invariants]\n" + "".join(f"a{i} = 0\n" for i in range(2000))),
-            "1000 allowed",
-        ),
         (field("y", "[[reversing_symmetry]]\n" * 100), "more than the 64 allowed"),
-        (
-            "state = {x = 200}\n[vector_field]\nx = 'sum(sin(x[j] - x[i]) for j in range(200))'",
-            r"\[vector_field\] x, column \d+: .* more than 300000",
-        ),
-        (
-            "state = {q = 999, p = 999}\nhamiltonian = "
-            "'sum(p[i]**2 for i in range(999))*sum(q[i]**2 for i in range(999))'",
-            "more than 300000",
-        ),
         ("x = 1\n" * 200_000, f"more than the {MAXIMUM_SIZE} of a description"),
-        (".".join("a" * 50_000) + " = 1", "a key has more than 16 dots"),
-        ('"a" . ' * 50_000 + "b = 1", "a key has more than 16 dots"),
         ("a = " + "[" * 50_000, "nested too deeply"),
-        ("a = " + "{b = " * 50_000, "nested too deeply"),
-        ("a = " + "9" * 50_000, "a number is too long"),
         ('"' + "a" * 50_000 + '" = 1', "unknown key"),
-        (field("y", "[parameters]\na = 1979-05-27"), "a: expected an expression"),
-        (field("y", "[parameters]\na = 0x" + "f" * 9000), "a: the number is too large"),
         (field("y", f"[parameters]\n{'a' * 200} = 1"), "at most 100 characters"),
     ],
 )
@@ -171,21 +134,12 @@ def test_what_is_no_number_of_initial_states(count):
     "table",
     [
         [],
-        {"distribution": ["sphere"]},
         {"distribution": {}},
-        {"distribution": "points", "points": [[1, 2, {}]]},
-        {"distribution": "points", "points": [1]},
         {"distribution": "points", "points": [[1e308, 1, "9**999"]]},
-        {"distribution": "energy-shell", "energy": [0, 1], "low": -1, "high": 1, "invariant": []},
         {"distribution": "formula", "random": {"a": {"low": 0, "high": 1, "length": 1e99}}}
         | {"state": {"z1": 0, "z2": 0, "z3": 0}},
-        {"distribution": "curves", "parameter": "a", "start": 0, "stop": 1, "step": 1e-300}
-        | {"curves": [["a", "a", "a"]]},
-        {"distribution": "curves", "parameter": "a", "start": -1, "stop": 1, "step": 0.5}
-        | {"curves": [["log(a)", "a", "a"]]},
         {"distribution": "curves", "parameter": [], "start": 0, "stop": 1, "step": 0.5}
         | {"curves": [["1", "1", "1"]]},
-        {"distribution": "normal", "mean": "nan"},
         {"distribution": "uniform", "low": "sum(1 for i in range(999999999))", "high": 1},
     ],
 )
@@ -199,10 +153,8 @@ def test_initial_conditions_that_are_refused(table):
     [
         ({"initial": "abc"}, "array of numbers"),
         ({"initial": np.ones((2, 3)) * 1j}, "not complex"),
-        ({"times": [0, np.inf]}, "not finite"),
         ({"times": [0, np.nan]}, "must increase"),
         ({"times": None}, r"array of numbers|must increase"),
-        ({"rtol": "1e-3"}, "a tolerance is a number"),
         ({"atol": np.inf}, "limit of double precision"),
         ({"method": None}, "there is no solver 'None'"),
     ],

@@ -355,13 +355,10 @@ def damped_loop(t, y):
     ("claim", "message"),
     [
         ({"invariants": {"energy": lambda y: y @ y}}, "energy: this is not constant.* at y1 = "),
-        ({"divergence_free": True}, "the divergence.* is -?0.1.* at y1 = "),
         ({"hamiltonian": lambda q, p: p[0] ** 2}, "not .dH/dp, -dH/dq., they differ by .* at q ="),
         ({"reversing_symmetries": [[1, -1]]}, "f.rho z. = -rho f.z. fails by .* at y1 ="),
-        ({"periodic": ["y1"]}, "changes .*by .*"),
         ({"periodic": ["q"]}, "there is no component 'q'"),
         ({"reversing_symmetries": [[1, 1, 1]]}, "matrices .2, 2. or the 2 signs"),
-        ({"invariants": [1]}, "dictionary of functions"),
         ({"sample": (np.nan, 1.0)}, "sample must be"),
     ],
 )
@@ -407,16 +404,10 @@ def test_functions_of_modules_go_to_other_processes():
     ("given", "options", "message"),
     [
         (3, {"dim": 2}, "f must be a function, not 3"),
-        (len, {"dim": 2}, "len"),
         (lambda t, y: y, {}, "say how many components"),
-        (lambda t, y: y, {"dim": 0}, "1 to"),
         (lambda t, y: y, {"dim": 2, "components": ["q"]}, "1 names"),
-        (lambda t, y: y, {"components": ["q", "q"]}, "used twice"),
-        (lambda a, b, c: a, {"dim": 2}, r"must take f\(t, y\) or f\(y\)"),
         (lambda t, y: y, {"dim": 2, "parameters": {"k": 1}}, "takes no keyword 'k'"),
-        (lambda t, y, k: y, {"dim": 2, "parameters": {"k": "a"}}, "must be a number"),
         (lambda t, y: y, {"dim": 2, "sample": 3}, "sample must be a tuple"),
-        (lambda t, y: y, {"dim": 2, "step": -1}, "positive"),
         (lambda t, y: y[:1], {"dim": 2}, "shape"),
     ],
 )
@@ -425,42 +416,18 @@ def test_what_is_no_system_is_refused_in_a_sentence(given, options, message):
         vp.System.from_function(given, **options)
 
 
-JUNK = [None, 3, "x", b"x", object(), [], [1, "a"], {"a": 1}, np.zeros((2, 3, 4)), np.zeros(0)]
-JUNK += [float("nan"), lambda *arguments: None, torch.nn.Linear(3, 5), dict, (1, "a"), (1, 2)]
+JUNK = [None, 3, "x", object(), [1, "a"], {"a": 1}, np.zeros((2, 3, 4)), float("nan"), (1, "a")]
+ARGUMENTS = ["dim", "components", "sample", "step", "parameters", "name", "hamiltonian", "period"]
+ARGUMENTS += ["divergence_free", "reversing_symmetries", "invariants", "periodic"]
 
 
-def pair(t, y):
-    return [y[1], -y[0]]
-
-
-@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: type(junk).__name__)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda junk: vp.System.from_function(junk, 2),
-        lambda junk: vp.System.from_hamiltonian(junk, 1),
-        lambda junk: vp.System.from_hamiltonian(lambda q, p: p @ p, junk),
-        lambda junk: vp.Map.from_function(junk, 2),
-        *(
-            lambda junk, name=name: vp.System.from_function(pair, **({"dim": 2} | {name: junk}))
-            for name in (
-                *("dim", "components", "sample", "step", "parameters", "name", "hamiltonian"),
-                *("divergence_free", "reversing_symmetries", "invariants", "periodic", "period"),
-            )
-        ),
-        lambda junk: vp.System.from_function(pair, 2, invariants={"a": junk}),
-        lambda junk: vp.System.from_function(pair, 2, parameters={"a": junk}),
-        *(
-            lambda junk, name=name: vp.Map.from_function(lambda z: z, 2, **{name: junk})
-            for name in ("structure", "sample", "invariants", "periodic")
-        ),
-    ],
-)
-def test_what_is_no_argument_is_refused_in_a_sentence(make, junk):
-    try:
-        make(junk)
-    except vp.InputError as error:
-        assert str(error)
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_what_is_no_argument_is_refused_in_a_sentence(name):
+    for junk in JUNK:
+        try:
+            vp.System.from_function(lambda t, y: [y[1], -y[0]], **({"dim": 2} | {name: junk}))
+        except vp.InputError as error:
+            assert str(error)
 
 
 def standard(x, px, K=0.6):
