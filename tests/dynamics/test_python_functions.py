@@ -270,6 +270,22 @@ def test_a_function_with_decisions_is_called(function):
     np.testing.assert_allclose(slopes[:, 1, 0], [-4.0, -1.0], rtol=1e-10)
 
 
+@given(exponents=st.tuples(*[st.floats(-30, 30)] * 2))
+def test_derivatives_of_a_called_function_are_right_in_any_units(exponents):
+    length, speed = (10.0**exponent for exponent in exponents)
+
+    def oscillator(t, y):
+        x, v = float(y[0]) / length, float(y[1]) / speed
+        return np.array([length * v, speed * (-x - x**3)])
+
+    box = ([-length, -speed], [length, speed])
+    called = vp.System.from_function(oscillator, dim=2, divergence_free=True, sample=box)
+    assert not called.has_formulas
+    jacobian = called.jacobian(np.array([[0.5 * length, 0.3 * speed]]))[0]
+    units = np.array([[1, speed / length], [length / speed, 1]])
+    assert np.allclose(jacobian * units, [[0, 1], [-1.75, 0]], rtol=0, atol=1e-10)
+
+
 def test_claims_stay_with_the_text(tmp_path):
     system = oscillator(reversing_symmetries=[[1, -1]])
     assert system.structure == "Hamiltonian" and system.hamiltonian([1.0, 1.0]) == 2.5

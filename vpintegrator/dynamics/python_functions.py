@@ -161,6 +161,7 @@ class BatchFunction:
         times: np.ndarray,
     ) -> None:
         self.call, self.count, self.parameters = call, count, dict(parameters)
+        self.scales = _scales(np.concatenate([states, np.ones((len(states), 1))], axis=1))
         rows = max(_TRIED, states.shape[1] + 1)  # so that the axes have different lengths
         states, times = np.resize(states, (rows, states.shape[1])), np.resize(times, rows)
         problem = ""
@@ -245,7 +246,7 @@ class BatchFunction:
             return self._by_autograd(states, times)
         points, columns = np.concatenate([states, times[:, None]], axis=1), []
         for j in range(points.shape[1]):
-            size = step * np.maximum(1.0, np.abs(points[:, j]))
+            size = step * np.maximum(self.scales[j], np.abs(points[:, j]))
             total: Any = 0.0
             for number, weight in _WEIGHTS:
                 for sign in (1, -1):
@@ -276,8 +277,16 @@ class BatchFunction:
         if self.library == "torch":
             return found, EXACT
         other = self.slopes(states, times, _STEPS[1])
-        smooth = np.abs(found - other) <= _OF_DIFFERENCES * (1 + np.abs(found))
+        values = self(states, times).reshape(len(states), -1)
+        units = _scales(values)[:, None] / self.scales  # (count, dim + 1)
+        smooth = np.abs(found - other) <= _OF_DIFFERENCES * (units + np.abs(found))
         return np.where(smooth.all(axis=(1, 2), keepdims=True), found, np.nan), _OF_DIFFERENCES
+
+
+def _scales(rows: np.ndarray) -> np.ndarray:
+    """Return the largest size of each column (row, column); 1 where a column vanishes."""
+    sizes = np.abs(rows).max(axis=0, initial=0.0, where=np.isfinite(rows))
+    return np.where(sizes > 0, sizes, 1.0)
 
 
 def place(components: Sequence[str], state: np.ndarray) -> str:
