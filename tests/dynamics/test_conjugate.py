@@ -22,6 +22,7 @@ STYLES = {
     "Q, P": (["Q1", "Q2"], ["P1", "P2"]),
     "x, vx": (["x", "y"], ["vx", "vy"]),
     "x1, p1": (["x1", "x2"], ["p1", "p2"]),
+    "u, pi_u": (["u1", "u2"], ["pi_u1", "pi_u2"]),
 }
 HAMILTONIAN = "({2}**2 + {3}**2)/2 + ({0}**2 + {1}**2)/2 + {0}**2*{1} - {1}**3/3 + {0}*{3}**2/9"
 SEPARABLE = "({2}**2 + {3}**2)/2 + ({0}**2 + {1}**2)/2 + {0}**2*{1} - {1}**3/3"
@@ -80,7 +81,7 @@ def test_names_and_arrays_tell_the_order(state, expected):
     assert system.canonical_order == expected
 
 
-@pytest.mark.parametrize("text", ["q1 p1 q2 r", "p1 p2 x y", "a q p b"])
+@pytest.mark.parametrize("text", ["q1 p1 q2 r", "p1 p2 x y", "a q p b", "phi1 J1 phi2 J2"])
 def test_names_that_contradict_the_order_are_refused(text):
     names = text.split()
     with pytest.raises(vp.InputError, match="do not say which momentum belongs to which position"):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vpintegrator.errors import InputError
 
 _POSITIONS = ("q", "x", "r", "position", "positions", "pos")
-_MOMENTA = ("p", "momentum", "momenta", "mom")
+_MOMENTA = ("p", "pi", "momentum", "momenta", "mom")
 _VELOCITIES = ("v", "velocity", "velocities", "vel")
 _SURE = ("q", "position", "positions")
 
@@ -16,8 +16,8 @@ _SURE = ("q", "position", "positions")
 def conjugate_pairs(names: Sequence[str], velocities: bool = False) -> list[tuple[int, int]] | None:
     """Return the numbers of each position and its momentum; None where the names do not tell.
 
-    Names such as ``q1, p1``, ``x, px``, ``theta, p_theta``, ``positions[0], momenta[0]`` tell,
-    in any order.
+    Names such as ``q1, p1``, ``x, px``, ``theta, p_theta``, ``u, pi_u``,
+    ``positions[0], momenta[0]`` tell, in any order.
 
     Parameters
     ----------
@@ -108,8 +108,14 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _is_contradicted(names: Sequence[str]) -> bool:
-    """Whether a name such as p1 stands in the first half, or one such as q1 in the second."""
+    """Whether names contradict positions in the first half and momenta in the second.
+
+    A name such as p1 in the first half does, one such as q1 in the second, and one letter in both
+    halves, as in phi1, J1, phi2, J2.
+    """
     half = len(names) // 2
     bases = [_split(name)[0].lower() for name in _plain(names)]
-    alike = len({*bases}) == 1
-    return not alike and bool({*bases[:half]} & {*_MOMENTA} or {*bases[half:]} & {*_SURE})
+    first, second = {*bases[:half]}, {*bases[half:]}
+    if len(first | second) == 1:
+        return False
+    return bool(first & {*_MOMENTA} or second & {*_SURE} or first & second)
