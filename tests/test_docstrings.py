@@ -20,7 +20,6 @@ FACES = (
     "export",
     "models",
     "nn",
-    "notebook",
     "plotting",
     "rollout",
     "rollout.diagnostics",

@@ -57,7 +57,6 @@ def files(tmp_path_factory):
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     for name, kind in (
-        ("survey"),
         ("shard.h5", "shard-1"),
         ("other.h5", None),
     ):

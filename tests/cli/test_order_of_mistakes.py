@@ -23,7 +23,6 @@ NAMES = {
     "train IN --start model.safetensors --model vpt": "leave out --model",
     "export IN --name 3x": "name must be a name of C",
     "gen IN --vary g": "--vary g",
-    "gen IN --noise x": "--noise x",
     "gen --from IN --fractions 1,2": "--fractions 1,2",
 }
 # options that are wrong for this input

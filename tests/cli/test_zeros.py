@@ -71,7 +71,7 @@ def test_training(run, tmp_path, data, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--step", "0"], "step = 0.0 must be a positive number"),
+        (["--step", "0"], "step = 0.0 must be positive"),
         (["--time", "0"], "time = 0.0 must be positive"),
         (["--initial", ""], "expected numbers as in"),
     ],

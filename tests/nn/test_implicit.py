@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, sample, symplecticity_defect
 from vpintegrator.errors import InputError
-from vpintegrator.models import system_arguments
 from vpintegrator.nn import (
     ElementaryHamiltonians,
     GeneratingFunction,
@@ -380,23 +379,3 @@ def test_models_are_reversible(system, model):
     assert len(model.reversing_symmetries)
     for rho in model.reversing_symmetries:
         assert_close(model(model(z[:, None]) @ rho.mT) @ rho.mT, z[:, None], 1e-12)
-
-
-@FEW
-@given(seed=st.integers(0, 999))
-def test_invariants_of_a_body_keep_its_angular_momentum(seed):
-    system = vp.load_system("kepler")
-    assert "log" in system_arguments.invariant_arguments(system, "polynomial")["expressions"][0]
-    model = vp.models.build(system, "sgf", degree=3)
-    n = system.dim // 2
-    model.adapt(torch.tensor([1.0] * n + [0.5] * n).double() * (1 + 0.3 * sample(50, 2 * n)))
-    filled(model.core, 0.02, seed)
-    q, p = 1 + 0.2 * sample(6, n, seed=seed), sample(6, n, seed=seed + 1, scale=0.4)
-    image = model(torch.cat([q, p], 1)[:, None]).detach()[:, 0]
-    known = image.isfinite().all(1)
-    assume(known.any())
-    Q, P = image[known].split(n, 1)
-    assert float((Q - q[known]).abs().max()) > 1e-4
-    before = q[known, :, None] * p[known, None] - p[known, :, None] * q[known, None]
-    after = Q[:, :, None] * P[:, None] - P[:, :, None] * Q[:, None]
-    assert_close(after, before, 1e-13)

@@ -20,8 +20,9 @@ class LinearMap(Integrator):
 
     Examples
     --------
-    >>> vp.models.LinearMap(dim=4).invertible
-    True
+    >>> model = vp.models.LinearMap(dim=2)
+    >>> model(torch.ones(1, 1, 2, dtype=torch.float64)).tolist()  # the identity at first
+    [[[1.0, 1.0]]]
     """
 
     name = "linear"

@@ -10,7 +10,9 @@ from vpintegrator.nn.layer import Layer
 
 
 class AffineMap(Layer):
-    r"""Affine map of states, :math:`z \mapsto A z + b`, the identity at first.
+    r"""Affine map of states, the identity at first.
+
+    .. math:: z \mapsto A z + b
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def intervals(scene: Scene) -> list[slice]:
     it would be one block of colour.
     """
     count = scene.scale.shape[1]
-    if scene.referenced:
+    if scene.referenced and not scene.report.is_reference_given:
         first = scene.chosen(scene.report.reference_ends)[0]
         count = int(np.searchsorted(scene.report.times, first)) + 1
     length = min(
