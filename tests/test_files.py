@@ -11,29 +11,11 @@ from pathlib import Path
 import pytest
 
 from vpintegrator.errors import InputError
-from vpintegrator.storage import files
-from vpintegrator.storage.files import check_output, filling, replacing, safe_name
+from vpintegrator.storage.files import check_output, filling, locked, replacing, safe_name
 
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_the_file_and_then_its_folder_reach_the_disk(tmp_path, monkeypatch, overwrite):
-    done = []
-
-    def fsync(handle):
-        done.append(("fsync", Path(os.readlink(f"/proc/self/fd/{handle}"))))
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    move, link = Path.replace, os.link
-    monkeypatch.setattr(Path, "replace", lambda *a: (done.append("move"), move(*a))[1])
-    monkeypatch.setattr(os, "link", lambda *a: (done.append("move"), link(*a))[1])
-    with replacing(tmp_path / "a.h5", overwrite) as temporary:
-        temporary.write_text("new")
-    assert done == [("fsync", temporary), "move", ("fsync", tmp_path)]
-    assert _names(tmp_path) == ["a.h5"]
 
 
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
@@ -45,14 +27,7 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
     assert (tmp_path / "a.h5").read_text() == "old"
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path, monkeypatch, links):
-    if not links:
-
-        def link(*_):
-            raise OSError(errno.EPERM, "no links on this file system")
-
-        monkeypatch.setattr(os, "link", link)
+def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path):
     (tmp_path / "a-2.h5").write_text("also there")
     with (
         pytest.raises(InputError, match=r"a\.h5 was made by somebody else.* now .*a-3\.h5"),
@@ -66,30 +41,34 @@ def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path, m
     assert (tmp_path / "a-3.h5").read_text() == "mine"
 
 
-def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path):
-    script = (
-        "import os, signal, sys\nfrom vpintegrator.storage.files import replacing\n"
-        "with replacing(sys.argv[1]) as temporary:\n"
-        "    temporary.write_text('half')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    path = tmp_path / "a.h5"
-    subprocess.run([sys.executable, "-c", script, path], check=False)
-    (left,) = _names(tmp_path)
-    assert left.startswith(".a.h5.") and left.endswith(".part")
-    dead = left.partition(f".{files._machine()}-")[2].partition(".")[0]
-    alive = [
-        f".a.h5.{files._machine()}-{os.getpid()}.abc.part",  # our own, of another thread
-        f".a.h5.{files._machine()}-1.abc.part",  # a process that is there
-        f".a.h5.elsewhere-12345678-{dead}.abc.part",  # another machine's: who knows
-        f".b.h5.{files._machine()}-{dead}.abc.part",  # of another output
-        ".a.h5.abc.part",
-    ]
-    for name in alive:
-        (tmp_path / name).touch()
-    with replacing(path) as temporary:
+def test_what_a_killed_program_left_is_deleted_a_day_later(tmp_path):
+    new, old, other = (tmp_path / f".{name}.part" for name in ("a.h5.1", "a.h5.2", "b.h5.1"))
+    for path in (new, old, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    with replacing(tmp_path / "a.h5") as temporary:
         temporary.write_text("whole")
-    assert _names(tmp_path) == sorted([*alive, "a.h5"])
+    assert _names(tmp_path) == [new.name, other.name, "a.h5"]
+
+
+def test_one_process_at_a_time_has_the_lock(tmp_path):
+    """It is released at the end of the block and of its process."""
+    path = tmp_path / "a.h5"
+    with (
+        locked(path),
+        pytest.raises(InputError, match=r"another process is at work on .*a\.h5"),
+        locked(path),
+    ):
+        raise AssertionError
+    script = (
+        "import os, sys\nfrom vpintegrator.storage.files import locked\n"
+        "with locked(sys.argv[1]):\n    os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, path], check=True)
+    with locked(path):
+        pass
+    assert not _names(tmp_path)
 
 
 def test_no_room_is_one_sentence_and_leaves_nothing(tmp_path):

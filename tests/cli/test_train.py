@@ -22,7 +22,7 @@ from vpintegrator.cli.train import main
 from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
-from vpintegrator.storage.lock_file import claim
+from vpintegrator.storage.files import locked
 from vpintegrator.training import History
 from vpintegrator.training.optimizers.torch_optimizers import Adam
 
@@ -360,7 +360,7 @@ def test_a_folder_that_is_gone_loses_nothing(run, tmp_path, body, monkeypatch):
 
 
 def test_one_training_at_a_time_for_an_output(run, tmp_path, body):
-    with claim(tmp_path / "a.safetensors"):
+    with locked(tmp_path / "a.safetensors"):
         refusal = run(main, body, *ADAM, "-o", "a.safetensors")
     assert refused(refusal, "another process is at work on a.safetensors")
     assert list(tmp_path.iterdir()) == []

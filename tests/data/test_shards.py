@@ -2,8 +2,6 @@
 
 import multiprocessing
 import os
-import pickle
-import random
 import shutil
 import signal
 import subprocess
@@ -20,10 +18,9 @@ import xarray
 from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import fingerprint
 from vpintegrator.data.generation.plan import Plan, stack_size
-from vpintegrator.data.generation.shards import Shards
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
-from vpintegrator.runtime.workers import versions
+from vpintegrator.storage.files import locked
 
 # an implicit method has stacks of one, so that few trajectories make several shards
 SMALL = {"method": "LSODA", "count": 200, "steps": 5, "rtol": 1e-8, "atol": 1e-8}
@@ -116,22 +113,12 @@ def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
 
 def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("vpintegrator.runtime.workers._CONNECT", 0.5)
+    monkeypatch.setattr("vpintegrator.runtime.pool._CONNECT", 0.5)
     for address in ("tcp://127.0.0.1:9", "nonsense", "http://localhost:80"):
         with pytest.raises(InputError, match="no dask scheduler answers at"):
             generate("rigid-body", tmp_path / "a.h5", scheduler=address, **SMALL)
     with pytest.raises(InputError, match="a scheduler has its own"):
         generate("rigid-body", tmp_path / "a.h5", scheduler=address, workers=2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_workers_with_other_versions_are_refused(tmp_path, monkeypatch):
-    wanted = {**versions(), "numpy": "0.1"}
-    monkeypatch.setattr(
-        sys.modules["vpintegrator.data.generation.generate"], "versions", lambda: wanted
-    )
-    with pytest.raises(ChildProcessError, match=r"has numpy .*, but numpy 0\.1 is used here"):
-        generate("rigid-body", tmp_path / "a.h5", **SMALL)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -202,30 +189,6 @@ def test_a_view_of_anything_but_its_shards_is_refused(view, name):
         open_dataset(view.path)
 
 
-def test_shards_are_checked_as_any_file(view):
-    shard = view.path.with_name("a.h5.shards") / "000000.h5"
-    with h5py.File(shard, "r+") as file:
-        shape = file["train/state"].shape
-        del file["train/state"]
-        layout = [("/etc/passwd", 0, h5py.h5f.UNLIMITED)]
-        file["train"].create_dataset("state", shape, dtype="f8", external=layout)
-    size = shard.stat().st_size
-    with h5py.File(view.path, "r+") as file:
-        file["shard_size"][0] = size
-    with pytest.raises(InputError, match=r"000000\.h5, train, state: its numbers lie in other"):
-        open_dataset(view.path).states("train")
-
-
-def test_a_view_is_indexed_like_an_array(view, whole):
-    expected = whole.states("train")
-    for rows in (slice(None), slice(3, 150, 7), slice(10, 10), 77, -1, np.array([0, 63, 64, 151])):
-        for times in (slice(None), slice(1, 4), 2, slice(0, 0)):
-            found = view.states("train", rows, times)
-            np.testing.assert_array_equal(found, expected[rows, times])
-    with pytest.raises(IndexError):
-        view.states("train", len(expected))
-
-
 def test_resume_makes_only_what_is_missing_or_damaged(view, whole):
     folder = view.path.with_name("a.h5.shards")
     shards = sorted(folder.glob("*.h5"))
@@ -269,36 +232,9 @@ def test_replacing_a_view_removes_its_shards(view, tmp_path):
 
 
 def test_two_at_a_time_are_kept_apart(tmp_path):
-    fcntl = pytest.importorskip("fcntl")
-    folder = tmp_path / "a.h5.shards"
-    folder.mkdir()
-    handle = os.open(folder, os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(InputError, match="another process writes to"):
+    with locked(tmp_path / "a.h5"), pytest.raises(InputError, match="another process is at work"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
-    os.close(handle)
-
-
-@pytest.mark.parametrize("single", [True, False])
-def test_a_dataset_that_another_process_finishes_first_loses_nobodys_work(
-    tmp_path, monkeypatch, whole, single
-):
-    path = tmp_path / "a.h5"
-    monkeypatch.setattr(Shards, "check_space", lambda *_: path.write_text("theirs"))
-    with pytest.raises(InputError, match=r"made by somebody else meanwhile.*a-2\.h5"):
-        generate("rigid-body", path, single_file=single, **SMALL)
-    assert path.read_text() == "theirs"
-    assert same_states(open_dataset(tmp_path / "a-2.h5"), whole)
-    assert (tmp_path / "a.h5.shards").exists() != single
-
-
-def test_a_folder_of_shards_deleted_by_the_one_that_finished_is_told(tmp_path, monkeypatch):
-    fcntl = pytest.importorskip("fcntl")
-    folder = tmp_path / "a.h5.shards"
-    lock = fcntl.flock
-    monkeypatch.setattr(fcntl, "flock", lambda *a: (lock(*a), folder.rmdir()))
-    with pytest.raises(InputError, match="another process writes to"):
-        generate("rigid-body", tmp_path / "a.h5", **SMALL)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_resume_where_nothing_was_recorded_begins_anew(tmp_path, whole):
@@ -328,7 +264,7 @@ def test_a_full_disk_can_be_resumed(whole, tmp_path, monkeypatch):
         return write(path, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="the disk is full; make room and go on with --resume"):
+    with pytest.raises(OSError, match="the disk is full; make room"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
     monkeypatch.undo()
     assert len(list((tmp_path / "a.h5.shards").glob("*"))) == 3
@@ -342,15 +278,6 @@ def test_a_full_disk_can_be_resumed(whole, tmp_path, monkeypatch):
     )
     assert seen[0] == (0, 1200) and seen[-1] == (1200, 1200)
     assert (tmp_path / "a.h5").read_bytes() == whole.path.read_bytes()
-
-
-def test_a_recipe_travels_between_processes():
-    recipe = load_recipe("rigid-body", parameters={"I1": 3.0})
-    again = pickle.loads(pickle.dumps(recipe))
-    assert again.text == recipe.text
-    state = np.array([0.1, 0.2, 0.3])
-    assert np.array_equal(again.system.vector_field(state), recipe.system.vector_field(state))
-    assert pickle.loads(pickle.dumps(recipe)).system is again.system  # made once a process
 
 
 def start(folder, *arguments):
@@ -406,35 +333,6 @@ def _alive(pid):
         return False
 
 
-def killed_at_random(run, folder, expected, kills):
-    """Kill generations at random moments, and resume each until the dataset is whole.
-
-    ``run`` starts a process that resumes; returns how many shards there were after each kill.
-    """
-    moments, left = random.Random(0), []
-    begin = time.monotonic()
-    process = run()
-    process.wait()
-    seconds = time.monotonic() - begin
-    while True:
-        assert (folder / "a.h5").read_bytes() == expected
-        assert [file.name for file in folder.iterdir()] == ["a.h5"]
-        if len(left) >= kills:
-            return left
-        (folder / "a.h5").unlink()
-        for attempt in range(8):
-            process = run()
-            try:
-                process.wait(moments.uniform(0, seconds) if attempt < 7 else 100)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                left.append(len(list(folder.glob("a.h5.shards/*.h5"))))
-            else:
-                assert process.returncode == 0
-                break
-
-
 class Forked:
     """Resumes at once, for everything is imported already."""
 
@@ -467,20 +365,3 @@ def test_killed_it_resumes_to_the_same_bytes(tmp_path, whole):
     assert process.returncode == 0
     assert path.read_bytes() == whole.path.read_bytes()
     assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_killed_fifty_times_it_resumes_to_the_same_bytes(tmp_path, whole):
-    expected = whole.path.read_bytes()
-    left = killed_at_random(lambda: Forked(tmp_path / "a.h5"), tmp_path, expected, 30)
-    (tmp_path / "a.h5").unlink()
-    for workers in (1, 2):
-        left += killed_at_random(
-            lambda workers=workers: start(tmp_path, "--resume", f"--workers={workers}"),
-            tmp_path,
-            expected,
-            10,
-        )
-        (tmp_path / "a.h5").unlink()
-    assert len(left) >= 50 and len(set(left)) >= 3  # at different stages

@@ -252,7 +252,7 @@ def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datas
 
 
 def _say_how_to_go_on(path: Path) -> None:
-    from vpintegrator.storage.shard_folder import folder_of
+    from vpintegrator.data.view import folder_of
 
     folder = folder_of(path)
     kept = len(list(folder.glob("*.h5")))

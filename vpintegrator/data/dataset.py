@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_var
 from vpintegrator.data.reattached import check_reproduces
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
-from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
+from vpintegrator.data.view import find_shards, view_of_shards
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.errors import InputError, printable
@@ -81,14 +81,12 @@ class Dataset:
             folder = find_shards(path, f)
             self.varied = _read_varied(f)
             self.shapes: dict[str, tuple[int, ...]] = {}
-            self._layouts: dict[str, ShardLayout] = {}
             for name in GROUPS:
                 group = f.group(name)
                 if folder is None:
                     self.shapes[name] = group.dataset("state", (None, None, None)).shape
                 else:
-                    self._layouts[name] = read_layout(path, f, name, folder)
-                    self.shapes[name] = self._layouts[name].shape
+                    self.shapes[name] = view_of_shards(f, name, folder).shape
                 group.dataset("time", self.shapes[name][1:2])
                 for variable in map(condition_variable, self.varied):
                     group.dataset(variable, self.shapes[name][:1])
@@ -274,12 +272,13 @@ class Dataset:
             If there is no such group, or the file, or a shard of it, is not as it was.
         """
         self._check(group)
-        if group in self._layouts:
-            with closing(View(self._layouts[group])) as view:
-                yield view
-        else:
-            with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-                yield Guarded(f.group(group).dataset("state", self.shapes[group]), str(self.path))
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            folder = find_shards(self.path, f)
+            if folder is None:
+                state = f.group(group).dataset("state", self.shapes[group])
+            else:
+                state = view_of_shards(f, group, folder)
+            yield Guarded(state, str(self.path))
 
     @property
     def _varied_text(self) -> str:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
+import glob
 import itertools
 import os
-import platform
 import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 
 _UMASK = threading.Lock()
+_KILLED = 86400  # seconds after which no program writes to a temporary file any more
 _LONGEST_NAME = 255  # bytes of a file's name, on every usual file system
-_BLOCK = 1 << 20
-_LONGEST_PART = 64  # of those, bytes that a temporary name takes from the name of its file
+_LONGEST_PART = 64  # of those, bytes that a name of untrusted text takes
 
 # errors that another path or more room can solve, and their messages
 _REFUSALS = {
@@ -37,12 +36,7 @@ _REFUSALS = {
     errno.EISDIR: "it is a folder",
     errno.ELOOP: "its links lead in a circle",
 }
-_NO_ROOM = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the quota of the disk is used up",
-    errno.EFBIG: "the disk takes no file so large",
-}
-_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -137,9 +131,7 @@ def check_version(path: str | os.PathLike[str], version: Any, newest: int) -> in
 def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary path in the same folder that becomes ``path`` when the block succeeds.
 
-    Whatever goes wrong inside, ``path`` stays as it was and the temporary file is removed. What
-    processes of this machine that were killed left behind, on their way to the same path, is
-    removed first. When the block is left, the file is on the disk and not only on its way there.
+    Whatever goes wrong inside, ``path`` stays as it was and the temporary file is removed.
 
     Raises
     ------
@@ -151,11 +143,12 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
         If there is no room on the disk.
     """
     path = check_output(path, overwrite)
-    remove_leftovers(path)
+    prefix = f".{path.name[:_LONGEST_PART]}."
     with disk_errors(path):
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f"{_start(path)}{os.getpid()}.", suffix=".part"
-        )
+        for left in path.parent.glob(f"{glob.escape(prefix)}*.part"):  # of killed programs
+            if time.time() - left.stat().st_mtime > _KILLED:
+                left.unlink(missing_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
     os.close(handle)
     temporary = Path(name)
     try:
@@ -170,31 +163,6 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def allocate(file: BinaryIO, size: int) -> None:
-    """Make a file at least so long, on the disk and not only in name.
-
-    Writing to a memory map of the file then cannot fail for a full disk, which would end the
-    program.
-
-    Raises
-    ------
-    OSError
-        If there is no room.
-    """
-    file.flush()
-    with contextlib.suppress(AttributeError):  # macOS and Windows have no such call
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
-                raise
-    file.seek(0, os.SEEK_END)
-    while (missing := size - file.tell()) > 0:
-        file.write(bytes(min(missing, _BLOCK)))
-    file.flush()
 
 
 @contextmanager
@@ -217,48 +185,55 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
         raise InputError(f"cannot write to {folder}: it is a file; name a folder")
     if not folder.parent.is_dir():
         raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
-    inside = folder / "files"
     with disk_errors(folder):
         made = not folder.exists()
         folder.mkdir(exist_ok=True)
+        name = tempfile.mkdtemp(".part", ".files.", folder)
+    temporary = Path(name)
     try:
-        check_output(inside, overwrite=True)  # whether the folder may be written to
-        remove_leftovers(inside)
-        with disk_errors(folder, but=inside):
-            name = tempfile.mkdtemp(".part", f"{_start(inside)}{os.getpid()}.", folder)
-        temporary = Path(name)
-        try:
-            with disk_errors(folder):
-                yield temporary
-                files = sorted(temporary.iterdir())
-                for file in files:
-                    check_output(folder / file.name, overwrite)
-                    _flush(file)
-                for file in files:
-                    _move(file, folder / file.name, overwrite)
-                _flush(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with disk_errors(folder):
+            yield temporary
+            files = sorted(temporary.iterdir())
+            for file in files:
+                check_output(folder / file.name, overwrite)
+            for file in files:
+                publish(file, folder / file.name, overwrite)
     finally:
+        shutil.rmtree(temporary, ignore_errors=True)
         if made:
             with contextlib.suppress(OSError):  # it is not empty, if all went well
                 folder.rmdir()
 
 
-def remove_leftovers(path: Path) -> None:
-    """Delete temporary files for ``path`` whose processes, on this machine, are no more."""
-    if os.name != "posix":
-        return  # no way to ask for a process without harm
-    pattern = re.compile(re.escape(_start(path)) + r"(\d+)\.\w+\.part")
-    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
-        for entry in entries:
-            found = pattern.fullmatch(entry.name)
-            if found and not _is_alive(int(found[1])):
-                with contextlib.suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        shutil.rmtree(entry.path, ignore_errors=True)
-                    else:
-                        os.unlink(entry.path)
+@contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep other processes from what this one does towards ``path``, as long as the block runs.
+
+    A hidden file beside it is locked, and removed in the end. The operating system releases the
+    lock when the process ends, for whatever reason.
+
+    Raises
+    ------
+    InputError
+        If another process has the lock.
+    """
+    from filelock import FileLock, Timeout
+
+    path = Path(path)
+    lock = FileLock(path.with_name(f".{path.name[:200]}.lock"), timeout=0)
+    try:
+        with disk_errors(path, but=Path(lock.lock_file)):
+            lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"another process is at work on {path}; wait for it, or choose another name"
+        ) from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(lock.lock_file)
+        lock.release()
 
 
 @contextmanager
@@ -280,7 +255,7 @@ def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterat
         names = [os.fspath(name) for name in (path, but, Path(path).parent) if name is not None]
         ours = error.filename is not None and str(error.filename) in names
         if error.errno in _NO_ROOM and (ours or error.filename is None):
-            text = f"{_NO_ROOM[error.errno]}; make room, or choose another disk"
+            text = "the disk is full; make room, or choose another disk"
             raise OSError(error.errno, text, os.fspath(path)) from None
         if error.errno in _REFUSALS and ours:
             raise InputError(
@@ -309,9 +284,18 @@ def publish(temporary: Path, path: Path, overwrite: bool) -> None:
         If ``overwrite`` is false and somebody else made a file of that name meanwhile; then the
         next name that is free is taken, and told.
     """
-    _flush(temporary)
-    _move(temporary, path, overwrite)
-    _flush(path.parent)
+    with temporary.open("rb") as file, contextlib.suppress(OSError):  # some disks cannot wait
+        os.fsync(file.fileno())
+    if overwrite or not os.path.lexists(path):
+        temporary.replace(path)
+        return
+    names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
+    free = next(name for name in names if not os.path.lexists(name))
+    temporary.replace(free)
+    raise InputError(
+        f"{path} was made by somebody else meanwhile and stays as it is; what was to be written "
+        f"there is now {free}"
+    )
 
 
 def check_space(path: Path, needed: float) -> None:
@@ -328,95 +312,3 @@ def check_space(path: Path, needed: float) -> None:
             f"{path} needs {needed / 2**20:,.3g} MiB more, but {free / 2**20:,.3g} MiB are free on "
             "its disk; choose another disk with -o, or make a smaller dataset"
         )
-
-
-def _move(temporary: Path, path: Path, overwrite: bool) -> None:
-    """Give the finished file its name, or without ``overwrite`` the next one that is free."""
-    if overwrite:
-        with contextlib.suppress(IsADirectoryError):  # it may have become a folder meanwhile
-            temporary.replace(path)
-            return
-    elif _take(temporary, path):
-        return
-    for number in itertools.count(2):
-        name = f"{path.stem[: _LONGEST_NAME // 4]}-{number}{path.suffix}"
-        if _take(temporary, path.with_name(name)):
-            _flush(path.parent)
-            raise InputError(
-                f"{path} was made by somebody else meanwhile and stays as it is; what was to be "
-                f"written there is now {path.with_name(name)}"
-            )
-
-
-def _take(temporary: Path, path: Path) -> bool:
-    """Rename ``temporary`` to ``path`` unless that exists; return whether it was done."""
-    try:
-        os.link(temporary, path)  # unlike a rename, this never replaces
-        temporary.unlink()
-        return True
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-    try:  # a file system without links: take the name first
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    except FileExistsError:
-        return False
-    temporary.replace(path)
-    return True
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file, or the list of files in a folder, is on the disk."""
-    folder = path.is_dir()
-    if folder and os.name != "posix":
-        return
-    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
-            raise  # the others: not on this file system
-    finally:
-        os.close(handle)
-
-
-def _start(path: Path) -> str:
-    """Return the prefix of temporary files for a path; the number of their process follows it."""
-    return f".{_shortened(path.name)}.{_machine()}-"
-
-
-def _shortened(name: str) -> str:
-    """Return a file's name, shortened with a hash if it is too long."""
-    if len(os.fsencode(name)) <= _LONGEST_NAME // 2:
-        return name
-    return f"{safe_name(name)}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
-
-
-@cache
-def _machine() -> str:
-    """Return the name of this machine, with a mark of the scope of its process numbers.
-
-    Machines may share a folder, a name, and, where containers run on one of them, even a kernel;
-    a process is looked for only where its number means the same.
-    """
-    marks = []
-    for read in (
-        lambda: Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),
-        lambda: os.readlink("/proc/self/ns/pid"),
-    ):
-        with contextlib.suppress(OSError):
-            marks.append(read())
-    mark = hashlib.sha256("|".join([platform.node(), *marks]).encode()).hexdigest()[:8]
-    return f"{safe_name(platform.node(), 'host')[:24]}-{mark}"
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # somebody else's
-    return True

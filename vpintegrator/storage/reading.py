@@ -1,20 +1,14 @@
-"""Reading of HDF5 files from untrusted sources.
+"""Reading of HDF5 files, which may be damaged or come from a stranger.
 
-A file may be damaged, come from a stranger, or be made to do harm. Whatever is read from one is
-read through a :class:`StoredGroup`, which looks at what it is about to read first: that it is
-there, of the kind and shape expected, of a size in proportion to the file, and in the file itself.
-HDF5 would otherwise follow links to other files, take the bytes of any file of the disk for numbers
-(external storage), load programs for filters, and make arrays of any size out of nothing.
+Whatever is read from a file is read through a :class:`StoredGroup`, which looks at what it is about
+to read first: that it is there, of the kind and shape expected, of a size in proportion to the
+file, and in the file itself. HDF5 would otherwise follow links to other files.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import io
 import json
 import os
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,28 +16,15 @@ from typing import Any, NoReturn
 
 import h5py
 import numpy as np
-from h5py import h5d, h5z
+from h5py import h5d
 
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.file_kinds import KINDS, kind_of_format, kind_of_plain, refusal
 from vpintegrator.storage.files import check_input, check_version
 
-_LARGEST_ATTRIBUTE = 1 << 22  # bytes
 LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
 COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
-_LARGEST_CHUNK = 1 << 26  # bytes; a chunk is read whole
 _CHECKSUM = 4  # bytes
-_DEEPEST = 64  # levels of JSON
-_LZF = 32000
-_FILTERS = {  # filters of h5py itself; HDF5 would load programs for others
-    h5z.FILTER_DEFLATE,
-    h5z.FILTER_SHUFFLE,
-    h5z.FILTER_FLETCHER32,
-    h5z.FILTER_SZIP,
-    h5z.FILTER_NBIT,
-    h5z.FILTER_SCALEOFFSET,
-    _LZF,
-}
 _REQUIRED: Any = object()
 
 
@@ -161,12 +142,6 @@ class StoredGroup:
                 return default
             raise InputError(f"{self._where}: the attribute '{key}' is missing")
         with reading(f"{self._where}: the attribute '{key}'"):
-            found = self._group.attrs.get_id(key)
-            if found.shape is None:
-                raise InputError(f"{self._where}: the attribute '{key}' is empty")
-            size = float(np.prod(found.shape, dtype=np.float64)) * found.dtype.itemsize
-            if max(size, found.get_storage_size()) > _LARGEST_ATTRIBUTE:
-                raise InputError(f"{self._where}: the attribute '{key}' is too large")
             return self._group.attrs[key]
 
     def _refuse(self, key: str, expected: str, value: Any) -> NoReturn:
@@ -322,53 +297,12 @@ def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -
             if kind := kind_of_plain(path):
                 raise InputError(refusal(path, kind, expected))
             raise InputError(f"{path} is not an HDF5 file; expected {expected}")
-        stream = _Watched(path)
-        file = h5py.File(stream, "r")
-    _OPEN[id(file)] = file
+        file = h5py.File(path, "r")
     try:
         yield file
     finally:
-        _OPEN.pop(id(file), None)
         with reading(str(path)):
             file.close()
-            stream.close()
-
-
-_OPEN: dict[int, h5py.File] = {}  # files by identity: a damaged file has no hash
-
-
-@atexit.register
-def _close_all() -> None:
-    """Close what is still open while Python is there; HDF5 would ask it for blocks afterwards."""
-    while _OPEN:
-        with contextlib.suppress(Exception):
-            _OPEN.popitem()[1].close()
-
-
-class _Watched(io.FileIO):
-    """File that HDF5 reads block by block, without blocks that would crash it.
-
-    A collection of texts in which a free space has the length 0 keeps it busy for ever.
-    """
-
-    def readinto(self, buffer: Any) -> int:
-        block = memoryview(buffer).cast("B")
-        start = self.tell()
-        count = super().readinto(block) or 0
-        block[count:] = bytes(len(block) - count)
-        if block[:4] == b"GCOL":
-            self._check_collection(block, start)
-        return len(block)
-
-    def _check_collection(self, block: memoryview, start: int) -> None:
-        (size,) = struct.unpack_from("<Q", block, 8)
-        at = 16
-        while at + 16 <= min(size, len(block)):  # a longer one is read a second time, as a whole
-            number, length = struct.unpack_from("<H6xQ", block, at)
-            length = 16 + -(-length // 8) * 8 if number else length
-            if not 16 <= length <= size - at:
-                raise InputError(f"{self.name} is damaged: its texts, {start} bytes from its start")
-            at += length
 
 
 @contextmanager
@@ -388,8 +322,6 @@ def reading(
     except MemoryError:
         raise InputError(f"{where} does not fit into the memory") from None
     except errors as error:
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None  # it came while a block was read
         reason = printable(str(error.args[0] if error.args else type(error).__name__))[:200]
         raise InputError(f"{where} {said}: {reason}") from None
 
@@ -400,28 +332,18 @@ def check_dataset(dataset: h5py.Dataset, where: str) -> None:
     Raises
     ------
     InputError
-        If they lie in another file, need a filter that is not known, or a program, or are out of
-        proportion to the bytes that are stored.
+        If they lie in another file, or are out of proportion to the bytes that are stored.
     """
     properties = dataset.id.get_create_plist()
     if properties.get_external_count():
         raise InputError(f"{where}: its numbers lie in other files, which are not read")
     if properties.get_layout() == h5d.VIRTUAL:
         raise InputError(f"{where}: it is a view of other files, which is not followed")
-    codes = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
-    for code in codes:
-        if code not in _FILTERS:
-            raise InputError(
-                f"{where}: it is compressed by a filter that is not known here (number {code}); "
-                "rewrite the file with h5repack -f GZIP=4"
-            )
     if dataset.shape is None:
         raise InputError(f"{where} is empty")
-    size = _bytes(dataset.shape, dataset)
-    if dataset.chunks is not None and _bytes(dataset.chunks, dataset) > _LARGEST_CHUNK:
-        raise InputError(f"{where}: its chunks are too large to be read")
+    size = float(np.prod(dataset.shape, dtype=np.float64)) * dataset.dtype.itemsize
     # HDF5 takes a chunk without room for its checksum for one of 2^32 bytes, and crashes
-    if h5z.FILTER_FLETCHER32 in codes and dataset.id.chunk_iter(_is_cut_short):
+    if dataset.fletcher32 and dataset.id.chunk_iter(_is_cut_short):
         raise InputError(f"{where} is damaged: a part of its numbers is cut short")
     if size > LARGEST_UNSTORED + COMPRESSION * dataset.id.get_storage_size():
         raise InputError(
@@ -456,36 +378,14 @@ def read_json(text: str, where: str, kind: type = dict) -> Any:
     Raises
     ------
     InputError
-        If it is something else, deeply nested, or says something twice.
+        If it is something else, or nested deeply.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text)
     except RecursionError:
         raise InputError(f"{where} is nested too deeply") from None
     except ValueError as error:
         raise InputError(f"{where} is not JSON: {printable(str(error))}") from None
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        if depth > _DEEPEST:
-            raise InputError(f"{where} is nested too deeply")
-        level = [
-            entry
-            for part in level
-            if isinstance(part, dict | list)
-            for entry in (part.values() if isinstance(part, dict) else part)
-        ]
     if not isinstance(value, kind):
         raise InputError(f"{where} must be {'a list' if kind is list else 'an object'} in JSON")
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("a key stands twice in an object")
-    return entries
-
-
-def _bytes(shape: Sequence[int], dataset: h5py.Dataset) -> float:
-    return float(np.prod(shape, dtype=np.float64)) * dataset.dtype.itemsize

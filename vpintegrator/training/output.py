@@ -12,8 +12,7 @@ from pathlib import Path
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, save
-from vpintegrator.storage.files import check_output
-from vpintegrator.storage.lock_file import claim
+from vpintegrator.storage.files import check_output, locked
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Files:
             yield
             return
         check_output(self.output, self.overwrite)
-        with claim(self.output):
+        with locked(self.output):
             yield
 
 

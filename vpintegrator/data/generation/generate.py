@@ -6,8 +6,7 @@ import contextlib
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +15,15 @@ from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
 from vpintegrator.data.generation.plan import Plan, integrate
-from vpintegrator.data.generation.shard import Shard, Task, make_shard
-from vpintegrator.data.generation.shards import Shards
+from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
-from vpintegrator.data.view import shard_name
+from vpintegrator.data.view import folder_of
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.runtime.workers import check_workers, cluster, process_pool, versions
+from vpintegrator.runtime import pool
 from vpintegrator.storage.files import check_output, check_space
 from vpintegrator.storage.reading import StoredGroup, open_any
-from vpintegrator.storage.shard_folder import folder_of, remove_shards
 from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
@@ -56,8 +53,8 @@ def generate(
     A small dataset is made in this process. One of more than some 20 MiB is made in shards:
     consecutive trajectories, each in a file of its own in the folder ``path`` + ``.shards``. They
     are the same whoever makes them, so that neither the number of workers nor an interruption
-    changes a bit of the states. No more than a shard for each worker is in memory, besides the
-    initial states.
+    changes a bit of the states. A shard for each worker is in memory, besides the initial states,
+    and a single file while it is written.
 
     Parameters
     ----------
@@ -110,7 +107,7 @@ def generate(
     ...     "rigid-body", "large.h5", count=10**6, steps=100, workers=8, resume=True
     ... )
     """
-    workers = check_workers(workers, scheduler)
+    workers = pool.check_workers(workers, scheduler)
     recipe = load_recipe(source, **overrides)
     path = check_output(path, overwrite or resume)
     found = _layout(path, recipe) if resume and path.exists() else None
@@ -121,7 +118,7 @@ def generate(
         return _opened(path, recipe)
     size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
     there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
-    check_space(path, size + _ROOM - there)  # before as much as the initial states is made
+    check_space(path, size + _ROOM - there)
     plan = Plan.of(recipe)
     total, done = len(plan.initial) * (recipe.steps + 1), 0
     asked: dict[str, int] = {}
@@ -150,14 +147,16 @@ def generate(
         total = len(plan.initial) * (recipe.steps + 1)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE
-    shards = Shards(path, recipe, plan)
+    shards, made = Shards(path, recipe, plan), []
+    alone = scheduler is None and (workers == 1 or plan.shards == 1)
+    make = partial(make_shard, progress=advance) if alone else make_shard
+    workers = min(workers, plan.shards)
+    results = pool.map(make, shards.tasks(resume), workers=workers, scheduler=scheduler)
     with shards.open(resume, overwrite):
-        shards.check_space(2 if single_file else 1)
-        made = []
-        with _run(min(workers, plan.shards), scheduler, shards.folder, advance) as run:
-            for shard in run(_tasks(shards, resume)):
+        with contextlib.closing(results):
+            for shard in results:
                 made.append(shard)
-                if scheduler is not None or workers > 1 or shard.reused:
+                if not alone or shard.reused:
                     advance(shard.trajectories * (recipe.steps + 1))
         overwrite = overwrite or found == "view"
         shards.bind(made, asked, single=single_file, overwrite=overwrite)
@@ -191,37 +190,6 @@ def _opened(path: Path, recipe: Recipe) -> Dataset:
     """Return the dataset, with a system that no file holds beside it."""
     dataset = Dataset(path)
     return dataset if recipe.system.has_formulas else dataset.attached(recipe.system)
-
-
-def _run(
-    workers: int,
-    scheduler: str | os.PathLike[str] | Client | None,
-    folder: Path,
-    advance: Callable[[int], None],
-) -> AbstractContextManager[Callable[[Iterable[Task]], Iterator[Shard]]]:
-    """Return the workers that make the shards; ``advance`` tells the progress of one."""
-    if scheduler is not None:
-        return cluster(scheduler, folder, make_shard)
-    if workers > 1:
-        return process_pool(workers, make_shard)
-    return contextlib.nullcontext(partial(map, partial(make_shard, progress=advance)))
-
-
-def _tasks(shards: Shards, reuse: bool) -> Iterator[Task]:
-    plan, folder = shards.plan, shards.folder.resolve()
-    for number, rows in plan:
-        yield Task(
-            recipe=shards.recipe,
-            path=folder / shard_name(number),
-            identity=shards.identity,
-            number=number,
-            first=rows.start,
-            initial=plan.initial[rows],
-            conditions=plan.conditions[rows],
-            sizes=plan.sizes,
-            versions=versions(),
-            reuse=reuse,
-        )
 
 
 def _layout(path: Path, recipe: Recipe) -> str | None:

@@ -52,6 +52,11 @@ class Plan:
         sizes = recipe.sizes(initial, conditions)
         return cls(initial, conditions, sizes, stack * stacks)
 
+    def part(self, rows: slice) -> Plan:
+        """Return the plan of some of the trajectories."""
+        initial, conditions = self.initial[rows], self.conditions[rows]
+        return Plan(initial, conditions, self.sizes, len(initial))
+
     @property
     def shards(self) -> int:
         """Number of shards."""

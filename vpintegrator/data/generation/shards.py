@@ -1,38 +1,172 @@
-"""Folder of shards beside a dataset: reuse of complete shards, and assembly of the dataset.
+"""Shards of a large dataset: files of consecutive trajectories, each computed independently.
 
 rigid-body.h5                   the dataset: a view of the shards, or a copy of all of them
 rigid-body.h5.shards/
     dataset.json                what the numbers depend on: recipe, system, plan, versions
     000000.h5 ...               the shards, each renamed to this name when it is complete
+
+A shard has the same groups as the dataset. Its attributes hold the identity of the dataset, a
+SHA-256 of the states of each group and the measured accuracy, so that it is not made again.
 """
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import hashlib
+import json
+import platform
 import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from vpintegrator.data.dataset_file import save_dataset
-from vpintegrator.data.generation.accuracy import combine
-from vpintegrator.data.generation.plan import Plan
-from vpintegrator.data.generation.shard import Shard, group_parts
+from vpintegrator.data.dataset_file import digests, save_dataset
+from vpintegrator.data.generation.accuracy import Accuracy, combine, measure_accuracy
+from vpintegrator.data.generation.plan import Plan, integrate
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.view import SHARD_FORMAT, ShardLayout, View, shard_name
-from vpintegrator.runtime.workers import versions
-from vpintegrator.storage.files import check_space, publish
-from vpintegrator.storage.shard_folder import ShardFolder, disk_full, remove_shards
+from vpintegrator.data.view import folder_of, shard_name
+from vpintegrator.dynamics.state_file import write_states
+from vpintegrator.errors import InputError
+from vpintegrator.storage.files import disk_errors, locked, replacing
+from vpintegrator.storage.hdf5 import create_hdf5
+
+FORMAT = "vpintegrator-shard-1"
 
 
-class Shards(ShardFolder):
-    """The folder of one dataset.
+@lru_cache(1)
+def versions() -> dict[str, str]:
+    """Return the versions of the software that the numbers depend on."""
+    packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "sympy")}
+    return {"machine": platform.machine(), **packages}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data from which a worker computes one shard.
+
+    Attributes
+    ----------
+    recipe
+        The recipe of the dataset.
+    path
+        The file to write.
+    identity
+        Hash of everything that determines the states; a shard of another identity is not used.
+    number, first
+        Number of the shard, and of its first trajectory.
+    plan
+        Plan of the trajectories of this shard alone.
+    versions
+        Versions of the packages that compute.
+    reuse
+        Whether to keep a complete shard that already exists.
+    """
+
+    recipe: Recipe
+    path: Path
+    identity: str
+    number: int
+    first: int
+    plan: Plan
+    versions: dict[str, str]
+    reuse: bool
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Summary of a finished shard.
+
+    Attributes
+    ----------
+    number, trajectories
+        Number of the shard, and of its trajectories.
+    digests
+        SHA-256 of the trajectories of each group that has a part in the shard.
+    accuracy
+        Accuracy of the states.
+    reused
+        Whether the shard already existed.
+    """
+
+    number: int
+    trajectories: int
+    digests: dict[str, bytes]
+    accuracy: Accuracy
+    reused: bool
+
+
+def group_parts(recipe: Recipe, first: int, count: int) -> dict[str, tuple[slice, slice, slice]]:
+    """Return, for each group, the slices of a shard's rows, of its times and of the group's rows.
+
+    The shard holds trajectories ``first``, ..., ``first + count - 1``.
+    """
+    parts = {}
+    for name, (which, times) in recipe.parts().items():
+        start, stop = max(which.start, first), min(which.stop, first + count)
+        if start < stop:
+            rows = slice(start - first, stop - first)
+            parts[name] = (rows, times, slice(start - which.start, stop - which.start))
+    return parts
+
+
+def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Shard:
+    """Integrate, measure and write the trajectories of one shard, if it is not there already.
+
+    Raises
+    ------
+    InputError
+        If a solution does not reach the last time.
+    OSError
+        If the file cannot be written, or this machine has other versions.
+    """
+    if task.versions != versions():
+        raise ChildProcessError(
+            f"{platform.node()} has {versions()}, but {task.versions} are used here: the bits of "
+            "the states would depend on who computes them; install the same versions everywhere"
+        )
+    if task.reuse and (found := find_shard(task)):
+        return found
+    recipe, plan = task.recipe, task.plan
+    states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, progress)
+    accuracy = measure_accuracy(recipe, states, plan.conditions)
+    known = {}
+    with create_hdf5(task.path, overwrite=True) as f:
+        for name, (rows, part, _) in group_parts(recipe, task.first, len(states)).items():
+            group = f.create_group(name, track_order=True)
+            first = task.first + rows.start
+            write_states(group, states[rows, part], recipe.times[part], recipe.system, first)
+            known[name] = digests(states[rows, part])
+            group.attrs["digest"] = hashlib.sha256(known[name]).hexdigest()
+        f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
+        f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
+        f.attrs["number"] = task.number
+    return Shard(task.number, len(states), known, accuracy, reused=False)
+
+
+def find_shard(task: Task) -> Shard | None:
+    """The shard that is there, if it is the right one and every bit of it is as it was written."""
+    count = len(task.plan.initial)
+    damage = OSError, KeyError, ValueError, TypeError, RuntimeError
+    with suppress(*damage), h5py.File(task.path) as f:
+        if (f.attrs["identity"], int(f.attrs["number"])) != (task.identity, task.number):
+            return None
+        names = group_parts(task.recipe, task.first, count)
+        known = {name: digests(f[name]["state"][...]) for name in names}
+        right = [f[n].attrs["digest"] == hashlib.sha256(known[n]).hexdigest() for n in names]
+        accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
+        return Shard(task.number, count, known, accuracy, reused=True) if all(right) else None
+    return None
+
+
+class Shards:
+    """The folder of the shards of one dataset.
 
     Parameters
     ----------
@@ -43,35 +177,56 @@ class Shards(ShardFolder):
     """
 
     def __init__(self, path: Path, recipe: Recipe, plan: Plan) -> None:
+        self.path, self.folder = path, folder_of(path)
         self.recipe, self.plan = recipe, plan
-        depends: dict[str, Any] = {
-            "format": SHARD_FORMAT,
+        self._depends: dict[str, Any] = {
             "recipe": recipe.text,
             "system": recipe.system.text,
             "initial": hashlib.sha256(plan.initial.tobytes()).hexdigest(),
+            "conditions": hashlib.sha256(plan.conditions.tobytes()).hexdigest(),
             "rows": plan.rows,
             **versions(),
         }
-        if recipe.vary is not None:
-            conditions = hashlib.sha256(plan.conditions.tobytes()).hexdigest()
-            depends["conditions"] = conditions
-        super().__init__(path, "dataset", "generation", depends)
+        self._identity = hashlib.sha256(json.dumps(self._depends).encode()).hexdigest()
 
-    def replace(self) -> None:
-        """A view of the shards is nothing without them."""
-        if _is_view(self.path):
-            self.path.unlink()
+    @contextmanager
+    def open(self, resume: bool, overwrite: bool) -> Iterator[None]:
+        """Make the folder or take over what is in it, and keep others from writing to it.
 
-    def check_space(self, copies: int) -> None:
-        """Say before the work that it will not fit on the disk, and that ``copies`` are made.
+        Afterwards it is gone if it holds no shard.
 
         Raises
         ------
         InputError
-            If it will not.
+            If it holds shards and ``resume`` is false, or those of something else, or somebody
+            else writes to it.
         """
-        there = sum(file.stat().st_size for file in self.folder.glob("*.h5"))
-        check_space(self.path, copies * self._bytes - there)
+        with locked(self.path):
+            resumed = self._prepare(resume, overwrite)
+            try:
+                yield
+            except InputError:
+                if not resumed:
+                    remove_shards(self.path)  # nothing can come of them
+                raise
+            finally:
+                if not any(self.folder.glob("*.h5")):
+                    remove_shards(self.path)
+
+    def tasks(self, reuse: bool) -> Iterator[Task]:
+        """Yield the task of each shard."""
+        folder = self.folder.resolve()
+        for number, rows in self.plan:
+            yield Task(
+                recipe=self.recipe,
+                path=folder / shard_name(number),
+                identity=self._identity,
+                number=number,
+                first=rows.start,
+                plan=self.plan.part(rows),
+                versions=versions(),
+                reuse=reuse,
+            )
 
     def bind(
         self, shards: Sequence[Shard], asked: dict[str, int], *, single: bool, overwrite: bool
@@ -90,75 +245,74 @@ class Shards(ShardFolder):
         accuracy = combine([shard.accuracy for shard in shards]).summary() | asked
         names = self.recipe.parts()
         known = {name: b"".join(shard.digests.get(name, b"") for shard in shards) for name in names}
-        needed = self._bytes if single else 16 * len(self.plan.initial)  # besides what is small
-        if shutil.disk_usage(self.folder).free < needed + 2**20:
-            raise disk_full(self.folder)
-        # made in the folder, where what a kill leaves is found and deleted
-        new = self.folder / ".dataset.part"
+        sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
         save = partial(
             save_dataset,
-            new,
+            self.path,
             self.recipe,
             accuracy=accuracy,
-            overwrite=True,
             conditions=self.plan.conditions,
             known_digests=known,
         )
+        save(self._view(), overwrite=overwrite, shards=(self.folder.name, sizes))
         if single:
-            with ExitStack() as stack:
-                views = {name: View(layout) for name, layout in self._layouts().items()}
-                for view in views.values():
-                    stack.enter_context(closing(view))
-                save(views)
-        else:
-            sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
-            save(self._virtual_layouts(), shards=(self.folder.name, sizes))
-        self.complete = True
+            with h5py.File(self.path) as file:
+                save({name: file[name]["state"] for name in names}, overwrite=True)
+            remove_shards(self.path)
+
+    def _prepare(self, resume: bool, overwrite: bool) -> bool:
+        """Make the folder, or keep what is in it; return whether it has shards to go on with."""
+        record = self.folder / "dataset.json"
         try:
-            publish(new, self.path, overwrite)
-        finally:
-            if single and not new.exists():
-                remove_shards(self.path)
+            saved = json.loads(record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            saved = {}
+        there = any(self.folder.glob("*.h5"))
+        differing = [key for key, value in self._depends.items() if saved.get(key) != value]
+        if there and resume and not differing:
+            for left in self.folder.glob(".*.part"):  # of a process that was killed
+                left.unlink(missing_ok=True)
+            return True
+        if there and not overwrite:
+            if not resume:
+                raise InputError(
+                    f"{self.folder} is what an interrupted generation left, or a part of a "
+                    "dataset: go on with it by --resume (resume=True in Python), or start anew "
+                    "with --overwrite"
+                )
+            raise InputError(
+                f"{self.folder} belongs to another dataset ({', '.join(differing)} differs): "
+                "repeat the command that was interrupted, or start anew with --overwrite"
+            )
+        remove_shards(self.path)
+        with suppress(OSError), h5py.File(self.path) as file:
+            if "shards" in file.attrs:  # a view of the shards is nothing without them
+                self.path.unlink()
+        with disk_errors(self.folder):
+            self.folder.mkdir()
+        with replacing(record) as temporary:
+            temporary.write_text(json.dumps(self._depends, indent=1), encoding="utf-8")
+        return False
 
-    @property
-    def _bytes(self) -> int:
-        return 8 * self.recipe.system.dim * (self.recipe.steps + 1) * len(self.plan.initial)
-
-    def _layouts(self) -> dict[str, ShardLayout]:
-        """Return the layout of each group's states."""
-        layouts = {}
+    def _view(self) -> dict[str, h5py.VirtualLayout]:
+        """Return the states of the groups as virtual datasets of HDF5."""
+        virtual = {}
         for name, (which, times) in self.recipe.parts().items():
-            numbers, ends = [], []
+            shape = (which.stop - which.start, times.stop - times.start, self.recipe.system.dim)
+            virtual[name] = h5py.VirtualLayout(shape, np.float64)
             for number, rows in self.plan:
                 parts = group_parts(self.recipe, rows.start, rows.stop - rows.start)
                 if name in parts:
-                    numbers.append(number)
-                    ends.append(parts[name][2].stop)
-            shape = (which.stop - which.start, times.stop - times.start, self.recipe.system.dim)
-            layouts[name] = ShardLayout(
-                self.path, self.folder, name, shape, np.array(numbers, int), np.array(ends, int)
-            )
-        return layouts
-
-    def _virtual_layouts(self) -> dict[str, h5py.VirtualLayout]:
-        """Return the layouts of the groups as virtual datasets of HDF5."""
-        virtual = {}
-        for name, layout in self._layouts().items():
-            virtual[name] = h5py.VirtualLayout(layout.shape, np.float64)
-            start = 0
-            for number, end in zip(layout.numbers.tolist(), layout.ends.tolist(), strict=True):
-                virtual[name][start:end] = h5py.VirtualSource(
-                    f"{self.folder.name}/{shard_name(number)}",
-                    f"{name}/state",
-                    (end - start, *layout.shape[1:]),
-                    np.float64,
-                )
-                start = end
+                    place = parts[name][2]
+                    virtual[name][place] = h5py.VirtualSource(
+                        f"{self.folder.name}/{shard_name(number)}",
+                        f"{name}/state",
+                        (place.stop - place.start, *shape[1:]),
+                        np.float64,
+                    )
         return virtual
 
 
-def _is_view(path: Path) -> bool:
-    """Whether a file's states lie in shards."""
-    with contextlib.suppress(OSError, RuntimeError), h5py.File(path) as f:
-        return "shards" in f.attrs
-    return False
+def remove_shards(path: Path) -> None:
+    """Delete the folder of a file's shards, if there is one."""
+    shutil.rmtree(folder_of(path), ignore_errors=True)
