@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from vpintegrator.data import generate, import_dataset
 from vpintegrator.data.inspection import inspect_dataset
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.preview import _portrait, draw_preview
-from vpintegrator.plotting.style import PAPER
+from vpintegrator.plotting.preview import draw_preview
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +86,3 @@ def test_each_trajectory_is_judged_with_its_own_parameters(tmp_path):
         assert low == dataset.conditions(name)[:, 1].min()
     draw_preview(dataset, tmp_path / "a.png", groups=groups)
     assert (tmp_path / "a.png").stat().st_size > 10_000
-
-
-@pytest.mark.parametrize(
-    ("name", "axes"), [("kepler", ["q_{0}", "q_{1}"]), ("hill-vortex", ["R", "z"])]
-)
-def test_a_portrait_is_in_the_plane_that_the_system_names(tmp_path, name, axes):
-    dataset = generate(name, tmp_path / "a.h5", count=8, steps=4)
-    drawn = Figure().add_subplot()
-    _portrait(drawn, dataset, PAPER)
-    assert [drawn.get_xlabel(), drawn.get_ylabel()] == [f"${axis}$" for axis in axes]
-    x, _ = drawn.lines[0].get_data()
-    first = dataset.states("train", 0, 0)
-    assert x[0] == pytest.approx(first[0] if name == "kepler" else np.hypot(*first[:2]))

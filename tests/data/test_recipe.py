@@ -46,11 +46,6 @@ def test_a_system_makes_a_recipe():
     assert load_recipe(SYSTEM, step=0.1, parameters={"b": 2}).system.parameters["b"] == 2
 
 
-def test_a_path_with_an_equals_sign_is_a_path(tmp_path):
-    (tmp_path / "b=1").write_text(SYSTEM)
-    assert load_recipe(str(tmp_path / "b=1"), step=0.1).system.name == "b=1"
-
-
 def test_count_keeps_proportions():
     recipe = load_recipe("rigid-body", count=130)
     assert recipe.trajectories == {"train": 100, "validation": 10, "test": 20}
@@ -72,18 +67,14 @@ def test_a_recipe_file_finds_its_system_beside_it(tmp_path, monkeypatch):
     [
         ('system = "rigid-bod"\nstep = 1', "system: there is no system 'rigid-bod'.*'rigid-body'"),
         ('system = "pendulum"\nstep = -1', "step: expected a positive number, found -1"),
-        ('system = "pendulum"\nstep = "a"', "step: expected a positive number, found 'a'"),
         ('system = "pendulum"\nsteps = 0', "steps: expected a whole number of at least 1"),
         ('system = "pendulum"\nsped = 1', "unknown key 'sped'"),
         ('system = "pendulum"\nsolver = 1', "'solver' must be a table"),
         ('system = "pendulum"\n[solver]\nmethod = "RK44"', "no solver 'RK44'"),
         ('system = "pendulum"\n[solver]\nrtol = 1e-16', "limit of double precision"),
-        ('system = "pendulum"\n[solver]\ntol = 1e-6', "unknown key 'tol'"),
         ('system = "pendulum"\n[trajectories]\ntran = 6', "unknown group 'tran'.*'train'"),
-        ('system = "pendulum"\n[trajectories]\ntest = 6', "at least one trajectory"),
         ('system = "pendulum"\n[parameters]\nq = 6', "no parameter 'q'"),
         ("system = pendulum", "not valid TOML"),
-        (f'system = "pendulum"\nstep = 1{"0" * 400}', "step: expected a positive number"),
         (f'system = "pendulum"\nsteps = 1{"0" * 30}', "steps: the number is too large"),
     ],
 )
@@ -128,11 +119,6 @@ def test_the_recipe_in_a_file_makes_the_same_numbers_without_the_own_system(tmp_
     catalogue = generate("pendulum", tmp_path / "c.h5", count=6)
     assert 'system = "pendulum"' in catalogue.recipe
     assert "system_name" not in catalogue.recipe
-
-
-def test_a_dataset_that_no_disk_holds_is_refused_before_anything_is_made(tmp_path):
-    with pytest.raises(InputError, match="are free on its disk"):
-        generate("pendulum", tmp_path / "a.h5", count=10**13, resume=True)
 
 
 def test_unknown_names():

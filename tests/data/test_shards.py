@@ -12,12 +12,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import torch
 import xarray
 
 from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import fingerprint
-from vpintegrator.data.generation.plan import Plan, stack_size
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 from vpintegrator.storage.files import locked
@@ -45,19 +43,6 @@ def same_states(one, other):
 def test_a_small_dataset_is_one_file(tmp_path):
     generate("rigid-body", tmp_path / "a.h5", count=50, steps=3, workers=2)
     assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
-
-
-def test_the_plan_keeps_stacks_whole():
-    recipe = load_recipe("rigid-body", count=30_000, steps=100)
-    plan = Plan.of(recipe)
-    assert plan.rows % stack_size(recipe) == 0
-    parts = list(plan)
-    assert [number for number, _ in parts] == list(range(plan.shards))
-    assert plan.shards > 2
-    assert np.array_equal(plan.initial, recipe.initial_states())
-    assert np.array_equal(np.concatenate([plan.initial[rows] for _, rows in parts]), plan.initial)
-    long = load_recipe("rigid-body", count=30, steps=10**6)
-    assert Plan.of(long).rows == stack_size(long) == 1
 
 
 def test_one_file_and_a_view_hold_the_same(whole, view):
@@ -154,19 +139,6 @@ def test_a_lost_shard_is_told_and_made_again(view):
     again = generate("rigid-body", view.path, resume=True, **SMALL)
     assert np.array_equal(again.states("train"), before)
     assert lost.exists()  # it is a view still
-
-
-def test_a_shard_lost_after_opening_gives_no_windows_of_nan(view):
-    lost = view.path.with_name("a.h5.shards") / "000002.h5"
-    content = lost.read_bytes()
-    lost.unlink()
-    with pytest.raises(InputError, match=r"000002\.h5 is missing or damaged"):
-        view.windows(window=2)
-    lost.write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match=r"000002\.h5"):
-        view.windows(window=2)
-    lost.write_bytes(content)
-    assert torch.isfinite(view.windows(window=2)[:][0]).all()
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "a/b", "..", ".", ""])

@@ -74,7 +74,6 @@ def header(**changes):
         (header(dtype="int8"), "dtype"),
         (header(metadata="[]"), "metadata"),
         (header(arguments="[" * 10**6), "nested too deeply"),
-        (header(arguments='{"dim": 2, "dim": 3}'), "twice"),
         (header(arguments='{"dim": NaN}'), "dim must be an integer, not nan"),
         (header(arguments='{"dim": 2, "initial_scale": Infinity}'), "finite number, not inf"),
         (header(arguments='{"dim": 2, "reversing_symmetries": [[["a"]]]}'), "list of 2 x 2"),
