@@ -7,18 +7,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpintegrator.arguments import as_path, is_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
-from vpintegrator.data.reattached import check_reproduces
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import find_shards, view_of_shards
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.expressions import check_name
+from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.reading import Guarded, StoredGroup, open_hdf5
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from vpintegrator.data.pairs import Pairs
 
 _CHECKED = 4, 4  # trajectories, and states of each, that a system put beside them must give
+_REPRODUCED = 1e-6  # of the size of a component: other solvers, and tolerances of recipes
 
 
 class Dataset:
@@ -201,7 +203,7 @@ class Dataset:
         group = next(name for name, shape in self.shapes.items() if shape[0] and shape[1])
         states = self.states(group, *map(slice, _CHECKED))
         times = self.times(group)[: _CHECKED[1]]
-        check_reproduces(self.path, self.system, system, states, times)
+        _check_reproduces(self.path, self.system, system, states, times)
         return self.attached(system)
 
     def attached(self, system: System) -> Dataset:
@@ -334,6 +336,49 @@ def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
     if STEP in table and next(iter(table)) != STEP:
         raise InputError(f"{file}: in the attribute 'varied' the step must come first")
     return {name: (float(low), float(high)) for name, (low, high) in table.items()}
+
+
+def _check_reproduces(
+    path: Path,
+    stored: System,
+    system: System,
+    states: np.ndarray,
+    times: np.ndarray,
+) -> None:
+    """Check that a system gives the first states of a dataset again.
+
+    Raises
+    ------
+    InputError
+        If it has other components, or gives other states; the message says by how much.
+    """
+    if system.components != stored.components:
+        raise InputError(
+            f"{system.name} has the components {', '.join(system.components[:8])}, but states of "
+            f"{path} have {', '.join(stored.components[:8])}"
+        )
+    if system.is_measured:
+        raise InputError(f"the equations of {system.name} are not known; give its function")
+    known = states[np.isfinite(states).all(axis=(1, 2))]
+    if not len(known):
+        return
+    times = np.rint(times - times[0]) if system.is_discrete else times - times[0]
+    try:
+        found = solve(system, known[:, 0], times)
+    except InputError as error:
+        raise InputError(
+            f"{system.name} does not give the trajectories of {path}: {error}"
+        ) from None
+    allowed = _REPRODUCED * bounded_sizes(system, np.abs(known).max(axis=(0, 1)))
+    excess = np.abs(found - known) - allowed
+    if (excess > 0).any():
+        _, k, i = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        defect = np.abs(found - known).max()
+        raise InputError(
+            f"{system.name} does not give the trajectories of {path}: after {k} steps "
+            f"{system.components[i]} differs by {defect:.3g}; give the function, and the "
+            "parameters, that they were made with"
+        )
 
 
 def open_dataset(path: str | os.PathLike[str], system: System | None = None) -> Dataset:

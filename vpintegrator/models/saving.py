@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import safetensors
+import safetensors.torch
 import torch
 
 from vpintegrator.arguments import as_path
@@ -28,9 +28,8 @@ from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.file_kinds import LARGEST_HEADER
-from vpintegrator.storage.files import check_version
+from vpintegrator.storage.files import check_version, replacing
 from vpintegrator.storage.reading import check_kind, read_json
-from vpintegrator.storage.tensors import write_tensors
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
@@ -88,7 +87,12 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     if isinstance(model, WrappedModel):
         header["class"] = model.class_name
         tensors = {name: value.clone() for name, value in tensors.items()}  # they may share memory
-    write_tensors(path, tensors, header, overwrite)
+    # as bytes: the library's own writer leaves a temporary file of its own when it is killed, and
+    # has an exception of its own for a full disk
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    data = safetensors.torch.save(on_cpu, metadata=header)
+    with replacing(path, overwrite) as temporary:
+        temporary.write_bytes(data)
 
 
 def load(
