@@ -5,8 +5,8 @@
 
 A run is a command in an empty folder. It is killed by SIGKILL or SIGTERM, and then run to its end.
 After the kill every output is whole or absent, and no process ends in a traceback. In the end the
-outputs are those of a run left in peace, and the folder holds nothing else. Another command is one
-more entry of ``COMMANDS``.
+outputs are those of a run left in peace, and the folder holds nothing else but hidden temporary
+files, which are deleted a day later. Another command is one more entry of ``COMMANDS``.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def start(command: Command, inputs: Path, folder: Path, *extra: str) -> subproce
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    found = (path.relative_to(folder) for path in folder.rglob("*"))
+    return sorted(str(path) for path in found if not any(part[0] == "." for part in path.parts))
 
 
 def check(process: subprocess.Popen[str]) -> None:

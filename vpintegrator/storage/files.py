@@ -21,6 +21,7 @@ from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 
 _UMASK = threading.Lock()
+_PREFIX = 32  # letters of a file's name in that of its temporary file
 _KILLED = 86400  # seconds after which no program writes to a temporary file any more
 _LONGEST_NAME = 255  # bytes of a file's name, on every usual file system
 _LONGEST_PART = 64  # of those, bytes that a name of untrusted text takes
@@ -143,11 +144,9 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
         If there is no room on the disk.
     """
     path = check_output(path, overwrite)
-    prefix = f".{path.name[:_LONGEST_PART]}."
+    prefix = f".{path.name[:_PREFIX]}."
+    _remove_leftovers(path.parent, prefix)
     with disk_errors(path):
-        for left in path.parent.glob(f"{glob.escape(prefix)}*.part"):  # of killed programs
-            if time.time() - left.stat().st_mtime > _KILLED:
-                left.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
     os.close(handle)
     temporary = Path(name)
@@ -188,6 +187,7 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     with disk_errors(folder):
         made = not folder.exists()
         folder.mkdir(exist_ok=True)
+        _remove_leftovers(folder, ".files.")
         name = tempfile.mkdtemp(".part", ".files.", folder)
     temporary = Path(name)
     try:
@@ -203,6 +203,14 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
         if made:
             with contextlib.suppress(OSError):  # it is not empty, if all went well
                 folder.rmdir()
+
+
+def _remove_leftovers(folder: Path, prefix: str) -> None:
+    """Delete temporary files and folders that killed programs left long ago."""
+    for left in folder.glob(f"{glob.escape(prefix)}*.part"):
+        with contextlib.suppress(OSError):  # another program was faster
+            if time.time() - left.stat().st_mtime > _KILLED:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 @contextmanager
