@@ -183,6 +183,8 @@ def _fixed_point(flow: NumericalFlow, point: np.ndarray) -> np.ndarray | None:
         if size <= _TOLERANCE * max(1.0, float(np.linalg.norm(point))):
             return point
         slope = flow.derivative(point[None, None])[0] - np.eye(len(point))
+        if not np.isfinite(slope).all():
+            return None
         change, part = np.linalg.lstsq(slope, -gap, rcond=None)[0], 1.0
         while not np.linalg.norm(new_gap := _displacement(flow, point + part * change)) < size:
             part /= 2
