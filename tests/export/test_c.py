@@ -245,7 +245,6 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence(tmp_path):
     refused("a name of C", plain, name="1x")
     refused("a name of C", plain, name="a*/")
     refused("dtype must be one of", plain, dtype="float16")
-    refused("to must be one of", plain, to="fortran")
     refused("does not exist", plain, header=tmp_path / "none" / "a.h")
     refused("must be another file", plain, header=path)
 

@@ -40,6 +40,9 @@ class AdaptiveSteps:
     rtol, atol
         Tolerances of the local error of every single trajectory: relative to the component, and to
         its size along the trajectory.
+    sizes
+        Sizes of the components in their domain, (dim,), which count where a trajectory is smaller:
+        beside a fixed point at 0 the field consists of rounding errors.
 
     Examples
     --------
@@ -50,8 +53,11 @@ class AdaptiveSteps:
     array([1.10517..., 1.22140...])
     """
 
-    def __init__(self, field: Field, rtol: float, atol: float) -> None:
+    def __init__(
+        self, field: Field, rtol: float, atol: float, sizes: np.ndarray | float = 0.0
+    ) -> None:
         self.field, self._rtol, self._atol = field, rtol, atol
+        self._sizes = np.reshape(sizes, (-1, 1))
         method = scipy.integrate.DOP853
         self._a = [method.A[s, :s] for s in range(method.n_stages)]
         self._b, self._e3, self._e5 = method.B, method.E3, method.E5
@@ -107,7 +113,8 @@ class AdaptiveSteps:
         return np.where(np.isfinite(found), found, 0.0)
 
     def _scale(self, largest: np.ndarray, size: np.ndarray) -> np.ndarray:
-        return self._atol * np.maximum(size, largest) + self._rtol * largest
+        size = np.maximum(np.maximum(size, largest), self._sizes)
+        return self._atol * size + self._rtol * largest
 
     @staticmethod
     def changed(step: np.ndarray, error: np.ndarray) -> np.ndarray:

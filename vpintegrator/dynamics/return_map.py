@@ -45,6 +45,8 @@ class ReturnMap:
     equations
         Equations with a section. Symbols of the state behind those of the map, and open symbols,
         are parameters of the flow, and its energy.
+    sizes
+        Sizes of the components of the flow in its domain, (component,).
 
     Examples
     --------
@@ -55,10 +57,18 @@ class ReturnMap:
     (array([[...]]), array([...]))
     """
 
-    def __init__(self, equations: Equations) -> None:
+    def __init__(self, equations: Equations, sizes: np.ndarray | float = 0.0) -> None:
         assert equations.returns is not None
+        self._sizes = sizes
         self.section: ReturnSection = equations.returns
         self._parameters = (*equations.symbols[self.section.dim :], *equations.open)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Sizes of the components of the map in its domain, (dim,); 0 where they are not known."""
+        kept = self.section.kept
+        known = np.broadcast_to(self._sizes, len(self.section.flow.symbols))[kept]
+        return np.append(known, 0.0) if self.section.return_times else known
 
     def iteration(
         self, rtol: float, atol: float, parameters: np.ndarray | None = None
@@ -137,7 +147,7 @@ class ReturnMap:
 
     def steps(self, rtol: float, atol: float) -> AdaptiveSteps:
         """Return steps of solutions of the flow."""
-        return AdaptiveSteps(self._rates, rtol, atol)
+        return AdaptiveSteps(self._rates, rtol, atol, self._sizes)
 
     def event(self, begin: np.ndarray, parameters: np.ndarray) -> Event:
         """Return the event of solutions from states ``begin`` (component, n) of the flow.

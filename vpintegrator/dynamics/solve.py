@@ -69,7 +69,7 @@ def solve(
     progress
         Called now and then with the number of states found since the last call.
     sizes
-        Sizes of the components, (dim,); by default those of :func:`component_sizes`.
+        Sizes of the components, (dim,); by default those of ``component_sizes``.
 
     Returns
     -------

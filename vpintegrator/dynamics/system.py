@@ -31,6 +31,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.rich_display import RichDisplay
 
 _TOLERANCE = 1e-13  # solver tolerance of return maps
+_SIZED = 50  # initial states of a flow that show the sizes of its components
 
 
 class System(SystemProperties, RichDisplay, by="system"):
@@ -422,7 +423,13 @@ class System(SystemProperties, RichDisplay, by="system"):
         """Solver of a return map: from the section back to the section."""
         if self.equations.returns is None:
             raise InputError(f"{self.name} is no return map")
-        return ReturnMap(self.equations)
+        if self.flow is None:
+            return ReturnMap(self.equations)
+        try:
+            states = self._states_of_flow(_SIZED, np.random.default_rng(0), None)
+        except InputError:  # a flow without initial states, or with a few given ones
+            return ReturnMap(self.equations)
+        return ReturnMap(self.equations, np.abs(states).max(axis=0))
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         """Return the right-hand side :math:`f(z)`, shape (..., dim); of values of open parameters.

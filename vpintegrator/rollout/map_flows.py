@@ -72,7 +72,8 @@ class ExactMap(NumericalFlow):
         """
         if self.system.flow is None:
             return self.system.map_jacobian(windows[:, 0])
-        return differences(self.system.map, windows[:, 0], _DIFFERENCE)
+        sizes = self.system.section_map.sizes
+        return differences(self.system.map, windows[:, 0], _DIFFERENCE, sizes)
 
     def start(self, first: np.ndarray) -> Cursor:
         return _MapCursor(self.system, first[:, 0])
@@ -227,15 +228,19 @@ class _PeriodCursor(Cursor):
 
 
 def differences(
-    function: Callable[[np.ndarray], np.ndarray], points: np.ndarray, size: float
+    function: Callable[[np.ndarray], np.ndarray],
+    points: np.ndarray,
+    size: float,
+    sizes: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """Return derivatives (n, dim, dim) of a map of points (n, dim), by fourth-order differences.
 
-    ``size`` is the distance of the neighbours, relative to each component at points and images.
+    ``size`` is the distance of the neighbours, relative to each component at points and images,
+    and to ``sizes`` (dim,) in its domain.
     """
     dim = points.shape[1]
     scales = component_scales(np.concatenate([points, function(points)]))
-    distances = size * np.maximum(scales, np.abs(points))
+    distances = size * np.maximum(np.maximum(scales, sizes), np.abs(points))
     result = np.empty((len(points), dim, dim))
     for k in range(dim):
         total = np.zeros(points.shape)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.rollout.diagnostics.rotation import tolerance_of
+from vpintegrator.rollout.diagnostics.rotation import elliptic_point, tolerance_of
+from vpintegrator.rollout.map_flows import ExactMap
 
 LINEAR = """
 title = "A rotation"
@@ -93,3 +94,12 @@ def test_the_advance_of_an_angle():
     found = compare(system, initial=initial, steps=100).runs["m"].rotation
     assert found.centre is None
     np.testing.assert_allclose(found.reference, np.array([1.0, 2.5]) / (2 * np.pi), atol=1e-13)
+
+
+def test_the_axis_of_field_lines_is_found():
+    """Beside it the rates of change are rounding errors, and steps are those of the domain."""
+    turn = vp.return_map("field-lines", "phi = 0")
+    states = turn.sample_initial(8, np.random.default_rng(0))
+    orbits = vp.solve(turn, states, np.arange(30)).reshape(-1, 2)
+    axis = elliptic_point(ExactMap(turn), orbits)
+    assert np.abs(axis).max() < 1e-11

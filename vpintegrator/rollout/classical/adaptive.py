@@ -50,7 +50,7 @@ class AdaptiveMethod(ClassicalMethod):
         ``"RK45"``, ``"DOP853"``, ``"Radau"`` or ``"LSODA"``.
     rtol, atol
         Tolerances of the local error: relative to the component at that time, and to its size in
-        all trajectories, see :func:`vpintegrator.dynamics.solve.component_sizes`.
+        all trajectories, see ``component_sizes`` of ``dynamics/solve.py``.
 
     Raises
     ------
