@@ -300,3 +300,11 @@ def test_the_coordinate_of_a_momentum_is_typeset_as_an_index(names, latex, text)
     system = vp.load_system(f'state = ["{q}", "{p}"]\nhamiltonian = "({p}**2 + {q}**2)/2"')
     assert all(part in equations_latex(system) for part in latex)
     assert all(part in equations_unicode(system) for part in text)
+
+
+def test_momenta_of_arrays_are_typeset_alike_on_both_sides():
+    system = vp.load_system(
+        'state = {r = 2, pr = 2}\nhamiltonian = "sum(pr[i]**2 for i in range(2))"'
+    )
+    assert r"{\dot{p}_{r}}_{i} &=" in equations_latex(system)
+    assert r"\partial {p_{r}}_{i}" in equations_latex(system)

@@ -275,7 +275,7 @@ def equations_latex(system: System, environment: str = "align*") -> str:
     for q, p in formulas.pairs():
         rows += [
             (
-                rf"\dot{{{name}}}_{{i}}",
+                _indexed_latex(_marked(name, "dot")),
                 rf"{sign}\frac{{\partial H}}{{\partial {_indexed_latex(by)}}}",
             )
             for name, sign, by in ((q, "", p), (p, "-", q))
