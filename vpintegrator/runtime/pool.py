@@ -164,11 +164,14 @@ def _by_cluster(
 
 def _connect(scheduler: str | os.PathLike[str]) -> Client:
     import distributed
+    from distributed.comm.addressing import get_address_host_port
 
     where = {"address": str(scheduler)}
     if Path(scheduler).is_file():
         where = {"scheduler_file": os.fspath(scheduler)}
     try:
+        if "address" in where:
+            get_address_host_port(where["address"])  # refuses what is no address at once
         return distributed.Client(**where, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(

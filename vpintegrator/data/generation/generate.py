@@ -22,7 +22,7 @@ from vpintegrator.data.view import folder_of
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.runtime import pool
-from vpintegrator.storage.files import check_output, check_space
+from vpintegrator.storage.files import check_output, check_space, locked
 from vpintegrator.storage.reading import StoredGroup, open_any
 from vpintegrator.storage.toml import read_toml
 
@@ -114,7 +114,8 @@ def generate(
     if resume and path.exists() and not found:
         check_output(path, overwrite)
     if found == "file":
-        remove_shards(path)  # if it was stopped just before that
+        with locked(path):
+            remove_shards(path)  # if it was stopped just before that
         return _opened(path, recipe)
     size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
     there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))

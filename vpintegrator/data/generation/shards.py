@@ -254,11 +254,15 @@ class Shards:
             conditions=self.plan.conditions,
             known_digests=known,
         )
-        save(self._view(), overwrite=overwrite, shards=(self.folder.name, sizes))
-        if single:
-            with h5py.File(self.path) as file:
-                save({name: file[name]["state"] for name in names}, overwrite=True)
-            remove_shards(self.path)
+        if not single:
+            view = self._view(self.folder.name)
+            save(view, overwrite=overwrite, shards=(self.folder.name, sizes))
+            return
+        with h5py.File("view", "w", driver="core", backing_store=False) as file:
+            view = self._view(str(self.folder.absolute()))
+            states = {name: file.create_virtual_dataset(name, view[name]) for name in view}
+            save(states, overwrite=overwrite)
+        remove_shards(self.path)
 
     def _prepare(self, resume: bool, overwrite: bool) -> bool:
         """Make the folder, or keep what is in it; return whether it has shards to go on with."""
@@ -294,8 +298,8 @@ class Shards:
             temporary.write_text(json.dumps(self._depends, indent=1), encoding="utf-8")
         return False
 
-    def _view(self) -> dict[str, h5py.VirtualLayout]:
-        """Return the states of the groups as virtual datasets of HDF5."""
+    def _view(self, folder: str) -> dict[str, h5py.VirtualLayout]:
+        """Return the states of the groups as virtual datasets of HDF5, of shards in a folder."""
         virtual = {}
         for name, (which, times) in self.recipe.parts().items():
             shape = (which.stop - which.start, times.stop - times.start, self.recipe.system.dim)
@@ -305,7 +309,7 @@ class Shards:
                 if name in parts:
                     place = parts[name][2]
                     virtual[name][place] = h5py.VirtualSource(
-                        f"{self.folder.name}/{shard_name(number)}",
+                        f"{folder}/{shard_name(number)}",
                         f"{name}/state",
                         (place.stop - place.start, *shape[1:]),
                         np.float64,
