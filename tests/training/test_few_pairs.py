@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.cli.train import main
+from vpintegrator.training.few_pairs import fit_few_pairs
 from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
-from vpintegrator.training.search.few_pairs import find_few_pairs, fit_few_pairs
+from vpintegrator.training.search.few_pairs import find_few_pairs
 from vpintegrator.training.search.models import search
 from vpintegrator.training.search.options import SearchOptions
 from vpintegrator.training.search.proposals import FewPairsProposal, SearchTask
