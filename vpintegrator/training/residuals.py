@@ -294,6 +294,26 @@ def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScal
     return relative(squares, count, scale.spread)
 
 
+@torch.no_grad()
+def estimated_error(
+    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, scale: ErrorScale
+) -> tuple[float, float]:
+    """Return the relative error of windows, and its standard error; infinite where it overflows."""
+    objective, mode = Objective(), model.training
+    model.eval()
+    new_states = objective.new_states(model, targets)
+    difference = objective.difference(model, inputs, new_states)[..., list(scale.components)]
+    model.train(mode)
+    squares = difference.square().sum(-1).mean(-1).double()  # (window,)
+    mean, count = squares.mean().item(), len(squares)
+    if not math.isfinite(mean):
+        return math.inf, 0.0
+    error = relative(mean, 1, scale.spread)
+    # the root of a mean has half of its relative standard error
+    noise = squares.std(correction=0).item() / math.sqrt(count) / (2 * mean) if mean > 0 else 0.0
+    return error, error * noise
+
+
 def relative(squares: float, count: int, spread: float = 1.0) -> float:
     """Return the root of the mean of so many squares, relative to a spread, if there is any."""
     return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)

@@ -26,7 +26,7 @@ from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
-from vpintegrator.training.residuals import ErrorScale, relative_error_of
+from vpintegrator.training.residuals import ErrorScale, estimated_error, relative_error_of
 
 IN_MEMORY = 1 << 26  # bytes of states; of larger groups a part is read
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
@@ -189,6 +189,12 @@ class TrainingData:
             )
         inputs, targets = self._pairs("validation", model).evenly(_VALIDATION_WINDOWS)
         return inputs.to(model.scale), targets.to(model.scale)
+
+    def held_out_error(self, model: Integrator) -> tuple[float, float]:
+        """Return the relative error on the windows that are held out, and its standard error."""
+        inputs, targets = self.held_out(model)
+        with unhurried():
+            return estimated_error(model, inputs, targets, self.error_scale)
 
     def check_test(self, model: Integrator) -> None:
         """Refuse a test group too short for the model; groups that are cut in time differ."""

@@ -1,0 +1,1 @@
+"""Kinds of maps that ``vp.fit`` tries, each in one file."""
