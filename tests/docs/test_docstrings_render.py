@@ -22,7 +22,7 @@ FACES = (
     "nn",
     "plotting",
     "rollout",
-    "maps",
+    "rollout.classical",
     "rollout.diagnostics",
     "runtime.threads",
     "training",

@@ -6,7 +6,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.maps import ExplicitRungeKutta
+from vpintegrator.rollout.classical import ExplicitRungeKutta
 
 RALSTON = ExplicitRungeKutta(
     name="ralston",

@@ -141,6 +141,17 @@ class TrainingData:
             folds = np.arange(len(before)) * FOLDS // len(before)
         return KnownPairs(torch.from_numpy(before), torch.from_numpy(after), folds)
 
+    @cached_property
+    def chart(self) -> bool | None:
+        """False if some training states have no place in the system's chart; else None."""
+        system = self.dataset.system
+        if system.chart is None:
+            return None
+        states = self.held("train").reshape(-1, self.dataset.dim)
+        with np.errstate(all="ignore"):
+            images = system.chart(states[np.isfinite(states).all(1)])
+        return None if np.isfinite(images).all() else False
+
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
         dataset, system = self.dataset, self.dataset.system

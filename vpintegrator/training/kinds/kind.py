@@ -10,11 +10,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.untrained import build
+from vpintegrator.models.untrained import build, suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History, Show
 from vpintegrator.training.training_data import TrainingData
 
+ROUNDING = 1e-14  # error below which only a cheaper step can be better
 EXACT = 1e-12  # error that no further functions need to improve: that of data at usual tolerances
 GOOD = 1e-9  # error above which couplings are worth the rest of the budget
 
@@ -29,15 +30,21 @@ class Budget:
         Iterations of all trainings of a kind together; None for the number that the kind has.
     target
         Error at which a training ends.
+    seconds
+        Time of the whole fit, by which networks are sized; None for no limit.
     seed
         Seed of weights and of the choice of windows.
+    cheapest
+        Whether the cheapest step below the target is wanted, and each kind is tried.
     show
         Called after each iteration of a training.
     """
 
     epochs: int | None = None
     target: float | None = None
+    seconds: float | None = None
     seed: int = 0
+    cheapest: bool = False
     show: Show | None = None
 
 
@@ -99,7 +106,7 @@ class Kind(ABC):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether a model of this kind can still be chosen beside these."""
-        return True
+        return least_explicit(fits) > ROUNDING
 
     @abstractmethod
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
@@ -123,7 +130,7 @@ class Kind(ABC):
             trial.model,
             data,
             epochs=trial.epochs,
-            patience=trial.patience,
+            **({} if trial.patience is None else {"patience": trial.patience}),
             target=budget.target,
             seed=budget.seed,
             progress=budget.show,
@@ -151,14 +158,28 @@ class Kind(ABC):
             judged_by=judged_by,
             seconds=history.used,
             explicit=self.explicit,
-            structured=self.structured,
+            structured=self.structured or trial.model.measure_preserving,
             history=history,
             stopped_by=history.stopped_by,
         )
 
+    def solved(self, trial: Trial, result: LinearFit, data: TrainingData, budget: Budget) -> Fit:
+        """Return the record of a linear solve; few data are judged by pairs that are left out."""
+        history = History("linear", budget.seed, result.coefficients)
+        history.windows, history.stopped_by = result.pairs, "solved"
+        if not data.is_few:
+            error, deviation = data.held_out_error(trial.model)
+            history.add(result.seconds, result.error, error)
+            return self.fit_of(trial, history, error, deviation)
+        single = data.known_pairs.are_single
+        error = result.typical if single and result.typical is not None else result.error
+        history.add(result.seconds, result.error, error)
+        judged_by = "left out" if single else "blocks"
+        return self.fit_of(trial, history, error, error * result.deviation / 2, judged_by)
+
     def build(self, data: TrainingData, name: str, seed: int, **arguments: Any) -> Integrator | str:
         """Return an untrained model of an architecture, or the reason why there is none."""
-        options = {**self.options, **arguments}
+        options = {"chart": data.chart, **self.options, **arguments}
         try:
             model = build(data.dataset.system, name, seed=seed, **options)
         except InputError as error:
@@ -178,3 +199,35 @@ def count(model: Integrator) -> int:
 def least(fits: Sequence[Fit]) -> float:
     """Return the least error of models that keep the structure."""
     return min((fit.error for fit in fits if fit.structured), default=math.inf)
+
+
+def least_explicit(fits: Sequence[Fit]) -> float:
+    """Return the least error of explicit maps that keep the structure."""
+    return least([fit for fit in fits if fit.explicit])
+
+
+def claims_structure(data: TrainingData) -> bool:
+    """Whether equations are known, or measured states claim what their map preserves."""
+    system = data.dataset.system
+    claimed = system.is_canonical or system.divergence_free or not system.may_preserve_volume
+    return claimed or not system.is_measured or data.dataset.is_family or data.dataset.dim < 2
+
+
+def forms(data: TrainingData) -> tuple[str, ...]:
+    """Return the forms that the map may preserve: symplectic, volume; the error decides."""
+    if claims_structure(data):
+        name = suited(data.dataset.system, {"functions": "polynomial"}, data.chart)
+        return {"spff": ("symplectic",), "vpff": ("volume",)}.get(name, ())
+    # in two dimensions the symplectic form is the area
+    even = data.dataset.dim > 2 and data.dataset.dim % 2 == 0
+    return ("symplectic", "volume") if even else ("volume",)
+
+
+def why_not_complete(data: TrainingData) -> str | None:
+    """Return why the data are not whole states of one step of a system; None if they are."""
+    system = data.dataset.system
+    if not data.dataset.is_complete:
+        return "some states were not observed"
+    if data.dataset.is_observed and not system.is_measured:
+        return "the states were measured, so the equations are not those of the data"
+    return None

@@ -8,7 +8,7 @@ import pytest
 from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
-from vpintegrator.maps import (
+from vpintegrator.rollout.classical import (
     METHODS,
     ExplicitRungeKutta,
     OneStepMethod,

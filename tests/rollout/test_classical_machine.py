@@ -6,7 +6,8 @@ import pytest
 from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import (
+from vpintegrator.native import NotCompilable
+from vpintegrator.rollout.classical import (
     METHODS,
     CompiledMethod,
     compile_method,
@@ -14,7 +15,6 @@ from vpintegrator.maps import (
     machine,
     step_source,
 )
-from vpintegrator.native import NotCompilable
 
 CASES = [
     ("explicit-euler", "rigid-body"),

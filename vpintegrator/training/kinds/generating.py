@@ -1,0 +1,191 @@
+"""Generating functions: coefficients by one linear solve, the degree by the error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from vpintegrator.models import Integrator
+from vpintegrator.training.choice import Fit
+from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.kinds.kind import (
+    EXACT,
+    GOOD,
+    ROUNDING,
+    Budget,
+    Kind,
+    Trial,
+    count,
+    forms,
+    least,
+    why_not_complete,
+)
+from vpintegrator.training.kinds.splittings import Splittings
+from vpintegrator.training.linear import WholePairs, enough_pairs, layer_pairs
+from vpintegrator.training.training_data import FOLDS, TrainingData
+
+ARCHITECTURES = {"symplectic": "sgf", "volume": "vpgf"}
+HAMILTONIAN = {"functions": "hamiltonian"}
+
+
+@dataclass(frozen=True)
+class GeneratingFunctions(Kind):
+    """Generating functions of polynomials, and of what is known of the equations.
+
+    Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
+    err by more than 1e-12, and functions of the system where these err by more than 1e-9.
+
+    Attributes
+    ----------
+    form
+        ``symplectic`` or ``volume``.
+    components
+        Largest number of moving components: polynomials of more have too many terms. Beside exact
+        terms the iteration inverts a matrix of ``exact_components`` at most.
+    coefficients, first_coefficients
+        Most coefficients, some ten seconds; and those of polynomials that exact terms may replace.
+    highest
+        Largest degree.
+    compared
+        Degree from which on a fit with a linear map in front is compared with one without.
+    """
+
+    form: str = "symplectic"
+    components: int = 5
+    exact_components: int = 16
+    coefficients: int = 1_500
+    first_coefficients: int = 500
+    highest: int = 64
+    compared: int = 6
+    name: ClassVar[str] = "generating functions"
+    noun: ClassVar[str] = "the generating function"
+    explicit: ClassVar[bool] = False
+
+    def admits(self, data: TrainingData) -> str | None:
+        """Return the reason why these data have no such generating function, or None."""
+        if self.form not in forms(data):
+            return f"the map of these states is not {self.form}"
+        moving, largest = self._moving(data), self._largest(data)
+        if not 2 <= moving <= largest:
+            return f"{moving} components move, and polynomials have too many terms from {largest}"
+        return why_not_complete(data)
+
+    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
+        """Yield polynomials by degree, then exact terms, maps in a row, functions of the system."""
+        if "functions" in self.options:
+            yield from self._degrees(data, fits, budget, {}, self.coefficients)
+            return
+        exact = not isinstance(self._model(data, 2, budget, HAMILTONIAN), str)
+        most = self.first_coefficients if exact else self.coefficients
+        yield from self._degrees(data, fits, budget, {}, most)
+        if exact:
+            for maps in (1, 2, 3, 4, 6):
+                if least(fits) <= (budget.target or EXACT):
+                    return
+                # halving the step divides the error of five exact terms by a hundred, at twice
+                # the cost
+                row = HAMILTONIAN | ({"repeats": maps} if maps > 1 else {})
+                degree = {"degree": 2} if maps > 1 else {}
+                yield from self._degrees(data, fits, budget, row | degree, self.coefficients)
+        if least(fits) > (budget.target or GOOD):
+            functions = {"functions": "system"}
+            yield from self._degrees(data, fits, budget, functions, self.coefficients)
+
+    def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
+        """Solve for the coefficients."""
+        model = trial.model
+        data.normalise(model)
+        pairs = layer_pairs(model, data, enough_pairs(model), budget.seed)
+        folds = data.known_pairs.folds if data.is_few else None
+        result = fit_pairs(model, pairs, folds=folds, **trial.training)
+        return self.solved(trial, result, data, budget)
+
+    def _degrees(
+        self,
+        data: TrainingData,
+        fits: Sequence[Fit],
+        budget: Budget,
+        functions: Mapping[str, Any],
+        most: int,
+    ) -> Iterator[Trial]:
+        """Yield models of higher and higher degree while the error falls by a factor of two."""
+        error, stalled = math.inf, 0
+        far: bool | None = None  # whether a linear map is fitted first, once that is known
+        before: Integrator | None = None
+        for degree in self._sequence(data, functions):
+            model = self._model(data, degree, budget, functions)
+            if isinstance(model, str):  # too many terms, or none that the symmetries allow
+                if before is None:
+                    continue
+                return
+            if before is not None and (count(model) > most or self._is_too_large(model, data)):
+                return
+            size = self._size(degree, model, functions)
+            yield Trial(model, size, training={"far": bool(far), "start": before})
+            last = fits[-1]
+            if far is None and (degree >= self.compared or "degree" in self.options):
+                other = self._model(data, degree, budget, functions)
+                assert isinstance(other, Integrator)
+                data.normalise(other)
+                # a linear map in front would not respect scaling parameters
+                if not other.scaling and not isinstance(
+                    layer_pairs(other, data, 2, budget.seed), WholePairs
+                ):
+                    yield Trial(other, f"linear map, then {size}", training={"far": True})
+                    far = fits[-1].error < last.error / 2
+                    last = fits[-1] if far else last
+                else:
+                    far = False
+            before = last.model
+            stalled = 0 if last.error < error / 2 else stalled + 1
+            error = min(error, last.error)
+            # a product of even polynomials gains at every second degree; small solves are cheap
+            patience = 1 if count(model) > 200 else 5
+            rounding = ROUNDING if data.is_few else ROUNDING / 10
+            met = budget.target is not None and error <= budget.target
+            if error < rounding or stalled >= patience or met:
+                return
+
+    def _sequence(self, data: TrainingData, functions: Mapping[str, Any]) -> Sequence[int]:
+        """Return the degrees: symmetries often leave only even ones anything to add."""
+        degree = functions.get("degree", self.options.get("degree"))
+        if degree is not None:
+            return [degree]
+        # where blocks of time are left out, a degree too many costs more than it does elsewhere
+        blocks = data.is_few and len(set(data.known_pairs.folds)) <= FOLDS
+        return range(2, self.highest + 1, 1 if blocks else 2)
+
+    def _model(
+        self, data: TrainingData, degree: int, budget: Budget, functions: Mapping[str, Any]
+    ) -> Integrator | str:
+        arguments = {**functions, "degree": degree}
+        return self.build(data, ARCHITECTURES[self.form], budget.seed, **arguments)
+
+    def _size(self, degree: int, model: Integrator, functions: Mapping[str, Any]) -> str:
+        words = {"hamiltonian": "exact terms, ", "system": "functions of the system, "}
+        maps = functions.get("repeats", 1)
+        row = f"{maps} maps in a row, " if maps > 1 else ""
+        own = words.get(functions.get("functions", self.options.get("functions", "")), "")
+        return f"{row}{own}degree {degree}, {count(model)} coefficients"
+
+    def _is_too_large(self, model: Integrator, data: TrainingData) -> bool:
+        """Whether few data give fewer equations than coefficients need."""
+        if not data.is_few:
+            return False
+        return data.known_pairs.before.numel() < count(model) / 2
+
+    def _moving(self, data: TrainingData) -> int:
+        family = data.dataset.system.family
+        return data.dataset.dim - (0 if family is None else len(family.coefficients))
+
+    def _largest(self, data: TrainingData) -> int:
+        """Return the most components: few if no Hamiltonian is known, or if it can be split."""
+        system = data.dataset.system
+        if system.chart is not None and self.options.get("chart", data.chart) is not False:
+            system = system.chart.system
+        if not (system.is_canonical and system.hamiltonian_formula):
+            return self.components
+        splits = Splittings(self.options).admits(data) is None
+        return self.components if splits else self.exact_components

@@ -1,0 +1,98 @@
+"""One network: of windows, of incomplete states, or of whatever architecture is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.training.choice import Fit
+from vpintegrator.training.kinds.kind import (
+    EXACT,
+    Budget,
+    Kind,
+    Trial,
+    claims_structure,
+    count,
+)
+from vpintegrator.training.training_data import TrainingData
+
+
+@dataclass(frozen=True)
+class Network(Kind):
+    """One model of an architecture, trained for all of its time.
+
+    Attributes
+    ----------
+    architecture
+        Name of the architecture; None for a residual network where no structure is known.
+    model
+        A trained model that is trained further, instead.
+    patience
+        Iterations without progress after which an unnamed network ends.
+    iterations, seconds
+        The width of a network without structure is that of so many iterations in the time of the
+        fit, if an iteration takes ``seconds`` times the cube of the number of parameters. In 60 s
+        on rigid body and Henon-Heiles resnets err by 2.8e-8 and 6.0e-7 with 900 iterations, by
+        1.3e-7 and 2.8e-6 with half as many.
+    """
+
+    architecture: str | None = None
+    model: Integrator | None = None
+    patience: int = 300
+    iterations: int = 900
+    seconds: float = 4e-10
+    name: ClassVar[str] = "networks"
+    noun: ClassVar[str] = "the network"
+    structured: ClassVar[bool] = False
+    iterative: ClassVar[bool] = True
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a model is asked for."""
+        return self.model is not None or self.architecture is not None
+
+    def admits(self, data: TrainingData) -> str | None:
+        """Return why data have a better kind than a network without structure, or None."""
+        keeps = data.dataset.system.may_preserve_volume and claims_structure(data)
+        if not self.is_named and keeps and data.dataset.dim > 1:
+            return "the flow keeps a structure, which a residual network does not"
+        return None
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether the map is not known exactly already."""
+        return min((fit.error for fit in fits), default=1.0) > EXACT
+
+    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
+        """Yield the network of the width that there is time for."""
+        model = self.model or self._untrained(data, budget)
+        size = f"{model.name}, {count(model)} parameters"
+        training = {} if self.model is None else {"normalise": False}
+        patience = None if self.is_named else self.patience
+        yield Trial(model, size, budget.epochs, patience, training)
+
+    def _untrained(self, data: TrainingData, budget: Budget) -> Integrator:
+        """Return the network; one without structure of the greatest width that time allows."""
+        name = self.architecture or "resnet"
+        declared = ARCHITECTURES.find(name).Arguments.declared().keys()
+        free = "width" in declared - self.options.keys() and "functions" not in declared
+        if not free or budget.seconds is None:
+            model = self.build(data, name, budget.seed)
+            if isinstance(model, str):
+                raise InputError(model)
+            return model
+        most = (budget.seconds / self.iterations / self.seconds) ** (1 / 3)
+        widest: Integrator | None = None
+        for width in range(data.dataset.dim, 257):
+            model = self.build(data, name, budget.seed, width=width)
+            if isinstance(model, str):  # such as a number of heads that does not divide it
+                continue
+            if widest is not None and count(model) > most:
+                break
+            widest = model
+        if widest is None:
+            raise InputError(f"no {name} can be built for states of {data.dataset.dim} components")
+        return widest
