@@ -13,6 +13,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.untrained import build, suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History, Show
+from vpintegrator.training.linear import LinearFit
 from vpintegrator.training.training_data import TrainingData
 
 ROUNDING = 1e-14  # error below which only a cheaper step can be better
