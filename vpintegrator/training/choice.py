@@ -85,6 +85,7 @@ def best(
     fits
         Trained models, at least one.
     """
+    fits = [*{id(fit.model): fit for fit in fits}.values()]  # the last training of each model
     kept = [fit for fit in fits if fit.structured]
     free = min((fit.error for fit in fits if not fit.structured), default=math.inf)
     if not kept or slack * free < min(fit.error for fit in kept):

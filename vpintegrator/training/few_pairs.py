@@ -43,11 +43,14 @@ class FewPairsFit:
     typical
         Leave-one-out error without the largest twentieth of the errors: pairs at the edge of the
         data, which the linearised equations extrapolate too far.
+    deviation
+        Standard error of the mean square that ``error`` is the root of, relative to it.
     """
 
     training: float
     error: float
     typical: float
+    deviation: float = 0.0
 
 
 def fit_few_pairs(
@@ -85,6 +88,7 @@ def fit_few_pairs(
         training=float(fit.residual.square().mean().sqrt()),
         error=float(np.sqrt(left_out.mean())),
         typical=math.sqrt(trimmed(left_out)),
+        deviation=float(left_out.std() / (left_out.mean() or 1.0)) / math.sqrt(len(left_out)),
     )
 
 

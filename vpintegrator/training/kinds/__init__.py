@@ -1,5 +1,6 @@
 """Kinds of maps that ``vp.fit`` tries, each in one file."""
 
+from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions
 from vpintegrator.training.kinds.kind import Budget, Kind, Trial
 from vpintegrator.training.kinds.linear import LinearMaps
@@ -11,11 +12,14 @@ KINDS: tuple[Kind, ...] = (
     Splittings(),
     GeneratingFunctions(form="symplectic"),
     GeneratingFunctions(form="volume"),
+    Couplings(form="symplectic"),
+    Couplings(form="volume"),
     Network(),
 )
 __all__ = [
     "KINDS",
     "Budget",
+    "Couplings",
     "GeneratingFunctions",
     "Kind",
     "LinearMaps",

@@ -1,0 +1,157 @@
+"""Multiple shooting for long steps: segments of a step are learned alone, then all together.
+
+Least squares for polynomials that begin near the identity stall where a step turns states by more
+than about a right angle. Where the system is known, so are states on the way: the map from each to
+the next is near the identity, and layers of its own learn it within seconds. One after the other
+they are the whole map but for small errors, which training it as a whole takes away. It is what
+multiple shooting is to boundary value problems (Stoer, Bulirsch, Introduction to Numerical
+Analysis, 3rd ed., section 7.3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from vpintegrator.data.pairs import Pairs
+from vpintegrator.dynamics.solve import states_between
+from vpintegrator.models import Integrator
+from vpintegrator.models.growth import attention, layers
+from vpintegrator.models.one_step import one_step, with_parts
+from vpintegrator.nn import Composition, Reversible
+from vpintegrator.training.training_data import TrainingData
+
+UNITS = 2  # units of layers for each segment
+
+Build = Callable[[int], Integrator | None]
+Learn = Callable[[Integrator, TrainingData], object]
+
+
+def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator | None:
+    """Return a model near the map of the data, from segments that were learned alone.
+
+    Parameters
+    ----------
+    build
+        Returns a normalised untrained model of a depth, or of the depth that is given; None if
+        there is none.
+    data
+        Training data of single states, one step ahead.
+    learn
+        Trains one segment on its data, as far as pays.
+
+    Returns
+    -------
+    Integrator or None
+        None where states on the way are not known, or the model would be large.
+    """
+    dataset = data.dataset
+    probe = None if dataset.is_observed else build(UNITS)
+    if probe is None or (one_step(probe, fixed=True) or probe).window != 1:
+        return None
+    # few segments before many: fields may be expensive
+    number = next(filter(None, (segments(probe, data, most) for most in (24, 48))), 0)
+    model = build(UNITS * number) if number else None
+    if model is None:
+        return None
+    number = max(min(number, model.arguments["depth"] // UNITS), 1)
+    reversible = isinstance(model.core, Reversible)
+    start, parts = _some_states(model, data, 1_000), number * (1 + reversible)
+    states = states_between(dataset.system, start, dataset.step, parts)  # (part, state, dim)
+    if states is None:
+        return None
+    if reversible:  # psi of psi R psi^-1 R is the later half; so is the first one, turned round
+        with torch.no_grad():
+            turned = model.reflected(torch.from_numpy(states[number::-1].copy())).numpy()
+        states = np.concatenate([states[number:], turned], axis=1)
+    if model.explicit_time:  # all layers of a model read the time in the middle of the step
+        states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
+    # random order, so that held-out states are like the others
+    states = states[:, np.random.default_rng(0).permutation(states.shape[1])]
+    stacked = list(layers(model))
+    units = np.arange(len(stacked)).reshape(model.arguments["depth"], -1)
+    before, last = states[0], stacked[:0]
+    for places, after in zip(np.array_split(units, number), states[1:], strict=False):
+        own = [stacked[place] for place in places.ravel()]
+        for new, old in zip(own, last, strict=False):  # nearly the same
+            new.load_state_dict(old.state_dict())
+        last, part = own, _alone(model, own)
+        learn(part, _SegmentData(data, before, after))
+        with torch.no_grad():  # each segment takes away the errors of those before it
+            images = part(torch.from_numpy(before)[:, None].to(part.scale))[:, 0]
+        images = images.double().numpy(force=True)
+        before = np.where(np.isfinite(images), images, before)
+    later = "the later half of them learned one by one" if reversible else "learned one by one"
+    model.choices.append(f"training begins with the {parts} segments of a step, {later}")
+    model.metadata["initial_scheme"] = "none"  # the initialisation is done
+    return model
+
+
+def segments(model: Integrator, data: TrainingData, most: int, near: float = 0.9) -> int:
+    """Return the number of segments for each stack of layers; 0 if ``most`` are too few.
+
+    The eigenvalues of the map's derivative decide, since a shear near the identity may be large:
+    those of nine tenths of the states must be as near to 1 as a rotation by some 50 degrees is.
+    """
+    start = _some_states(model, data, 40)
+    conserved = model.conserved_components | ({model.dim - 1} if model.explicit_time else set())
+    moving = [i for i in range(model.dim) if i not in conserved]
+    shifted = start + np.zeros((len(moving), 1, 1))
+    for k, i in enumerate(moving):
+        shifted[k, :, i] += 1e-3 * float(model.state_scale[i])
+    initial = np.concatenate([start[None], shifted]).reshape(-1, model.dim)
+    states = states_between(data.dataset.system, initial, data.dataset.step, most)
+    if states is None:
+        return 0
+    z = model.normalised(torch.from_numpy(states).to(model.scale.device)).numpy(force=True)
+    z = z[..., moving].reshape(len(z), -1, len(start), len(moving))
+    tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
+    own = most // 2 if isinstance(model.core, Reversible) else most
+    for number in (n for n in range(1, own + 1) if own % n == 0):
+        every = own // number
+        derivative = tangent[every:] @ np.linalg.pinv(tangent[:-every])
+        distance = abs(np.linalg.eigvals(derivative) - 1).max(-1)  # (part, state)
+        if np.quantile(distance, 0.9) <= near:
+            return number
+    return 0
+
+
+def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarray:
+    """Return some training states (state, dim)."""
+    alone = one_step(model, fixed=True) or model
+    inputs, _ = data.pairs(alone).sample(count, torch.Generator().manual_seed(0))
+    return inputs[:, -1].double().numpy(force=True)
+
+
+def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
+    """Return the map of states of some layers without attention; layers are shared."""
+    frozen = {id(layer) for layer in attention(model)}
+    core = Composition(*(layer for layer in own if id(layer) not in frozen))
+    part = with_parts(one_step(model, fixed=True) or model, core=core)
+    part.reversing_symmetries = part.reversing_symmetries[:0]
+    part.metadata, part.choices = {}, []
+    if part.explicit_time:
+        part._buffers = {**part._buffers, "advance": torch.zeros_like(part.get_buffer("advance"))}
+    return part
+
+
+class _SegmentData(TrainingData):
+    """Pairs of states before and after a segment, a tenth of which is held out."""
+
+    def __init__(self, data: TrainingData, before: np.ndarray, after: np.ndarray) -> None:
+        super().__init__(data.dataset, tested=False)
+        self._statistics = data._statistics
+        both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
+        held_out = len(before) // 10 or 1
+        self._own: dict[str, Pairs] = {
+            "train": Pairs.of_tensors(*(states[held_out:] for states in both)),
+            "validation": Pairs.of_tensors(*(states[:held_out] for states in both)),
+        }
+
+    def normalise(self, model: Integrator) -> None:
+        """Leave the model as it is: all segments are in the same units."""
+
+    def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
+        return self._own[group]
