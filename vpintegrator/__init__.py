@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vpintegrator import dynamics as dynamics
     from vpintegrator import errors as errors
     from vpintegrator import export as export
+    from vpintegrator import maps as maps
     from vpintegrator import models as models
     from vpintegrator import nn as nn
     from vpintegrator import plotting as plotting

@@ -16,10 +16,10 @@ from vpintegrator.arguments import check_integrator
 from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.maps import METHODS, compile_method, integrate
+from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.rollout.classical import METHODS, compile_method, integrate
-from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.start import find_system
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, time_left, unhurried, until
 from vpintegrator.training.performance import (

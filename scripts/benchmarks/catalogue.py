@@ -33,7 +33,7 @@ import vpintegrator as vp
 from vpintegrator.cli import train
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS
+from vpintegrator.maps import METHODS
 
 ENTRIES = {
     "default": "",

@@ -27,8 +27,8 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.dynamics import System
+from vpintegrator.maps import ClassicalMethod, CompiledMethod
 from vpintegrator.rollout import applicable_methods, solve_reference
-from vpintegrator.rollout.classical import ClassicalMethod, CompiledMethod
 from vpintegrator.rollout.flow import ClassicalFlow
 
 SYSTEMS = ("rigid-body", "henon-heiles", "kepler", "coupled-oscillators", "tokamak")

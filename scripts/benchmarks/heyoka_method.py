@@ -20,9 +20,9 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import Call, Function, Number, Symbol, Value, below, fold
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import ClassicalMethod, find_method
-from vpintegrator.rollout.classical.base import once_per_system
-from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.maps import ClassicalMethod, find_method
+from vpintegrator.maps.base import once_per_system
+from vpintegrator.maps.cursor import Cursor
 
 _PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
 _ROUNDING = float(np.finfo(np.float64).eps)

@@ -40,8 +40,8 @@ from vpintegrator.cli import train
 from vpintegrator.compiled import compile_model
 from vpintegrator.data import Recipe
 from vpintegrator.errors import InputError
+from vpintegrator.maps import METHODS, compile_method
 from vpintegrator.models import Integrator
-from vpintegrator.rollout.classical import METHODS, compile_method
 from vpintegrator.storage.files import replacing
 
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)  # of heyoka and our own pair

@@ -15,7 +15,7 @@ from heyoka_method import in_heyoka
 import vpintegrator as vp
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import below
-from vpintegrator.rollout.classical import CompiledMethod
+from vpintegrator.maps import CompiledMethod
 
 Run = Callable[[np.ndarray], np.ndarray]
 

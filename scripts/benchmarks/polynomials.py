@@ -26,10 +26,10 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
+from vpintegrator.maps import compile_method
 from vpintegrator.models import Integrator
 from vpintegrator.nn.univariate import RADIUS
 from vpintegrator.rollout import find_method, solve_reference
-from vpintegrator.rollout.classical import compile_method
 
 TOLERANCE, CHECKED = 1e-13, 20
 SIZES = {1: 20_000, 1_000: 100, 100_000: 5}  # steps of so many trajectories

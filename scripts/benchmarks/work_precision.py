@@ -28,8 +28,8 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledModel, compile_model
 from vpintegrator.dynamics import System
+from vpintegrator.maps import compile_method
 from vpintegrator.rollout import find_method, solve_reference
-from vpintegrator.rollout.classical import compile_method
 from vpintegrator.rollout.flow import ClassicalFlow
 
 TIME, TRAJECTORIES = 120.0, 256

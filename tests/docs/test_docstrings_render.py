@@ -22,7 +22,7 @@ FACES = (
     "nn",
     "plotting",
     "rollout",
-    "rollout.classical",
+    "maps",
     "rollout.diagnostics",
     "runtime.threads",
     "training",

@@ -23,7 +23,7 @@ FACES = (
     ".nn",
     ".plotting",
     ".rollout",
-    ".rollout.classical",
+    ".maps",
     ".rollout.diagnostics",
     ".training",
 )
@@ -136,6 +136,6 @@ OF_ALL = {"dtype", "args", "arguments", "groups", "layers"}
 
 def is_described_elsewhere(thing):
     """Classical methods, by their base; what other functions make; arguments of models."""
-    classical = vp.rollout.classical.ClassicalMethod
+    classical = vp.maps.ClassicalMethod
     bases = (vp.models.Arguments, classical, Exception, SimpleNamespace)
     return issubclass(thing, bases) or inspect.isabstract(thing)

@@ -13,7 +13,7 @@ import vpintegrator as vp
 from vpintegrator.dynamics.expressions import Algebra, Scope, fold, functions, parse, vectorised
 from vpintegrator.dynamics.typeset import equations_latex
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS, CompiledMethod
+from vpintegrator.maps import METHODS, CompiledMethod
 
 x, y = sympy.symbols("x y", real=True)
 q = sympy.symbols("q_0:4", real=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS, CompiledMethod
+from vpintegrator.maps import METHODS, CompiledMethod
 
 MEANT = {
     "abs(x)": abs,

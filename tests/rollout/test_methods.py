@@ -6,7 +6,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import ExplicitRungeKutta
+from vpintegrator.maps import ExplicitRungeKutta
 
 RALSTON = ExplicitRungeKutta(
     name="ralston",

@@ -8,8 +8,8 @@ import scipy.integrate
 
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
+from vpintegrator.maps import METHODS, OneStepMethod, integrate
 from vpintegrator.rollout import applicable_methods
-from vpintegrator.rollout.classical import METHODS, OneStepMethod, integrate
 
 OSCILLATOR = """
 title = "Forced oscillator"

@@ -10,7 +10,7 @@ import pytest
 from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import integrate
+from vpintegrator.maps import integrate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "benchmarks"))
 import heyoka_method as taylor

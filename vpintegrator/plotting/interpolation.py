@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.classical import integrate
+from vpintegrator.maps import integrate
 
 COARSE = 15.0  # degrees: with fewer than 24 steps a turn a polygon shows
 _FINE = 3.0  # degrees between the points of a curve

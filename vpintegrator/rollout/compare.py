@@ -11,8 +11,8 @@ import numpy as np
 from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import spread_of
+from vpintegrator.maps import ClassicalMethod
 from vpintegrator.rollout.arguments import Duration, Measures, Start
-from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
 from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic

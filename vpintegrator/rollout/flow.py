@@ -13,13 +13,13 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import (
+from vpintegrator.maps import (
     ClassicalMethod,
     OneStepMethod,
     compile_method,
     find_method,
 )
-from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.maps.cursor import Cursor
 from vpintegrator.rollout.neural import (
     LearnedCursor,
     as_windows,
@@ -31,8 +31,8 @@ from vpintegrator.rollout.neural import (
 
 if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledModel
+    from vpintegrator.maps import CompiledMethod
     from vpintegrator.models import Integrator
-    from vpintegrator.rollout.classical import CompiledMethod
 
 
 class NumericalFlow(ABC):
@@ -148,7 +148,7 @@ class ClassicalFlow(NumericalFlow):
         The method or its name, the system, and the time step.
     compiled
         Machine code of method and system, which then computes the trajectories; see
-        :func:`vpintegrator.rollout.classical.compile_method`.
+        :func:`vpintegrator.maps.compile_method`.
 
     Raises
     ------

@@ -12,8 +12,8 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
-from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.maps import ClassicalMethod, OneStepMethod, find_method
+from vpintegrator.maps.cursor import Cursor
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
 
 # offsets, and weights of the values there

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
+from vpintegrator.maps import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.arguments import Start
-from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, learned_flow
 from vpintegrator.rollout.map_flows import PeriodFlow, find_period_method, period_flow_of
 from vpintegrator.rollout.report import RESERVED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.maps.cursor import Cursor
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.maps.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.sampling import affordable, fewer

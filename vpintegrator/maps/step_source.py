@@ -17,10 +17,10 @@ from vpintegrator.compiled.formulas import FormulaGraph
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
 from vpintegrator.compiled.source import prelude, translation_units
 from vpintegrator.dynamics import System
+from vpintegrator.maps.base import OneStepMethod
+from vpintegrator.maps.explicit import ExplicitRungeKutta
+from vpintegrator.maps.splitting import Splitting, moves_of
 from vpintegrator.native import NotCompilable
-from vpintegrator.rollout.classical.base import OneStepMethod
-from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
-from vpintegrator.rollout.classical.splitting import Splitting, moves_of
 
 _SHORT = 600  # operations of a step that is written out as a whole
 _CACHED = 4_000  # values of several blocks that the second cache holds
@@ -179,4 +179,4 @@ def _rates(k: int, program: Program, rows: Sequence[int], nodes: Sequence[int], 
 
 
 def _header(name: str) -> str:
-    return files("vpintegrator.rollout.classical").joinpath(name).read_text(encoding="utf-8")
+    return files("vpintegrator.maps").joinpath(name).read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import (
+from vpintegrator.maps import (
     METHODS,
     ExplicitRungeKutta,
     OneStepMethod,

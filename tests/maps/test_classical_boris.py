@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS, integrate
+from vpintegrator.maps import METHODS, integrate
 
 BORIS = METHODS["boris"]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.rollout.classical import METHODS, integrate
+from vpintegrator.maps import METHODS, integrate
 
 GAUSS = ("implicit-midpoint", "gauss-legendre-2", "gauss-legendre-4", "gauss-legendre-6")
 

@@ -8,7 +8,7 @@ from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.dynamics.solve import component_sizes
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS, AdaptiveMethod, integrate
+from vpintegrator.maps import METHODS, AdaptiveMethod, integrate
 
 NAMES = ("rk45", "dop853", "radau", "lsoda")
 

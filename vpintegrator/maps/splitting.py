@@ -27,7 +27,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod, as_rows, once_per_system
+from vpintegrator.maps.base import OneStepMethod, as_rows, once_per_system
 
 
 class Part:

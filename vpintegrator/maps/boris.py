@@ -11,7 +11,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod, as_rows, once_per_system
+from vpintegrator.maps.base import OneStepMethod, as_rows, once_per_system
 
 
 @dataclass(frozen=True)

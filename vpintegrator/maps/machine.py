@@ -16,12 +16,12 @@ import numpy as np
 from vpintegrator.compiled.calling import pointer, shared
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.maps.base import ClassicalMethod, OneStepMethod
+from vpintegrator.maps.cursor import Cursor
+from vpintegrator.maps.explicit import ExplicitRungeKutta
+from vpintegrator.maps.splitting import Splitting
+from vpintegrator.maps.step_source import write_step_source
 from vpintegrator.native import Compilation, NotCompilable
-from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
-from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
-from vpintegrator.rollout.classical.splitting import Splitting
-from vpintegrator.rollout.classical.step_source import write_step_source
-from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.runtime.threads import usable_threads
 
 _THREAD = 3_000_000  # operations from which on another thread pays
@@ -62,7 +62,7 @@ class CompiledMethod:
     Examples
     --------
     >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
-    >>> machine = vp.rollout.classical.CompiledMethod(rk4, pendulum, np.ones((1, 2)), 0.1)
+    >>> machine = vp.maps.CompiledMethod(rk4, pendulum, np.ones((1, 2)), 0.1)
     >>> machine.start(np.ones((100, 2)), 0.1).advance(10).shape
     (100, 10, 2)
     """
@@ -92,7 +92,7 @@ class CompiledMethod:
         """Return the next states, (trajectory, count, dim), computed by several threads.
 
         ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
-        :class:`~vpintegrator.rollout.classical.base.OneStepMethod`.
+        :class:`~vpintegrator.maps.base.OneStepMethod`.
         """
         trajectories, weights = state.shape[1], step * self._weights
         states = np.empty((trajectories, count, self._dim))
@@ -144,7 +144,7 @@ def compile_method(
     Examples
     --------
     >>> pendulum, heun = vp.load_system("pendulum"), vp.rollout.find_method("heun")
-    >>> machine = vp.rollout.classical.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
+    >>> machine = vp.maps.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
     >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
     """
     if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):

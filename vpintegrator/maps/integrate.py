@@ -13,9 +13,9 @@ import numpy as np
 from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import ClassicalMethod
-from vpintegrator.rollout.classical.machine import compile_method
-from vpintegrator.rollout.classical.registry import find_method
+from vpintegrator.maps.base import ClassicalMethod
+from vpintegrator.maps.machine import compile_method
+from vpintegrator.maps.registry import find_method
 
 Progress = Callable[[str, int, int], None]
 

@@ -11,7 +11,7 @@ from scipy.integrate import DOP853
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.maps.base import OneStepMethod
 
 
 @final
@@ -36,7 +36,7 @@ class ExplicitRungeKutta(OneStepMethod):
 
     Examples
     --------
-    >>> from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
+    >>> from vpintegrator.maps.explicit import ExplicitRungeKutta
     >>> ralston = ExplicitRungeKutta(
     ...     name="ralston",
     ...     title="Ralston",

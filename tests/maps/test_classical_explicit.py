@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-from tests.rollout.order_conditions import first_failure
+from tests.maps.order_conditions import first_failure
 from tests.rollout.systems import initial, system
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS, ExplicitRungeKutta
+from vpintegrator.maps import METHODS, ExplicitRungeKutta
 
 EXPLICIT = [name for name, method in METHODS.items() if isinstance(method, ExplicitRungeKutta)]
 

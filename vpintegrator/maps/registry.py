@@ -9,14 +9,14 @@ import re
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.rollout.classical import (
+from vpintegrator.maps import (
     adaptive,
     boris,
     explicit,
     gauss_legendre,
     splitting,
 )
-from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.maps.base import ClassicalMethod
 
 _FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive)
 METHODS: dict[str, ClassicalMethod] = {

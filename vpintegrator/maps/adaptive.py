@@ -26,8 +26,8 @@ from vpintegrator.dynamics.solve import (
     stacked_tolerances,
 )
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import ClassicalMethod
-from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.maps.base import ClassicalMethod
+from vpintegrator.maps.cursor import Cursor
 
 _SOLVERS = ("RK45", "DOP853", "Radau", "LSODA")
 _IMPLICIT = ("Radau", "LSODA")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.rollout.systems import MIXED, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import METHODS, CoordinateSplitting, integrate
+from vpintegrator.maps import METHODS, CoordinateSplitting, integrate
 
 COMPOSITIONS = [name for name, m in METHODS.items() if isinstance(m, CoordinateSplitting)]
 

@@ -10,8 +10,8 @@ from typing import final
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.classical.base import OneStepMethod
-from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages, step_scales
+from vpintegrator.maps.base import OneStepMethod
+from vpintegrator.maps.newton import inverse_matrices, solve_stages, step_scales
 
 
 @final

@@ -14,7 +14,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.maps.cursor import Cursor
 from vpintegrator.runtime.deadline import check_time
 
 Result = TypeVar("Result")

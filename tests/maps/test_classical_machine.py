@@ -6,8 +6,7 @@ import pytest
 from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.native import NotCompilable
-from vpintegrator.rollout.classical import (
+from vpintegrator.maps import (
     METHODS,
     CompiledMethod,
     compile_method,
@@ -15,6 +14,7 @@ from vpintegrator.rollout.classical import (
     machine,
     step_source,
 )
+from vpintegrator.native import NotCompilable
 
 CASES = [
     ("explicit-euler", "rigid-body"),
