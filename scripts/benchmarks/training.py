@@ -13,6 +13,7 @@ operations of a window; a function such as tanh counts for 30.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import click
 from harness import (
@@ -241,11 +242,13 @@ def _all_jacobians(case: Case) -> Callable[[], None]:
 
 def _iteration(case: Case, seconds: float) -> list[str]:
     def iteration(optimizer: LevenbergMarquardt) -> Callable[[], object]:
+        parameters = optimizer.iteration.parameters
+
         def call() -> None:
-            matrix, gradient = optimizer.normal_equations()
-            delta = matrix.solve(matrix.largest(), -gradient)
+            equations = optimizer.linearise(parameters)
+            delta = equations.solve(equations.largest())
             assert delta is not None
-            optimizer.residuals.sums(optimizer.parameters + delta, case.inputs, case.targets)
+            optimizer.residuals.sums(parameters + delta, case.inputs, case.targets)
 
         return call
 
@@ -254,7 +257,7 @@ def _iteration(case: Case, seconds: float) -> list[str]:
         "eager": iteration(eager),
         "plain": _plain_iteration(case),
         "compiled": iteration(compiled),
-        "normal": compiled.normal_equations,
+        "normal": partial(compiled.linearise, compiled.iteration.parameters),
         "jacobian": _all_jacobians(case),
     }
     found = time_together(candidates, seconds)

@@ -16,7 +16,6 @@ from tests.training.test_search import maker
 from vpintegrator.cli.train import main
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.training import Budget, find_functions, find_generating_function, find_model
-from vpintegrator.training.optimizers import levenberg_marquardt
 from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
 from vpintegrator.training.search.sizes import count
@@ -29,13 +28,13 @@ def clock(monkeypatch):
     seconds = [0.0, 1.0]
     jacobians = LevenbergMarquardt._jacobians
 
-    def slow(self, compiled):
-        for block in jacobians(self, compiled):
+    def slow(self, *arguments):
+        for block in jacobians(self, *arguments):
             seconds[0] += seconds[1]
             yield block
 
     monkeypatch.setattr(LevenbergMarquardt, "_jacobians", slow)
-    monkeypatch.setattr(levenberg_marquardt, "_JACOBIAN_BYTES", 1)
+    monkeypatch.setattr(LevenbergMarquardt, "block_bytes", 1)
     monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
     return seconds
 

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 import vpintegrator as vp
 from vpintegrator.cli.train import main
 from vpintegrator.training.few_pairs import fit_few_pairs
-from vpintegrator.training.linear_least_squares import SequentialQR, trimmed
 from vpintegrator.training.search.few_pairs import find_few_pairs
 from vpintegrator.training.search.models import search
 from vpintegrator.training.search.options import SearchOptions
@@ -42,24 +41,6 @@ def fresh():
 
 def make(dataset, model="spff"):
     return lambda arguments: vp.models.build(dataset.system, model, **arguments)
-
-
-@pytest.mark.parametrize("sizes", [[6, 6, 6, 6], [1, 7, 7, 9], [5, 1, 4, 1, 13]])
-def test_errors_of_folds_are_those_of_fits_without_them(sizes):
-    rng = np.random.default_rng(0)
-    A, b = rng.normal(size=(24, 2, 5)), rng.normal(size=(24, 2))
-    folds = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    qr = SequentialQR(5)
-    qr.add(A.reshape(-1, 5), b.ravel())
-    solution = qr.solve()
-    residual = b - A @ solution.coefficients
-    found, *_ = solution.left_out_error(A @ solution.directions, residual, folds)
-    squares = []
-    for fold in range(len(sizes)):
-        own = folds == fold
-        c = np.linalg.lstsq(A[~own].reshape(-1, 5), b[~own].ravel(), rcond=None)[0]
-        squares.append(((b[own] - A[own] @ c) ** 2).mean())
-    assert found == pytest.approx(np.mean(squares), rel=1e-10)
 
 
 def test_all_pairs_but_those_of_the_test_group_are_known(tmp_path):
@@ -145,8 +126,6 @@ def test_kinds_are_compared_without_the_pairs_at_the_edge(tmp_path):
     data = pairs(tmp_path / "few.h5", 60)
     found = vp.training.find_generating_function(make(data, "sgf"), data)
     assert 0 < found.typical < found.error and found.compared == found.typical
-    assert trimmed(np.array([1.0] * 19 + [np.inf])) == 1.0
-    assert trimmed(np.array([1.0] * 18 + [np.inf] * 2)) == np.inf
     states = np.random.default_rng(0).normal(size=(40, 3, 2))
     orbits = vp.import_dataset(states, tmp_path / "orbits.h5", step=1.0)
     assert not TrainingData(orbits).known_pairs.are_single

@@ -1,4 +1,4 @@
-"""Linear least squares of generating functions: the solve, its errors, ridge, bad data."""
+"""Generating functions by least squares: the solve, its errors, ridge, bad data."""
 
 import math
 import warnings
@@ -26,7 +26,6 @@ from vpintegrator.training.linear import (
     layer_pairs,
     linear_part,
 )
-from vpintegrator.training.linear_least_squares import SequentialQR
 from vpintegrator.training.search import degrees
 from vpintegrator.training.training_data import TrainingData
 
@@ -73,32 +72,7 @@ def matrices(model, before, after):
     return matrix, (right * weight).numpy()
 
 
-# least squares
-
-
-def test_sequential_factors_are_those_of_all_rows():
-    A, b = RNG(0).normal(size=(60, 7)), RNG(1).normal(size=60)
-    whole, parts = SequentialQR(7), SequentialQR(7)
-    whole.add(A, b)
-    for rows in np.split(np.arange(60), [1, 5, 6, 30, 59]):
-        parts.add(A[rows], b[rows])
-    assert parts.rows == whole.rows == 60
-    expected = np.linalg.lstsq(A, b)[0]
-    for qr in (whole, parts):
-        np.testing.assert_allclose(qr.solve().coefficients, expected, atol=1e-14)
-        assert qr.solve().rank == 7
-
-
-def test_dependent_columns_get_no_coefficient():
-    A = RNG(0).normal(size=(40, 5))
-    A[:, 3] = A[:, 0] - 2 * A[:, 1]
-    b = RNG(1).normal(size=40)
-    qr = SequentialQR(5)
-    qr.add(A, b)
-    found = qr.solve()
-    assert found.rank == 4
-    assert np.count_nonzero(found.coefficients) == 4
-    np.testing.assert_allclose(A @ found.coefficients, A @ np.linalg.lstsq(A, b)[0], atol=1e-13)
+# generating functions
 
 
 def test_pairs_that_alone_determine_a_direction_cost_that_direction(tmp_path):
@@ -108,38 +82,6 @@ def test_pairs_that_alone_determine_a_direction_cost_that_direction(tmp_path):
     assert fit.rank < fit.coefficients == 120
     assert fit.penalty == 0
     assert fit.error < 1e-9  # 5e-6 with a ridge penalty
-
-
-def test_ridge_is_an_augmented_system():
-    A, b = RNG(0).normal(size=(12, 9)), RNG(1).normal(size=12)
-    weights, penalties = RNG(2).uniform(1, 30, 9), np.array([1e-8, 1e-3, 2.0])
-    qr = SequentialQR(9)
-    qr.add(A, b)
-    for penalty, found in zip(penalties, qr.ridge(weights, penalties), strict=True):
-        augmented = np.vstack([A, math.sqrt(penalty) * np.diag(weights)])
-        expected = np.linalg.lstsq(augmented, np.append(b, np.zeros(9)))[0]
-        np.testing.assert_allclose(found.coefficients, expected, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize("penalty", [0.0, 0.3])
-def test_errors_of_what_is_left_out_are_those_of_explicit_fits(penalty):
-    groups, rows, columns = 10, 3, 6
-    A, b = RNG(0).normal(size=(groups, rows, columns)), RNG(1).normal(size=(groups, rows))
-    weights = RNG(2).uniform(1, 3, columns)
-
-    def fit(kept):
-        qr = SequentialQR(columns)
-        qr.add(A[kept].reshape(-1, columns), b[kept].reshape(-1))
-        return next(qr.ridge(weights, [penalty])) if penalty else qr.solve()
-
-    everything = fit(np.arange(groups))
-    found = everything.left_out(A @ everything.directions, b - A @ everything.coefficients)
-    for n in range(groups):
-        expected = b[n] - A[n] @ fit(np.delete(np.arange(groups), n)).coefficients
-        np.testing.assert_allclose(found[n], expected, atol=1e-12)
-
-
-# generating functions
 
 
 @pytest.mark.parametrize(("system", "name"), [("henon-heiles", "sgf"), ("rigid-body", "vpgf")])

@@ -20,6 +20,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.nn.linearised import linearised
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.least_squares import SequentialQR
 from vpintegrator.training.linear import (
     LEFT_OUT,
     PENALTIES,
@@ -38,7 +39,6 @@ from vpintegrator.training.linear import (
     set_coefficients,
     weights,
 )
-from vpintegrator.training.linear_least_squares import SequentialQR
 
 _FIRST, _STEP = 2, 2  # degrees, each of which begins as the map of the one before
 _LEAST, _LARGEST = 1e-14, 1e4  # damping, relative to the number of equations
@@ -196,7 +196,7 @@ class _Fit:
             check_time()
             qr, values, last = self._linearised(), coefficients(self.layer), error
             while self.damping < _LARGEST:
-                change = next(qr.ridge(rough, np.array([self.damping * qr.rows]))).coefficients
+                change = next(qr.ridge(rough, [self.damping])).coefficients
                 set_coefficients(self.layer, values + change)
                 error = self._error()
                 if error < last:
@@ -223,7 +223,7 @@ class _Fit:
         right = right + A @ change
         scarce = qr.rows < ROWS * self.count
         penalties = PENALTIES if scarce else [_LEAST]
-        solutions = list(qr.ridge(roughness(self.layer), qr.rows * np.array(penalties)))
+        solutions = list(qr.ridge(roughness(self.layer), penalties))
         shape = (len(images), self.size, -1)
         projected = (A @ solutions[0].directions).reshape(shape)
         found = [

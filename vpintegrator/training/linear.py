@@ -21,7 +21,7 @@ from vpintegrator.models.generating_arguments import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.linear_least_squares import TOLERANCE, SequentialQR, Solution
+from vpintegrator.training.least_squares import SequentialQR, Solution
 from vpintegrator.training.training_data import TrainingData
 
 ROWS = 20  # equations for each coefficient, if the data have as many
@@ -32,7 +32,7 @@ _ACCURATE = 1e-13  # tolerance of states half-way, that of datasets
 _REAL = 1e-8
 # tolerances of dependent columns, tried in turn until other pairs determine each pair: Kepler's
 # degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty
-_TOLERANCES = [TOLERANCE, 1e-12, 1e-11, 1e-10, 1e-9]
+_TOLERANCES = [1e-13, 1e-12, 1e-11, 1e-10, 1e-9]
 FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
 PENALTIES = (10.0 ** np.arange(-18, 3)).tolist()  # ridge penalties, relative to the equations
 # coefficients of analytic functions decay geometrically with the degree: an alternative weight that
@@ -337,7 +337,7 @@ def _best(
             break
     if scarce or math.isinf(found[0].square):
         for weights in (roughness(layer), _DECAY ** layer.degrees.numpy()):
-            damped = list(qr.ridge(weights, qr.rows * np.array(PENALTIES)))
+            damped = list(qr.ridge(weights, PENALTIES))
             projected = rows @ damped[0].directions  # once: the largest part of the work
             found += [judged(s, projected, p) for s, p in zip(damped, PENALTIES, strict=True)]
     return min(found, key=lambda each: each.square)

@@ -1,0 +1,278 @@
+"""Least squares against NumPy, refits and SciPy."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from vpintegrator.errors import InputError
+from vpintegrator.training.least_squares import (
+    DampedIteration,
+    Residual,
+    SequentialQR,
+    normal_equations,
+    trimmed,
+)
+
+RNG = np.random.default_rng
+
+
+def factored(A, b):
+    qr = SequentialQR(A.shape[-1])
+    qr.add(A.reshape(-1, A.shape[-1]), b.reshape(-1, *b.shape[2:]))
+    return qr
+
+
+# linear problems
+
+
+def test_sequential_factors_are_those_of_all_rows():
+    A, b = RNG(0).normal(size=(60, 7)), RNG(1).normal(size=(60, 2))
+    whole, parts = SequentialQR(7), SequentialQR(7)
+    whole.add(A, b)
+    for rows in np.split(np.arange(60), [1, 5, 6, 30, 59]):
+        parts.add(A[rows], b[rows])
+    assert parts.rows == whole.rows == 60
+    expected = np.linalg.lstsq(A, b)[0]
+    for qr in (whole, parts):
+        np.testing.assert_allclose(qr.solve().coefficients, expected, atol=1e-14)
+        assert qr.solve().rank == 7
+
+
+def test_dependent_columns_get_no_coefficient():
+    A, b = RNG(0).normal(size=(40, 5)), RNG(1).normal(size=40)
+    A[:, 3] = A[:, 0] - 2 * A[:, 1]
+    qr = SequentialQR(5)
+    qr.add(A, b)
+    expected = np.linalg.lstsq(A, b)[0]
+    pivoted, (truncated,) = qr.solve(), qr.truncated([1e-12])
+    assert pivoted.rank == truncated.rank == 4
+    assert np.count_nonzero(pivoted.coefficients) == 4
+    np.testing.assert_allclose(A @ pivoted.coefficients, A @ expected, atol=1e-13)
+    np.testing.assert_allclose(truncated.coefficients, expected, atol=1e-13)
+
+
+def test_first_columns_keep_the_coefficients_that_they_have_alone():
+    A = RNG(0).normal(size=(50, 6))
+    A[:, 1] = A[:, 4] + A[:, 5]  # which of them gets the coefficient is free
+    b = 3 * A[:, 1] + A[:, 0]
+    qr = SequentialQR(6)
+    qr.add(A, b)
+    coefficients = qr.solve(first=[1]).coefficients
+    alone = float(A[:, 1] @ b / (A[:, 1] @ A[:, 1]))
+    assert coefficients[1] == pytest.approx(alone, rel=1e-8)
+    np.testing.assert_allclose(A @ coefficients, b, atol=1e-12)
+
+
+def test_ridge_is_an_augmented_system():
+    A, b = RNG(0).normal(size=(12, 9)), RNG(1).normal(size=12)
+    weights, penalties = RNG(2).uniform(1, 30, 9), [1e-8, 1e-3, 2.0]
+    qr = SequentialQR(9)
+    qr.add(A, b)
+    for solution in qr.ridge(weights, penalties):
+        augmented = np.vstack([A, math.sqrt(12 * solution.penalty) * np.diag(weights)])
+        expected = np.linalg.lstsq(augmented, np.append(b, np.zeros(9)))[0]
+        np.testing.assert_allclose(solution.coefficients, expected, rtol=1e-8, atol=1e-12)
+
+
+# errors of what is left out
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(st.integers(1, 4), min_size=8, max_size=10),
+    columns=st.integers(1, 4),
+    rows=st.integers(1, 3),
+    right_sides=st.sampled_from([(), (1,), (3,)]),
+    penalty=st.sampled_from([0.0, 1e-3, 0.5]),
+)
+def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_sides, penalty):
+    rng = RNG(seed)
+    groups = sum(sizes)
+    A = rng.normal(size=(groups, rows, columns))
+    b = rng.normal(size=(groups, rows, *right_sides))
+    weights = rng.uniform(1, 3, columns)
+    folds = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+    def fit(kept):
+        qr = factored(A[kept], b[kept])
+        # the same penalty for fewer rows
+        return (
+            next(qr.ridge(weights, [penalty * groups * rows / qr.rows])) if penalty else qr.solve()
+        )
+
+    everything = fit(np.arange(groups))
+    residual = b - A @ everything.coefficients
+    error = everything.left_out_error(A @ everything.directions, residual, folds)
+    squares = []
+    for fold in range(len(sizes)):
+        out = folds == fold
+        squares.append(np.mean((b[out] - A[out] @ fit(~out).coefficients) ** 2))
+    assert error.square == pytest.approx(np.mean(squares), rel=1e-7)
+    expected = np.std(squares) / math.sqrt(len(squares)) / np.mean(squares)
+    assert error.deviation == pytest.approx(expected, rel=1e-6)
+    assert error.typical == pytest.approx(trimmed(np.array(squares)), rel=1e-7)
+
+
+def test_a_row_that_alone_determines_a_coefficient_has_an_infinite_error():
+    A, b = RNG(0).normal(size=(20, 1, 3)), RNG(1).normal(size=(20, 1))
+    A[:-1, :, 2] = 0
+    solution = factored(A, b).solve()
+    error = solution.left_out_error(A @ solution.directions, b - A @ solution.coefficients)
+    assert (error.square, error.deviation) == (math.inf, 0.0)
+    assert math.isfinite(error.typical)
+
+
+def test_the_largest_twentieth_is_trimmed():
+    assert trimmed(np.array([1.0] * 19 + [np.inf])) == 1.0
+    assert trimmed(np.array([1.0] * 18 + [np.inf] * 2)) == np.inf
+
+
+# the damped iteration
+
+BARD = np.array(
+    [0.14, 0.18, 0.22, 0.25, 0.29, 0.32, 0.35, 0.39, 0.37, 0.58, 0.73, 0.96, 1.34, 2.10, 4.39]
+)
+
+
+def rosenbrock(x):
+    return torch.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+
+
+def powell_singular(x):
+    return torch.stack(
+        [
+            x[0] + 10 * x[1],
+            math.sqrt(5) * (x[2] - x[3]),
+            (x[1] - 2 * x[2]) ** 2,
+            math.sqrt(10) * (x[0] - x[3]) ** 2,
+        ]
+    )
+
+
+def bard(x):
+    u = torch.arange(1, 16).double()
+    v = 16 - u
+    return torch.from_numpy(BARD) - (x[0] + u / (x[1] * v + x[2] * torch.minimum(u, v)))
+
+
+def freudenstein_roth(x):
+    return torch.stack(
+        [
+            -13 + x[0] + ((5 - x[1]) * x[1] - 2) * x[1],
+            -29 + x[0] + ((x[1] + 1) * x[1] - 14) * x[1],
+        ]
+    )
+
+
+class Problem(Residual):
+    """Residuals by a function of PyTorch."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def cost(self, x):
+        return float(self.function(x).square().sum())
+
+    def linearise(self, x):
+        equations = normal_equations(x)
+        equations.add(torch.autograd.functional.jacobian(self.function, x), self.function(x))
+        return equations
+
+
+CLASSICAL = {
+    "rosenbrock": (rosenbrock, [-1.2, 1.0]),
+    "powell singular": (powell_singular, [3.0, -1.0, 0.0, 1.0]),
+    "bard": (bard, [1.0, 1.0, 1.0]),
+    "freudenstein and roth": (freudenstein_roth, [0.5, -2.0]),
+}
+
+
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+@pytest.mark.parametrize("name", CLASSICAL)
+def test_classical_problems_are_solved_as_scipy_does(name, factor):
+    function, start = CLASSICAL[name]
+    start = factor * np.array(start)
+    iteration = DampedIteration(Problem(function), torch.from_numpy(start))
+    first = iteration.cost
+    x = iteration.run(1000, exact=1e-30)
+    peer = optimize.least_squares(
+        lambda x: function(torch.from_numpy(x)).numpy(), start, method="lm", xtol=1e-15, ftol=1e-15
+    )
+    assert iteration.cost <= 2 * peer.cost * (1 + 1e-6) + 1e-20
+    assert iteration.cost < first
+    assert iteration.cost == Problem(function).cost(x)
+
+
+def test_the_cost_never_rises():
+    iteration = DampedIteration(Problem(rosenbrock), torch.tensor([-1.2, 1.0]).double())
+    costs = [iteration.cost]
+    while iteration.step() and len(costs) < 40:
+        costs.append(iteration.cost)
+    assert costs == sorted(costs, reverse=True) and costs[-1] < 1e-20
+
+
+def test_parameters_with_no_effect_stay_as_they_are():
+    start = torch.tensor([2.0, 5.0]).double()
+    iteration = DampedIteration(Problem(lambda x: x[:1] ** 2 - 1), start)
+    assert iteration.run(50).tolist() == pytest.approx([1.0, 5.0])
+    flat = DampedIteration(Problem(lambda x: 0 * x + 1), start)
+    assert not flat.step()  # no damping lowers the cost
+
+
+def test_trials_outside_of_the_domain_are_refused():
+    """The full step from 3 leads below zero, where the logarithm is nan."""
+    iteration = DampedIteration(
+        Problem(lambda x: torch.log(x)), torch.tensor([3.0]).double(), damping=1e-9
+    )
+    assert iteration.run(50).item() == pytest.approx(1.0)
+
+
+def test_an_interruption_leaves_the_problem_at_the_best_parameters():
+    class Interrupted(Problem):
+        calls = 0
+
+        def cost(self, x):
+            self.calls += 1
+            if self.calls == 5:
+                raise KeyboardInterrupt
+            self.x = x
+            return super().cost(x)
+
+    problem = Interrupted(rosenbrock)
+    iteration = DampedIteration(problem, torch.tensor([-1.2, 1.0]).double())
+    with pytest.raises(KeyboardInterrupt):
+        iteration.run(50)
+    assert torch.equal(problem.x, iteration.parameters)
+
+
+@pytest.mark.parametrize("machine_code", [False, True])
+def test_normal_equations_are_those_of_all_rows(machine_code):
+    J, r = (torch.from_numpy(RNG(0).normal(size=size)) for size in ((40, 6), (40,)))
+    equations = normal_equations(torch.zeros(6).double(), large=6 if machine_code else 7)
+    for _ in range(2):
+        equations.clear()
+        for rows in torch.arange(40).split(16):
+            equations.add(J[rows], r[rows])
+    A = J.mT @ J
+    expected = -torch.linalg.solve(A + 0.3 * torch.eye(6), J.mT @ r)
+    torch.testing.assert_close(equations.solve(0.3), expected)
+    torch.testing.assert_close(equations.gradient, J.mT @ r)
+    assert equations.largest() == pytest.approx(float(A.max()))
+    assert equations.solve(-2 * equations.largest()) is None
+
+
+def test_too_many_parameters_for_a_matrix(monkeypatch):
+    with pytest.raises(InputError, match=r"up to 20,000 .* 20,001: .* 3.2 GB; use .* adam"):
+        normal_equations(torch.zeros(20_001, dtype=torch.float64), compiled=True)
+
+    def no_memory(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("vpintegrator.compiled.symmetric_matrix.np.zeros", no_memory)
+    with pytest.raises(InputError, match=r"no memory for J\^T J of 9 parameters, 0.0 GB"):
+        normal_equations(torch.zeros(9, dtype=torch.float64), compiled=True)

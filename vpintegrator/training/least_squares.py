@@ -1,0 +1,507 @@
+"""Least squares: linear problems of any length, leave-one-out errors, the damped iteration.
+
+``SequentialQR`` solves linear problems to all digits, and a ``Solution`` knows its errors on rows
+that are left out. A nonlinear problem is a ``Residual``: its sum of squares and its normal
+equations. ``DampedIteration`` minimises it.
+
+What was measured on the rigid body (one step, 384 parameters): the plain norm |delta| does better
+than Marquardt's scaling by the diagonal of J^T J, which lingers for a hundred iterations. Nielsen's
+rule for the damping gets further in the same time than trying several dampings in an iteration,
+and than geodesic acceleration. Steps from J^T J agree with those from a QR factorisation of J to
+1e-8 at the dampings that occur (1e-6), at half the cost; fits to few pairs get the same digits by
+both. Every damping that is tried has a Cholesky factor of its own: what dampings could share, a
+tridiagonal form of J^T J, costs as much as four.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy import linalg
+
+from vpintegrator.compiled import NotCompilable, SymmetricMatrix
+from vpintegrator.errors import InputError
+from vpintegrator.runtime.deadline import check_time
+
+
+class SequentialQR:
+    """The triangular factor of a matrix that comes in blocks of rows.
+
+    Memory is that of a block and of one triangle. Normal equations would lose half of the digits.
+
+    Parameters
+    ----------
+    columns : int
+        Number of columns of the matrix.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.least_squares import SequentialQR
+    >>> A, b = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
+    >>> qr = SequentialQR(3)
+    >>> for rows in np.array_split(np.arange(50), 4):
+    ...     qr.add(A[rows], b[rows])
+    >>> bool(np.allclose(qr.solve().coefficients, np.linalg.lstsq(A, b)[0]))
+    True
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.rows = columns, 0
+        self._triangle = np.zeros((0, columns))
+        self._right_sides: tuple[int, ...] = ()
+
+    def add(self, matrix: np.ndarray, right: np.ndarray) -> None:
+        """Take further rows (row, column) and their right sides, (row,) or (row, right side)."""
+        check_time()
+        self._right_sides = right.shape[1:]
+        rows = np.column_stack([matrix, right])
+        stacked = np.vstack([self._triangle, rows]) if self.rows else rows
+        self.rows += len(rows)
+        # PyTorch keeps to the threads that it was given
+        self._triangle = torch.linalg.qr(torch.from_numpy(stacked), mode="r").R.numpy()
+
+    def _system(self) -> tuple[np.ndarray, np.ndarray]:
+        R, right = self._triangle[:, : self.columns], self._triangle[:, self.columns :]
+        return R, right.reshape(len(R), *self._right_sides)
+
+    def solve(self, tolerance: float = 1e-13, first: Sequence[int] = ()) -> Solution:
+        """Return the coefficients of least squares.
+
+        Parameters
+        ----------
+        tolerance
+            Columns that others give to this relative accuracy get the coefficient zero.
+        first
+            Columns whose coefficients stay as they are without the others, but for what the others
+            cannot make up for.
+        """
+        return next(self.solutions([tolerance], first))
+
+    def solutions(
+        self, tolerances: Sequence[float], first: Sequence[int] = (), pull: float = 1e-9
+    ) -> Iterator[Solution]:
+        """Yield solutions for several tolerances by one factorisation.
+
+        Parameters
+        ----------
+        tolerances, first
+            Arguments of ``solve``.
+        pull
+            Relative size of the equations that hold the first coefficients where they were.
+        """
+        R, right = self._system()
+        known = np.zeros((self.columns, *self._right_sides))
+        if chosen := list(first):
+            alone = SequentialQR(len(chosen))
+            alone.add(R[:, chosen], right)
+            known[chosen] = alone.solve().coefficients
+            held = np.diag(pull * np.linalg.norm(R, axis=0))[chosen]
+            right = np.append(right - R @ known, 0 * known[chosen], axis=0)
+            R = np.vstack([R, held])
+        norms = np.linalg.norm(R, axis=0)
+        norms = np.where(norms > 0, norms, 1.0)
+        Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)
+        pivots, projected = np.abs(np.diag(upper)), Q.T @ right
+        for tolerance in tolerances:
+            check_time()
+            rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
+            kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
+            directions = np.zeros((self.columns, rank))
+            directions[kept] = inverse / norms[kept, None]
+            yield Solution(known + directions @ projected[:rank], directions, np.ones(rank))
+
+    def ridge(self, weights: np.ndarray, penalties: Sequence[float]) -> Iterator[Solution]:
+        """Yield the coefficients with a ridge penalty, for several penalties by one factorisation.
+
+        Parameters
+        ----------
+        weights : (column,)
+            Positive factor of each coefficient in the penalty.
+        penalties
+            Factors of the sum of squares of weighted coefficients, relative to the number of rows.
+        """
+        sizes, projected, V = self._spectrum(weights)
+        for penalty in penalties:
+            check_time()
+            damped = sizes**2 + penalty * self.rows
+            coefficients = V @ (projected.T * (sizes / damped)).T
+            yield Solution(coefficients, V, 1 / np.sqrt(damped), float(penalty))
+
+    def truncated(self, tolerances: Sequence[float]) -> Iterator[Solution]:
+        """Yield the solutions of least norm without singular values below relative tolerances."""
+        sizes, projected, V = self._spectrum(np.ones(self.columns))
+        for tolerance in tolerances:
+            check_time()
+            inverse = np.divide(1.0, sizes, out=0 * sizes, where=sizes > tolerance * sizes[0])
+            yield Solution(V @ (projected.T * inverse).T, V, inverse)
+
+    def _spectrum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return singular values, right sides in their directions, and the directions."""
+        R, right = self._system()
+        U, sizes, V = (x.numpy() for x in torch.linalg.svd(torch.from_numpy(R / weights), False))
+        return sizes, U.T @ right, V.T / weights[:, None]
+
+
+class LeftOutError(NamedTuple):
+    """Error of rows that are left out of a fit; infinite where others do not determine it.
+
+    Attributes
+    ----------
+    square
+        Mean square.
+    deviation
+        Standard error of the mean square, relative to it.
+    typical
+        Mean square without the largest twentieth, see ``trimmed``.
+    """
+
+    square: float
+    deviation: float
+    typical: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""Coefficients of least squares, and how each row moves them.
+
+    Attributes
+    ----------
+    coefficients : (column,) or (column, right side)
+    directions : (column, direction)
+    sizes : (direction,)
+        W, the directions times their sizes, has
+        :math:`W W^T = (A^T A + \text{penalty})^{-1}` on the columns that determine the fit. The
+        directions are the same for every penalty.
+    penalty
+        Ridge penalty, see ``SequentialQR.ridge``.
+    """
+
+    coefficients: np.ndarray
+    directions: np.ndarray
+    sizes: np.ndarray
+    penalty: float = 0.0
+
+    @property
+    def rank(self) -> int:
+        """Number of coefficients that the equations determine."""
+        return int(np.count_nonzero(self.sizes))
+
+    def left_out(
+        self, projected: np.ndarray, residual: np.ndarray, least: float = 1e-10
+    ) -> np.ndarray:
+        r"""Return residuals of groups of rows if each group is left out of the fit.
+
+        .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
+
+        Infinite where other rows do not determine the coefficients that a group reads: where
+        :math:`H_{ii}`, the leverage, has an eigenvalue of one.
+
+        Parameters
+        ----------
+        projected : (group, row, direction)
+            Rows that the fit has used, times ``directions``.
+        residual : (group, row) or (group, row, right side)
+            Residuals of the rows, which may be in other units than the rows of the fit.
+        least
+            Distance of a leverage from one below which it counts as one. Rounding leaves 1e-12.
+        """
+        own, one = projected * self.sizes, np.eye(projected.shape[1])
+        matrices = one - own @ own.transpose(0, 2, 1)
+        alone = np.linalg.eigvalsh(matrices)[:, 0] < least
+        matrices[alone] = one
+        right = residual.reshape(*residual.shape[:2], -1)
+        result = np.linalg.solve(matrices, right).reshape(residual.shape)
+        result[alone] = np.inf
+        return result
+
+    def left_out_error(
+        self, projected: np.ndarray, residual: np.ndarray, folds: np.ndarray | None = None
+    ) -> LeftOutError:
+        """Return the error of groups that are left out one by one, or fold by fold.
+
+        Parameters
+        ----------
+        projected, residual
+            Arguments of ``left_out``.
+        folds : (group,), optional
+            Number of the fold of each group: groups of a fold are left out together. All of the
+            coefficients have penalties then, or are determined.
+        """
+        least = 1e-10 if folds is None else 1e-14
+        _, members, counts = np.unique(
+            np.arange(len(residual)) if folds is None else folds,
+            return_inverse=True,
+            return_counts=True,
+        )
+        order, begins = np.argsort(members, kind="stable"), np.cumsum(counts) - counts
+        squares = []
+        for size in np.unique(counts):  # folds of equal sizes together
+            places = order[begins[counts == size, None] + np.arange(size)]  # (fold, group)
+            rows, right = (
+                x[places].reshape(len(places), -1, *x.shape[2:]) for x in (projected, residual)
+            )
+            left_out = self.left_out(rows, right, least)
+            squares.append((left_out.reshape(len(places), -1) ** 2).mean(1))
+        square = np.concatenate(squares)
+        mean = float(square.mean())
+        if not math.isfinite(mean):
+            return LeftOutError(math.inf, 0.0, trimmed(square))
+        deviation = float(square.std()) / math.sqrt(len(square)) / max(mean, 1e-300)
+        return LeftOutError(mean, deviation, trimmed(square))
+
+
+def trimmed(squares: np.ndarray, part: float = 0.05) -> float:
+    """Return the mean without the largest part of the squares.
+
+    These are of pairs at the edge of the data, which linear equations extrapolate too far.
+    """
+    return float(np.sort(squares)[: math.ceil((1 - part) * len(squares))].mean())
+
+
+class NormalEquations(ABC):
+    """J^T J and the gradient J^T r of residuals r (row,) with the Jacobian J (row, parameter)."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self.gradient = torch.zeros_like(like)
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Set matrix and gradient to zero."""
+
+    @abstractmethod
+    def add(self, jacobian: torch.Tensor, residual: torch.Tensor) -> None:
+        """Add some rows, in the order that ``CompiledResidual`` gives where it gave them."""
+
+    @abstractmethod
+    def largest(self) -> float:
+        """Return the largest element of J^T J."""
+
+    @abstractmethod
+    def solve(self, damping: float) -> torch.Tensor | None:
+        """Return -(J^T J + damping)^-1 J^T r, or None where rounding leaves no factor."""
+
+
+class _InPyTorch(NormalEquations):
+    """Normal equations on any device; three matrices, two of them only during the solution."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        super().__init__(like)
+        self._matrix = like.new_zeros(len(like), len(like))
+
+    def clear(self) -> None:
+        self._matrix.zero_()
+        self.gradient.zero_()
+
+    def add(self, jacobian: torch.Tensor, residual: torch.Tensor) -> None:
+        self._matrix.addmm_(jacobian.mT, jacobian)
+        self.gradient.addmv_(jacobian.mT, residual)
+
+    def largest(self) -> float:
+        return self._matrix.diagonal().max().item()
+
+    def solve(self, damping: float) -> torch.Tensor | None:
+        damped = self._matrix.clone()
+        damped.diagonal().add_(damping)
+        factor, failed = torch.linalg.cholesky_ex(damped)
+        return (
+            None if failed.item() else torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]
+        )
+
+
+class _InMachineCode(NormalEquations):
+    """Normal equations on the CPU, which take the memory of one matrix."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        super().__init__(like)
+        dtype = like.numpy().dtype.type
+        self._matrix = SymmetricMatrix(len(like), dtype, torch.get_num_threads())
+
+    def clear(self) -> None:
+        self._matrix.clear()
+        self.gradient.zero_()
+
+    def add(self, jacobian: torch.Tensor, residual: torch.Tensor) -> None:
+        self._matrix.add(jacobian.numpy(), residual.numpy(), self.gradient.numpy())
+
+    def largest(self) -> float:
+        return float(np.max(self._matrix.array.diagonal(), initial=0.0))
+
+    def solve(self, damping: float) -> torch.Tensor | None:
+        if not self._matrix.factor(damping):
+            return None
+        return torch.from_numpy(self._matrix.solve((-self.gradient).numpy()))
+
+
+def normal_equations(
+    like: torch.Tensor, compiled: bool = False, *, most: int = 20_000, large: int = 1_000
+) -> NormalEquations:
+    """Return the equations of a vector of parameters, all zero.
+
+    Parameters
+    ----------
+    like
+        The vector.
+    compiled
+        Whether residuals are machine code, so that there is a compiler.
+    most
+        Largest number of parameters, whose matrix takes 3.2 GB.
+    large
+        Parameters from which on the products of PyTorch take longer than the rest: machine code
+        takes their place where that is possible.
+
+    Raises
+    ------
+    InputError
+        If memory does not suffice for the matrix, or there are too many parameters.
+    """
+    size = len(like) ** 2 * like.element_size() / 1e9
+    instead = "use the optimizer adam, which needs no matrix"
+    if len(like) > most:
+        raise InputError(
+            f"levenberg-marquardt trains up to {most:,} parameters, and these are "
+            f"{len(like):,}: J^T J would take {size:.1f} GB; {instead}"
+        )
+    try:
+        if compiled or (like.device.type == "cpu" and len(like) >= large):
+            try:
+                return _InMachineCode(like)
+            except NotCompilable:
+                pass
+        return _InPyTorch(like)
+    except (MemoryError, RuntimeError):  # PyTorch's, of the same
+        raise InputError(
+            f"there is no memory for J^T J of {len(like):,} parameters, {size:.1f} GB; {instead}"
+        ) from None
+
+
+class Residual(ABC):
+    """A nonlinear least-squares problem: the residuals of a vector of parameters.
+
+    Damping is plain: parameters are in units in which equal changes are equally likely.
+    """
+
+    @abstractmethod
+    def cost(self, parameters: torch.Tensor) -> float:
+        """Return the sum of squares, nan or infinite outside the domain."""
+
+    @abstractmethod
+    def linearise(self, parameters: torch.Tensor) -> NormalEquations:
+        """Return normal equations, which the next call may overwrite.
+
+        The parameters are those of the last call of ``cost``.
+        """
+
+
+class DampedIteration:
+    r"""Levenberg-Marquardt: repeated minimisation of |r + J delta|^2 + damping |delta|^2.
+
+    The damping follows Nielsen's rule (Madsen, Nielsen, Tingleff, Methods for non-linear least
+    squares problems, 2nd ed., 2004, sections 2.2 and 3.2). With the ratio :math:`\varrho` of the
+    gain to the gain that the linear model predicts, a step that lowers the cost multiplies the
+    damping by :math:`\max(1/3, 1 - (2 \varrho - 1)^3)`. Failing steps multiply it by 2, 4, 8, ...
+
+    Parameters
+    ----------
+    problem
+        Residual to minimise.
+    parameters
+        First parameters.
+    damping
+        First damping, in units of the largest element of J^T J.
+    largest
+        Damping in the same units beyond which a step is too short to change anything.
+
+    Attributes
+    ----------
+    parameters, cost
+        Best parameters so far, and their sum of squares.
+    damping
+        Damping of the next step, zero where none is chosen yet.
+
+    Examples
+    --------
+    >>> class Rosenbrock(Residual):
+    ...     def cost(self, x):
+    ...         return float((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
+    ...     def linearise(self, x):
+    ...         J = torch.tensor([[-1.0, 0.0], [-20 * float(x[0]), 10.0]], dtype=x.dtype)
+    ...         equations = normal_equations(x)
+    ...         equations.add(J, torch.stack([1 - x[0], 10 * (x[1] - x[0] ** 2)]))
+    ...         return equations
+    >>> iteration = DampedIteration(Rosenbrock(), torch.tensor([-1.2, 1.0]).double())
+    >>> iteration.run(100).round(decimals=6)
+    tensor([1., 1.], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        problem: Residual,
+        parameters: torch.Tensor,
+        damping: float = 1e-3,
+        largest: float = 1e12,
+    ) -> None:
+        self.problem, self.first, self.largest = problem, damping, largest
+        self.parameters, self.cost, self.damping = parameters, problem.cost(parameters), 0.0
+
+    def step(self) -> bool:
+        """Lower the cost; return False where no damping does."""
+        equations = self.problem.linearise(self.parameters)
+        curvature = equations.largest()
+        damping, growth = self.damping or self.first * curvature, 2.0
+        # rounding of J^T J hides any damping smaller than this
+        least = torch.finfo(self.parameters.dtype).eps * curvature
+        while damping < self.largest * curvature:  # false where the curvature is zero or nan
+            if self._lowers(equations, max(damping, least)):
+                return True
+            damping *= growth
+            growth *= 2
+        self.damping = 0.0
+        return False
+
+    def _lowers(self, equations: NormalEquations, damping: float) -> bool:
+        delta = equations.solve(damping)
+        if delta is None:
+            return False
+        cost = self.problem.cost(self.parameters + delta)
+        if not cost < self.cost:  # true for nan
+            return False
+        # both at once, as each number that is looked at makes a GPU wait
+        length, slope = torch.stack([delta.dot(delta), equations.gradient.dot(delta)]).tolist()
+        foretold = damping * length - slope
+        gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
+        self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)
+        self.cost, self.parameters = cost, self.parameters + delta
+        return True
+
+    def run(
+        self, iterations: int, *, exact: float = 0.0, settled: float = 0.95, patience: int = 10
+    ) -> torch.Tensor:
+        """Return the parameters of the least cost.
+
+        Parameters
+        ----------
+        iterations
+            Largest number of steps.
+        exact
+            Cost at rounding, which ends the iteration.
+        settled, patience
+            The iteration ends where ``patience`` steps leave more than this part of the cost.
+        """
+        costs = [self.cost]
+        try:
+            while len(costs) <= iterations and self.cost > exact:
+                check_time()
+                if not self.step():
+                    break
+                costs.append(self.cost)
+                if len(costs) > patience and self.cost > settled * costs[-1 - patience]:
+                    break
+        finally:  # an interruption may come at a trial
+            self.problem.cost(self.parameters)
+        return self.parameters
