@@ -10,6 +10,7 @@ the equations are not known.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from vpintegrator.arguments import one_of
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
@@ -43,11 +45,7 @@ _MOST_STEPS = 64  # steps of a method within a step of the data
 
 def check_initial_scheme(scheme: str) -> str:
     """Return the name of a method to begin as, "auto" or "none", or InputError."""
-    if scheme not in INITIAL_SCHEMES:
-        raise InputError(
-            f"initial_scheme must be one of {', '.join(INITIAL_SCHEMES)}, not {scheme!r}"
-        )
-    return scheme
+    return one_of("initial_scheme", scheme, INITIAL_SCHEMES)
 
 
 @dataclass(frozen=True)
@@ -90,65 +88,51 @@ def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "aut
         If there is no such method, or a named one needs more layers.
     """
     check_initial_scheme(scheme)
-    if scheme == "auto" and "initial_scheme" in model.metadata:
-        return InitialState()  # the model is initialised already
+    if scheme == "none" or (scheme == "auto" and "initial_scheme" in model.metadata):
+        return InitialState()
     model = simplified(model, fixed=True)
-    shears = [] if scheme == "none" else shears_of(model)
+    shears = shears_of(model)
     parts = parts_of(shears)
-    if not shears:
-        if scheme not in ("auto", "none"):
-            raise InputError(
-                f"initial_scheme = {scheme} is for polynomials; {model.name} has none here"
-            )
-        return InitialState()
-    generator = torch.Generator().manual_seed(0)
+    reflection = model.core.reflection if isinstance(model.core, Reversible) else None
+    methods = list(compositions(parts, reflection is not None, scheme)) if shears else []
+    if not methods and scheme != "auto":
+        reason = f"needs more layers than depth = {model.arguments.get('depth')}; give more"
+        if not shears:
+            reason = f"is for polynomials; {model.name} has none here"
+        elif reflection is not None and len(FACTORS[scheme]) % 2:
+            reason = "is not symmetric, as a reversible model is"
+        raise InputError(f"initial_scheme = {scheme} {reason}")
     count = max(_STATES, _NUMBERS // model.dim)
-    inputs, targets = data.pairs(model).sample(count, generator)
-    if not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
-        return InitialState()
-    reversible = isinstance(model.core, Reversible)
-    methods = list(compositions(parts, reversible, scheme))
-    if not methods:
-        if scheme != "auto" and reversible and len(FACTORS[scheme]) % 2:
-            raise InputError(
-                f"initial_scheme = {scheme} is not symmetric, as a reversible model is"
-            )
-        if scheme != "auto":
-            raise InputError(
-                f"initial_scheme = {scheme} needs more layers than depth = {_depth(model)}; give "
-                "more"
-            )
+    inputs, targets = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
+    if not methods or not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
         return InitialState()
     # a method that errs more than standing still is none
     scale = data.error_scale
     moved = (targets - inputs[:, -1:])[..., list(scale.components)].square().sum().item()
-    still = relative(moved, targets[..., 0].numel(), scale.spread)
-    own = relative_error_of(model, [(inputs, targets)], scale)
-    best = min(own if math.isfinite(own) else math.inf, still)
-    weights = {name: value.clone() for name, value in model.state_dict().items()}
-    z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
-    reflection = model.core.reflection if isinstance(model.core, Reversible) else None
+    error = relative(moved, targets[..., 0].numel(), scale.spread)
+    error = min(error, relative_error_of(model, [(inputs, targets)], scale))  # which may be nan
+    differences = data.dataset.system.is_measured or data.dataset.system.is_discrete
+    z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1], differences)
     fields, residual = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
-    chosen = ""
+    weights, chosen = copy.deepcopy(model.state_dict()), ""
     with suppress(TimeIsUp):
         for name, shares in methods:
             for shear, part, share in zip(shears, parts, shares, strict=True):
                 shear.set(share * fields[part])
-            error = relative_error_of(model, [(inputs, targets)], scale)
-            if error < best:
-                best, chosen = error, name
-                weights = {name: value.clone() for name, value in model.state_dict().items()}
+            own = relative_error_of(model, [(inputs, targets)], scale)
+            if own < error:
+                error, chosen, weights = own, name, copy.deepcopy(model.state_dict())
     model.load_state_dict(weights)
     if not chosen:
         return InitialState()
     model.metadata["initial_scheme"] = chosen
     model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
-    what = "differences of the states" if _by_differences(data) else "the system's vector field"
+    what = "differences of the states" if differences else "the system's vector field"
     model.choices.append(
-        f"{_BEGINS} {chosen}, an error of {best:.0e}; "
+        f"{_BEGINS} {chosen}, an error of {error:.0e}; "
         f"its shears are fitted to {residual:.0e} of {what}"
     )
-    return InitialState(chosen, residual, best)
+    return InitialState(chosen, residual, error)
 
 
 _BEGINS = "training begins as"
@@ -160,14 +144,14 @@ def shears_of(model: Integrator) -> list[LinearShear]:
     if not isinstance(psi, Composition):
         return []
     # unlike couplings, attention, which is frozen here, moves no state by itself
-    stack = [
-        layer
-        for layer in psi
-        if is_prolongable(layer) or not getattr(layer, "identity_at_zero", False)
-    ]
+    stack = [each for each in psi if is_prolongable(each) or not _may_be_identity(each)]
     if not all(map(is_prolongable, stack)):
         return []
     return [shear for layer in stack for shear in layer.shears()]  # type: ignore[operator]
+
+
+def _may_be_identity(layer: torch.nn.Module) -> bool:
+    return bool(getattr(layer, "identity_at_zero", False))
 
 
 def parts_of(shears: list[LinearShear]) -> list[int]:
@@ -226,28 +210,22 @@ def compositions(
             yield words, [sum(moved[n] for n in each) for each in sweeps]
 
 
-def _depth(model: Integrator) -> int:
-    return int(model.arguments["depth"])
-
-
-def _by_differences(data: TrainingData) -> bool:
-    """Whether no vector field is known."""
-    system = data.dataset.system
-    return system.is_measured or system.is_discrete
-
-
 def _velocities(
-    model: Integrator, data: TrainingData, before: torch.Tensor, after: torch.Tensor
+    model: Integrator,
+    data: TrainingData,
+    before: torch.Tensor,
+    after: torch.Tensor,
+    differences: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return normalised states, and the vector field there in units of a model's call."""
-    system = data.dataset.system
+    """Return normalised states, and the vector field there in units of a model's call.
+
+    Without a vector field the differences of states take its place.
+    """
     before, after = before.cpu().double(), after.cpu().double()
-    if _by_differences(data):
-        states, moved = (before + after) / 2, after - before
-    else:
-        states = before
-        time = model.prediction_window * data.dataset.step
-        moved = time * torch.from_numpy(system.vector_field(states.numpy()))
+    states, moved = (before + after) / 2, after - before
+    if not differences:
+        states, time = before, model.prediction_window * data.dataset.step
+        moved = time * torch.from_numpy(data.dataset.system.vector_field(states.numpy()))
     if model.explicit_time:  # no shear moves it
         moved[..., -1] = 0.0
     return model.normalised(states), model.normalised_rates(states, moved)
@@ -273,41 +251,31 @@ def fit(
     # each component counts by its own size: light particles move as far as heavy ones
     sizes = velocity.norm(dim=0)
     sizes = sizes.clamp_min(_LEAST_SIZE * float(sizes.max())) * math.sqrt(velocity.shape[1])
-    if all(shear.rotation is None for shear in parts.values()):
-        found, squares = {}, 0.0
-        for part, shear in parts.items():
-            found[part], residual = _fitted_alone(shear, z, velocity, sizes)
-            squares += residual**2
-        return found, math.sqrt(squares)
-    columns = {}
-    for part, shear in parts.items():
-        columns[part] = shear.columns(z)
-        if reflection is not None:
-            image = shear.columns(reflection(z)).movedim(-1, 0)
-            columns[part] = (columns[part] - reflection(image).movedim(0, -1)) / 2
-    matrix = torch.cat([(c / sizes[:, None]).flatten(0, 1) for c in columns.values()], 1)
-    solution, residual = _least_squares(matrix, (velocity / sizes).flatten())
-    counts = [c.shape[-1] for c in columns.values()]
-    return dict(zip(columns, solution.split(counts), strict=True)), residual
-
-
-def _fitted_alone(
-    shear: LinearShear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
-) -> tuple[torch.Tensor, float]:
-    """Return the parameters of a shear that alone moves its components, and the residual."""
-    own = shear.components
-    wanted = (velocity[:, own] / sizes[own]).flatten()
-    columns = shear.columns(z)[:, own] / sizes[own, None]
-    if not columns.shape[-1] or not wanted.norm():
-        return wanted.new_zeros(columns.shape[-1]), float(wanted.norm())
-    return _least_squares(columns.flatten(0, 1), wanted)
+    rotated = any(shear.rotation is not None for shear in parts.values())
+    fields, squares = {}, 0.0
+    # shears along coordinates move components of their own, so that each is a problem by itself
+    for group in [list(parts)] if rotated else [[part] for part in parts]:
+        own = slice(None) if rotated else parts[group[0]].components
+        columns = []
+        for part in group:
+            column = parts[part].columns(z)  # (state, dim, parameter)
+            if rotated and reflection is not None:
+                image = parts[part].columns(reflection(z)).movedim(-1, 0)
+                column = (column - reflection(image).movedim(0, -1)) / 2
+            columns.append((column[:, own] / sizes[own, None]).flatten(0, 1))
+        wanted = (velocity[:, own] / sizes[own]).flatten()
+        solution, residual = _least_squares(torch.cat(columns, 1), wanted)
+        fields |= zip(group, solution.split([c.shape[1] for c in columns]), strict=True)
+        squares += residual**2
+    return fields, math.sqrt(squares)
 
 
 def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:
     """Return the solution of least norm, in columns of length one, and the residual's length."""
+    if not matrix.shape[1] or not wanted.norm():
+        return wanted.new_zeros(matrix.shape[1]), float(wanted.norm())
     lengths = matrix.norm(dim=0)
-    idle = lengths < _NEGLIGIBLE
-    lengths = lengths.masked_fill(idle, math.inf)
+    lengths = lengths.masked_fill(lengths < _NEGLIGIBLE, math.inf)
     scaled = matrix / lengths
     solution = torch.linalg.lstsq(
         scaled, wanted[:, None], rcond=_LEAST_SINGULAR_VALUE, driver="gelsd"
@@ -342,9 +310,9 @@ def separable_blocks(
     """
     if not system.has_formulas or system.is_discrete:
         return None
-    driven = (np.abs(system.jacobian(states)) > 0).reshape(-1, system.dim, system.dim).any(0)
+    driven = (system.jacobian(states) != 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()
-    conditions = [] if system.family is None else system.family.places
+    conditions = [] if system.family is None else [*system.family.places]
     conditions = [system.dim - 1] if explicit_time else conditions
     blocks: list[list[int]] = []
     placed: set[int] = {*conditions}
@@ -352,17 +320,18 @@ def separable_blocks(
         if component in placed:
             continue
         # components linked by a group are linked by one of its elements: no chains to follow
-        alike = [int(index) for index in np.flatnonzero(linked[:, component] | linked[component])]
+        alike = np.flatnonzero(linked[:, component] | linked[component]).tolist()
         if driven[np.ix_(alike, alike)].any():
             return None
         placed.update(alike)
-        for block in blocks:
-            both = [*block, *alike]
-            if not driven[np.ix_(both, both)].any():
-                block.extend(alike)
-                break
-        else:
+        larger = ([*block, *alike] for block in blocks)
+        place = next(
+            (n for n, own in enumerate(larger) if not driven[np.ix_(own, own)].any()), None
+        )
+        if place is None:
             blocks.append(alike)
+        else:
+            blocks[place] += alike
     if conditions:  # brackets of all others depend on them
         blocks.append(conditions)
     return [sorted(block) for block in blocks] if len(blocks) > 1 else None

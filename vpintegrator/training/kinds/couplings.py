@@ -13,7 +13,9 @@ import copy
 import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -228,9 +230,10 @@ class _Growth:
         best = yield from self.fit(model, 40)
         numbers = self.data.known_pairs.before.numel()
         while not self.is_exact:
-            for larger in self.larger(best.model, ("degree", "sampled anew"), highest=12).values():
-                if count(larger) <= numbers // 2:
-                    yield from self.fit(larger, 40)
+            larger = self.larger(best.model)
+            for way in ("degree", "sampled anew"):
+                if way in larger and count(larger[way]) <= numbers // 2:
+                    yield from self.fit(larger[way], 40)
             if self.best is None or self.best is best:
                 break
             best = self.best
@@ -259,7 +262,7 @@ class _Growth:
 
     def train(self, model: Integrator, share: float) -> Generator[Trial, None, float]:
         """Train one size as long as it gets better quickly, and return its error."""
-        error, training = math.inf, {}
+        error, training = math.inf, dict[str, Any]()
         while True:
             fit = yield from self.fit(model, self.part(share), self.patience, **training)
             before, error = error, fit.error
@@ -407,8 +410,7 @@ class _Growth:
         if self.best is None or self.is_over:
             return False
         before, error = self.best.model, self.error
-        ways = ("identity", "sampled anew", "degree", "both")
-        larger = self.larger(before, ways)
+        larger = self.larger(before)
         small = {way: model for way, model in larger.items() if count(model) <= 400}
         promises: dict[str, float] = {}
         for way, model in small.items():
@@ -431,30 +433,24 @@ class _Growth:
                 break
         return False
 
-    def larger(
-        self, model: Integrator, ways: Sequence[str], highest: int = 30
-    ) -> dict[str, Integrator]:
+    def larger(self, model: Integrator) -> dict[str, Integrator]:
         """Return larger models by their ways; sizes among the options are fixed."""
         degree, depth = model.arguments["degree"], model.arguments["depth"]
-        sizes = {
-            "identity": {"depth": depth + 1},
-            "sampled anew": {"depth": depth + max(1, depth // 2)},
-            "degree": {"degree": degree + 2},
-            "both": {"degree": degree + 2, "depth": depth + 1},
+        ways = {
+            "identity": partial(prolong, depth=depth + 1),
+            "sampled anew": partial(refine, depth=depth + max(1, depth // 2)),
+            "degree": partial(prolong, degree=degree + 2),
+            "both": partial(prolong, degree=degree + 2, depth=depth + 1),
         }
         larger: dict[str, Integrator] = {}
-        for way in ways:
-            new = sizes[way]
-            if new.keys() & self.kind.options.keys() or new.get("degree", 0) > highest:
+        for way, enlarge in ways.items():
+            if enlarge.keywords.keys() & self.kind.options.keys():
                 continue
-            enlarge = refine if way == "sampled anew" else prolong
-            try:
-                larger[way] = enlarge(model, **new)
-            except InputError:  # too many terms
-                continue
-            freeze_attention(larger[way])
-            if not count(model) < count(larger[way]) <= self.kind.largest:
-                del larger[way]
+            with suppress(InputError):  # too many terms
+                new = enlarge(model)
+                freeze_attention(new)
+                if count(model) < count(new) <= self.kind.largest:
+                    larger[way] = new
         return larger
 
     def neurons(self) -> Iterator[Trial]:
