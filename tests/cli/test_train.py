@@ -277,7 +277,7 @@ def test_an_interrupted_training_goes_on_from_its_model(run, body, monkeypatch):
     ("place", "number"),
     [
         ((Dataset, "states"), signal.SIGINT),
-        ((TRAIN, "compile_for_training"), signal.SIGTERM),
+        ((TRAIN, "compile_residual"), signal.SIGTERM),
         ((Adam, "epoch"), signal.SIGINT),
     ],
     ids=["data", "compiler", "epoch"],
@@ -355,7 +355,7 @@ def test_a_folder_that_is_gone_loses_nothing(run, tmp_path, body, monkeypatch):
     monkeypatch.setattr(Adam, "epoch", epoch)
     result = run(main, body, *ADAM, "-o", "gone/a.safetensors")
     assert refused(result, "the folder gone does not exist; the trained model is kept in")
-    (kept,) = (tmp_path / "temporary").rglob("a.safetensors")
+    (kept,) = (tmp_path / "temporary").rglob("a-2.safetensors")
     assert load(kept).metadata["training"]
 
 

@@ -14,8 +14,7 @@ from vpintegrator import models
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.method import BY_NAME
-from vpintegrator.training.optimizers import torch_optimizers
+from vpintegrator.training.optimizers import BY_NAME, torch_optimizers
 from vpintegrator.training.residuals import relative_error
 
 SAME = 1e-9  # a few steps magnify rounding

@@ -213,10 +213,10 @@ def test_the_better_of_two_models_is_written_alone(
 ):
     """Couplings, which are written while they are trained, do not stay beside what is taken."""
 
-    def train(model, data, *, files, **options):
+    def train(model, data, *, output, **options):
         if interrupted:
             raise KeyboardInterrupt
-        vp.save(model, files.output)
+        vp.save(model, output)
         history = History("levenberg-marquardt", 0, 0)
         history.best_validation_error, history.stopped_by = error, "seconds"
         history.add(0.1, error, error)

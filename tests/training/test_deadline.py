@@ -119,7 +119,7 @@ def test_a_model_that_cannot_be_compiled_does_not_grow(body, monkeypatch, compil
         return None, ""
 
     module = importlib.import_module("vpintegrator.training.train")
-    monkeypatch.setattr(module, "compile_for_training", refuse)
+    monkeypatch.setattr(module, "compile_residual", refuse)
     found = find_functions(
         maker(body), body, Budget(None, 100), progress=False, initial_scheme="none"
     )

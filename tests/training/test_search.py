@@ -104,7 +104,7 @@ def pretended(monkeypatch, errors):
         history.add(0.0, error, error)
         return history
 
-    monkeypatch.setattr(searching, "train", train)
+    monkeypatch.setattr(searching, "run", train)
 
 
 @pytest.mark.parametrize(

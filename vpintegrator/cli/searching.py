@@ -151,8 +151,8 @@ class Candidate:
 
     def _choose_width(self, options: SearchOptions) -> None:
         """Choose the greatest width that the budget allows."""
-        from vpintegrator.training.history import DEFAULT_SECONDS
         from vpintegrator.training.search.sizes import widest
+        from vpintegrator.training.train import DEFAULT_SECONDS
 
         assert self.make is not None
         make, given = self.make, self.arguments
@@ -267,17 +267,17 @@ class Candidate:
     ) -> SearchResult:
         """Train a network without structure, of the width that the seconds allow."""
         from vpintegrator.training import SearchResult, train
+        from vpintegrator.training.search.options import keywords
         from vpintegrator.training.search.sizes import count, widest
 
         seconds = options.budget.seconds or 0.0
         width = widest(lambda more: make(more), data.dim, seconds)
         model = make({} if width is None else {"width": width})
+        limits = replace(options.budget, patience=_PATIENCE)
         history = train(
             model,
             known,
-            method=options.method,
-            budget=replace(options.budget, patience=_PATIENCE),
-            execution=options.execution,
+            **keywords(options.method, limits, options.execution),
             progress=options.progress or False,
         )
         error = history.best_validation_error
@@ -296,7 +296,7 @@ class Candidate:
     def train(self, data: Dataset, options: SearchOptions, files: Files) -> History:
         """Train the model, and write it; a search may have left nothing to train."""
         from vpintegrator.training import train
-        from vpintegrator.training.history import NothingLearned
+        from vpintegrator.training.search.options import keywords
 
         network, found = self.trained, self.found
         limits = replace(options, budget=options.budget.or_default())
@@ -315,11 +315,9 @@ class Candidate:
             history = train(
                 network,
                 data,
-                method=options.method,
-                budget=options.budget,
-                objective=options.objective,
-                execution=options.execution,
-                files=files,
+                **keywords(
+                    options.method, options.budget, options.objective, options.execution, files
+                ),
                 normalise=self.normalise,
                 progress=options.progress or False,
             )
@@ -327,7 +325,7 @@ class Candidate:
             if found is None or network.metadata["training"] != before:  # the model was written
                 raise
             return self._leave(found, data, files, ending_of(interruption))
-        except NothingLearned:
+        except InputError:  # nothing was learned
             if found is None or found.rival is None:
                 raise
             return self._take_rival(found, math.inf, data, files)
@@ -352,7 +350,7 @@ class Candidate:
 
     def _leave(self, found: SearchResult, data: Dataset, files: Files, ending: str) -> History:
         """Write the model of a search as it is, where an interruption leaves no time."""
-        from vpintegrator.training.output import save_somewhere
+        from vpintegrator.models.saving import save_somewhere
 
         if _is_better(found.rival, found.error):
             history = self._take_rival(found, found.error, data, files)
@@ -375,7 +373,7 @@ class Candidate:
 
     def _write(self, found: SearchResult, data: Dataset, files: Files) -> History:
         """Write a model that nothing is left to train of, under a name that says what it is."""
-        from vpintegrator.training.output import save_somewhere
+        from vpintegrator.models.saving import save_somewhere
 
         if found.history.warning:
             warnings.warn(found.history.warning, stacklevel=4)

@@ -8,9 +8,11 @@ size, whatever it says.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,32 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     data = safetensors.torch.save(on_cpu, metadata=header)
     with replacing(path, overwrite) as temporary:
         temporary.write_bytes(data)
+
+
+def save_somewhere(model: Integrator, path: str | os.PathLike[str], overwrite: bool) -> None:
+    """Write a model that took long to train; if not to ``path``, then to another place.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written to ``path``; the message says why, and where it is now.
+    """
+    path = Path(path)
+    try:
+        return save(model, path, overwrite)
+    except InputError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"cannot write {error.filename or path}: {error.strerror or error}"
+    for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
+        names = (folder / f"{path.stem}-{number}{path.suffix}" for number in itertools.count(2))
+        other = next(name for name in names if not os.path.lexists(name))
+        try:
+            save(model, other)
+        except (InputError, OSError):
+            continue
+        raise InputError(f"{reason}; the trained model is kept in {other}")
+    raise InputError(f"{reason}; nor can the trained model be kept anywhere else")
 
 
 def load(

@@ -12,12 +12,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from vpintegrator.native.cache import open_cache
-from vpintegrator.runtime.deadline import check_time, time_left
+from vpintegrator.runtime.deadline import check_time
 
 FLAGS = (
     "-O2",
@@ -31,6 +32,7 @@ FLAGS = (
 )
 _NAMES = ("c++", "g++", "clang++")
 _LONGEST = 600  # seconds that the compiler may take
+_LOOK = 0.1  # seconds between two looks at the time
 _SECONDS = 5e-6  # for each character of a source
 
 
@@ -162,15 +164,15 @@ class Compilation:
         self._processes.append(process)
 
     def _wait(self) -> None:
+        end = time.monotonic() + _LONGEST
         for process in self._processes:
-            try:
-                failed = process.wait(max(min(_LONGEST, time_left()), 0))
-            except subprocess.TimeoutExpired:
+            while process.returncode is None:
                 check_time()
-                raise NotCompilable(
-                    f"{self._compiler[0]} took more than {_LONGEST} seconds"
-                ) from None
-            if failed:
+                if time.monotonic() > end:
+                    raise NotCompilable(f"{self._compiler[0]} took more than {_LONGEST} seconds")
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK)
+            if process.returncode:
                 said = self._messages.read_text(errors="replace").strip().splitlines()
                 first = said[0] if said else "no message"
                 raise NotCompilable(f"{self._compiler[0]} failed: {first}")

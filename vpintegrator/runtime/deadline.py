@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
+
+from vpintegrator.runtime.interrupts import TimeIsUp, check_signals, held_back
 
 BEYOND = 1.1  # times the seconds of a budget, at which work is cut short
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
-
-
-class TimeIsUp(KeyboardInterrupt):
-    """Interruption by the end of the time, raised between two parts of some work.
-
-    Whoever handles an interruption by Ctrl-C handles this one, too: the best result so far counts.
-    """
 
 
 @contextmanager
@@ -49,9 +44,11 @@ def until(end: float, *, anew: bool = False) -> Iterator[None]:
         _deadline.reset(token)
 
 
-def unhurried() -> AbstractContextManager[None]:
-    """Lift all deadlines in a block of short work that must be done to its end."""
-    return until(math.inf, anew=True)
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Lift all deadlines, and let signals wait, for short work that must be done to its end."""
+    with held_back(), until(math.inf, anew=True):
+        yield
 
 
 def time_left() -> float:
@@ -61,7 +58,11 @@ def time_left() -> float:
 
 
 def check_time(needed: float = 0.0) -> None:
-    """Raise TimeIsUp if the next part of some work, of so many seconds, ends after the deadline."""
+    """Raise TimeIsUp if the next part of some work, of so many seconds, ends after the deadline.
+
+    Raise KeyboardInterrupt if a signal waits, see :mod:`vpintegrator.runtime.interrupts`.
+    """
+    check_signals()
     if time.perf_counter() + needed > _deadline.get():
         raise TimeIsUp
 

@@ -1,4 +1,9 @@
-"""Delay of Ctrl-C and SIGTERM during work that must not be interrupted."""
+"""Ctrl-C and SIGTERM during long work, which ends with its best result so far.
+
+A signal raises nothing by itself inside of these blocks: :func:`.deadline.check_time` raises
+KeyboardInterrupt between two parts of the work. So a signal breaks no file, no copy of weights and
+no list of results.
+"""
 
 from __future__ import annotations
 
@@ -9,58 +14,139 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+class TimeIsUp(KeyboardInterrupt):
+    """Interruption by the end of the time, raised between two parts of some work.
+
+    Whoever handles an interruption by Ctrl-C handles this one, too: the best result so far counts.
+    """
 
 
-class HeldBack:
-    """Signal that arrived during the block, if any."""
+class Signals:
+    """Signal that waits, and the blocks that are to deal with it."""
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.handlers: dict[int, Any] = {}
+        self.handlers: dict[int, Any] = {}  # those from before the outermost block
+        self.stopping = 0  # blocks of ``stopping`` around the code at hand
+        self.is_holding = False  # whether the innermost block is one of ``held_back``
+        self.is_obeyed = False
 
     def __bool__(self) -> bool:
         return self.number is not None
 
     def forget(self) -> None:
-        """Discard the signal after it has been obeyed."""
-        self.number = None
+        """Let the outermost block end as if there had been no signal."""
+        self.is_obeyed = True
 
-    def let_through(self) -> None:
-        """Obey the signal now, before the end of the block."""
+    def catch(self) -> None:
+        """Let signals wait."""
+        self.number, self.is_obeyed, self.handlers = None, False, {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if handler not in (signal.SIG_IGN, None):  # None is a handler of another language
+                self.handlers[number] = handler
+                signal.signal(number, self._note)
+
+    def release(self) -> None:
+        """Let signals do again what they did, and send one again that no block has obeyed.
+
+        SIGTERM is sent again in any case, unless it is for :func:`terminate_as_interrupt`: who
+        sends it wants the program to end.
+        """
+        for caught, handler in reversed(self.handlers.items()):
+            signal.signal(caught, handler)
         number, self.number = self.number, None
-        if number is not None:
-            self.handlers[number](number, None)
+        is_final = number == signal.SIGTERM and self.handlers.get(number) is not _raise
+        if number is not None and (is_final or not self.is_obeyed):
+            signal.raise_signal(number)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        again, self.number = self.number is not None, number
+        if again and self.stopping and not self.is_holding:
+            raise KeyboardInterrupt  # who asks twice does not wait for the next part of the work
+
+
+_signals = Signals()
+
+
+class Ending:
+    """Cause of the end of a block: "interrupt", "seconds", or "" where nothing cut it short."""
+
+    by: str = ""
 
 
 @contextmanager
-def held_back() -> Iterator[HeldBack]:
+def stopping() -> Iterator[Ending]:
+    """End a block at Ctrl-C, SIGTERM or the end of the time, and go on after it.
+
+    Blocks may stand in one another: a signal that ends an inner one ends the outer ones at their
+    next :func:`.deadline.check_time`. A second signal does not wait for that.
+
+    Yields
+    ------
+    Ending
+        Its ``by`` says after the block how it ended.
+
+    Examples
+    --------
+    >>> from vpintegrator.runtime.deadline import check_time, until
+    >>> from vpintegrator.runtime.interrupts import stopping
+    >>> with stopping() as end, until(0.0):
+    ...     check_time()
+    >>> end.by
+    'seconds'
+    """
+    end = Ending()
+    with _block(_signals.stopping + 1, is_holding=False):
+        try:
+            yield end
+            check_signals()  # one that came after the last part of the work
+        except TimeIsUp:
+            end.by = "seconds"
+        except KeyboardInterrupt:
+            end.by = "interrupt"
+            _signals.is_obeyed = True
+            if not _signals and _in_main_thread():  # raised without a signal
+                _signals.number = signal.SIGINT
+
+
+@contextmanager
+def held_back() -> Iterator[Signals]:
     """Let Ctrl-C and SIGTERM wait for the end of the block, unless they are forgotten in it.
 
-    SIGTERM is held back only where it raises an exception, see :func:`terminate_as_interrupt`, and
-    otherwise ends the process as ever. Blocks may stand in one another. Outside of the main thread,
-    where signals raise nothing, the block does nothing.
+    Blocks may stand in one another, and in those of :func:`stopping`; the innermost one decides.
+    Outside of the main thread, where signals raise nothing, the block does nothing.
     """
-    held = HeldBack()
-    if threading.current_thread() is not threading.main_thread():
-        yield held
+    with _block(_signals.stopping, is_holding=True):
+        yield _signals
+
+
+def check_signals() -> None:
+    """Raise KeyboardInterrupt if a signal waits for the block at hand to end."""
+    if _signals and _signals.stopping and not _signals.is_holding and _in_main_thread():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _block(stopping: int, is_holding: bool) -> Iterator[None]:
+    if not _in_main_thread():
+        yield
         return
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        held.number = number
-
+    before = _signals.stopping, _signals.is_holding
+    if not any(before):
+        _signals.catch()
+    _signals.stopping, _signals.is_holding = stopping, is_holding
     try:
-        for number in _NUMBERS:
-            handler = signal.getsignal(number)
-            if callable(handler):
-                held.handlers[number] = handler
-                signal.signal(number, hold)
-        yield held
+        yield
     finally:
-        for held_number, handler in held.handlers.items():
-            signal.signal(held_number, handler)
-        if held.number is not None:
-            signal.raise_signal(held.number)
+        _signals.stopping, _signals.is_holding = before
+        if not any(before):
+            _signals.release()
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def terminate_as_interrupt() -> Any:

@@ -1,20 +1,16 @@
-"""History and budget of a training, and how they are shown."""
+"""History of a training, and how it is shown."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from vpintegrator.arguments import check, positive, whole
-from vpintegrator.errors import InputError
 from vpintegrator.runtime.progress import progress_bar
 
-DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
-_IMPROVED = 0.9  # by which the validation error must fall to count
 _CURVE_POINTS = 200
 # a training is overfitted after so many epochs, if the best was in this part of them and the last
 # one's validation error is so many times as large
@@ -43,8 +39,6 @@ class History:
         Epoch and error of the kept weights.
     test_error
         Error of the kept weights on the dataset's test group; nan if the group is empty.
-    improved_epoch, improved_error
-        Epoch at which the validation error last fell by a tenth, and the error.
     windows
         Number of windows that a second-order method used at the end, see ``DampedLeastSquares``;
         else 0.
@@ -76,8 +70,6 @@ class History:
     best_epoch: int = 0
     best_validation_error: float = float("inf")
     test_error: float = float("nan")
-    improved_epoch: int = 0
-    improved_error: float = float("inf")
     windows: int = 0
     rollbacks: int = 0
     stopped_by: str = ""
@@ -120,8 +112,6 @@ class History:
         self.seconds.append(seconds)
         self.training_error.append(training_error)
         self.validation_error.append(validation_error)
-        if validation_error < _IMPROVED * self.improved_error:
-            self.improved_epoch, self.improved_error = self.epochs, validation_error
         if validation_error < self.best_validation_error:  # false for nan
             self.best_epoch, self.best_validation_error = self.epochs, validation_error
             return True
@@ -134,77 +124,6 @@ class History:
         for name in ("epoch", *CURVES):
             values[name] = values[name][::every]
         return values
-
-
-class NothingLearned(InputError):
-    """No weights of a training have a finite validation error, so there is no model to keep."""
-
-    def __init__(self, name: str, history: History) -> None:
-        last = history.validation_error[-1] if history.epochs else history.best_validation_error
-        super().__init__(
-            f"{name} has learned nothing: its validation error was not finite after any of "
-            f"{history.epochs} epochs ({last} in the end), so no model is written; try another "
-            "model, dataset or --learning-rate"
-        )
-        self.history = history
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Limits of a training: seconds, epochs, a validation error, or epochs without progress.
-
-    Attributes
-    ----------
-    seconds, epochs, target
-        Limits; None for no limit.
-    patience
-        Epochs in which the validation error must fall by a tenth; None for no such limit.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range.
-
-    Examples
-    --------
-    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
-    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
-    >>> budget = vp.training.Budget(epochs=3, target=1e-9)
-    >>> vp.train(model, dataset, budget=budget).epochs
-    3
-    """
-
-    seconds: float | None = None
-    epochs: int | None = None
-    target: float | None = None
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        check(self, seconds=positive, epochs=whole, target=positive, patience=whole)
-
-    def or_default(self) -> Budget:
-        """Return the budget with default seconds, if it has neither seconds nor epochs."""
-        if self.seconds is None and self.epochs is None:
-            return replace(self, seconds=DEFAULT_SECONDS)
-        return self
-
-    def share(self, epochs: int, seconds: float) -> float:
-        """Share of the budget that is used up, 0 to 1."""
-        shares = [seconds / self.seconds] if self.seconds else []
-        shares += [epochs / self.epochs] if self.epochs else []
-        return min(max(shares, default=0.0), 1.0)
-
-    def ended(self, history: History) -> str:
-        """Why training ends now, or nothing."""
-        if self.target is not None and history.best_validation_error <= self.target:
-            return "target"
-        if self.epochs and history.epochs >= self.epochs:
-            return "epochs"
-        if self.seconds and history.used >= self.seconds:
-            return "seconds"
-        if self.patience and history.epochs - history.improved_epoch >= self.patience:
-            return "patience"
-        return ""
 
 
 Show = Callable[[History], None]

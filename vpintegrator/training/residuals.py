@@ -58,8 +58,7 @@ class Objective:
     --------
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
     >>> model = vp.models.VolumePreservingFeedForward(dim=2)
-    >>> objective = vp.training.Objective(horizon=2, noise=1e-3)
-    >>> vp.train(model, dataset, objective=objective, epochs=2).epochs
+    >>> vp.train(model, dataset, horizon=2, noise=1e-3, epochs=2).epochs
     2
     """
 

@@ -1,55 +1,75 @@
-"""Training a neural integrator on a dataset: one call and one loop for all optimizers."""
+"""Training of a model on a dataset: one loop for all optimizers."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import time
 import warnings
-from contextlib import suppress
 from typing import Any
 
 import torch
 
-from vpintegrator.arguments import grouped
-from vpintegrator.compiled import CompiledResidual
+from vpintegrator.arguments import one_of, positive, whole
+from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, wrap
 from vpintegrator.models.one_step import simplified
+from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.wrapped import check_model, is_own
-from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, ending_of, unhurried, until
-from vpintegrator.runtime.interrupts import held_back
+from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
+from vpintegrator.runtime.devices import check_device
+from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
-from vpintegrator.training.history import Budget, History, NothingLearned, Show, shown
-from vpintegrator.training.initial_scheme import start_as_splitting
-from vpintegrator.training.method import Execution, Method, compile_for_training
-from vpintegrator.training.output import Files, save_somewhere
+from vpintegrator.storage.files import check_output, locked
+from vpintegrator.training.history import History, Show, shown
+from vpintegrator.training.initial_scheme import check_initial_scheme, start_as_splitting
+from vpintegrator.training.linear_map import linear_layer
+from vpintegrator.training.optimizers import BY_NAME, Optimizer
 from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
 
+DEFAULT_SECONDS = 150.0
+LARGEST_SEED = 2**63 - 1
 _EXPLODED = 100.0  # times the best error so far
 _ROLLBACKS = 5
+_IMPROVED = 0.9  # times the error before: what a gain is for ``patience``
+_BY_MATRIX = 5_000  # parameters up to which auto takes Levenberg-Marquardt
+# fraction of the training time that the compiler may take: the rest as machine code does several
+# times what all of it does in PyTorch (ten times for vpt of 414 parameters)
+_COMPILER_SHARE = 0.5
+_SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
 
 
-@grouped(method=Method, budget=Budget, objective=Objective, execution=Execution, files=Files)
 def train(
     model: Integrator | torch.nn.Module,
     dataset: TrainingData | Dataset | str | os.PathLike[str],
     *,
-    method: Method,
-    budget: Budget,
-    objective: Objective,
+    optimizer: str = "auto",
+    seconds: float | None = None,
+    epochs: int | None = None,
+    target: float | None = None,
+    patience: int | None = None,
+    batch: int | None = None,
+    learning_rate: float | None = None,
+    loss: str = "mean-square",
+    horizon: int = 1,
+    noise: float = 0.0,
+    initial_scheme: str = "auto",
     normalise: bool = True,
-    execution: Execution,
-    files: Files,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    compiled: bool | None = None,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: Show | bool | None = None,
+    judged: bool = True,
 ) -> History:
-    """Train ``model`` in place; it ends with the weights of least validation error.
-
-    Every argument but the first two is named. The groups ``method``, ``budget``, ``objective``,
-    ``execution`` and ``files`` may be given whole as well.
+    r"""Train ``model`` in place; it ends with the weights of least validation error.
 
     Parameters
     ----------
@@ -63,28 +83,27 @@ def train(
     optimizer
         Name out of ``vpintegrator.training.OPTIMIZERS``, or ``auto``. In double precision ``auto``
         is Levenberg-Marquardt up to 5,000 parameters. Beyond them, in single precision and with
-        batch norm it is Adam.
+        batch norm it is Adam. Generating functions and linear maps have a linear solve.
     seconds, epochs, target, patience
-        The budget: training ends when either is used up, at a validation error of ``target``, or
-        when that error has not fallen by a tenth in so many epochs as ``patience`` says. An epoch
-        that goes on for more than a tenth of the seconds beyond them is left. Of a first epoch that
-        is left the weights are kept that it has reached: those at its beginning, and with Adam
-        those of its steps so far.
-        150 seconds if neither of the first two is given.
+        Limits: training ends when either of the first two is used up, at a validation error of
+        ``target``, or when that error has not fallen by a tenth in so many epochs as ``patience``
+        says. Without seconds and epochs it takes 150 seconds. An epoch that goes on for more than a
+        tenth of the seconds beyond them is left; of a first epoch that is left the weights are kept
+        that it has reached (with Adam those of its steps so far).
+    batch
+        Windows in a step; each optimizer has a default.
+    learning_rate
+        Initial learning rate of Adam.
     loss, horizon, noise
-        Objective, see :class:`vpintegrator.training.residuals.Objective`.
+        Least-squares problem, see :class:`vpintegrator.training.residuals.Objective`.
     initial_scheme
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
         :func:`vpintegrator.training.initial_scheme.start_as_splitting`.
-    batch
-        Windows in a step; each optimizer has a default.
-    learning_rate
-        Initial learning rate of first-order methods such as Adam.
-    seed
-        Seed of the choice and order of windows.
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
+    seed
+        Seed of the choice and order of windows.
     device
         Device of the training, on which the model remains.
     compiled
@@ -98,12 +117,15 @@ def train(
     progress
         Called after every epoch; or True for a bar on standard error, False for none. By default
         there is a bar where standard error is a terminal.
+    judged
+        Whether the model is judged in the end: by the test group, with a warning where it is not to
+        be relied on, and with InputError where it has learned nothing.
 
     Returns
     -------
     History
-        An interrupt (Ctrl-C) ends training early, and is noted there. If not even an epoch was done
-        by then, no file is written.
+        Ctrl-C and SIGTERM end training early, with the best weights so far, and are noted there as
+        ``stopped_by``. If not even an epoch was done by then, no file is written.
 
     Raises
     ------
@@ -121,202 +143,263 @@ def train(
     >>> history.best_validation_error < 1e-3
     True
     """
+    start = time.perf_counter()
     data = TrainingData.of(dataset)
     model = _as_model(model, data)
     data.check(model)
-    training = _Training(model, data, method, budget, objective, execution)
-    with files.claimed():
-        training.prepare(normalise)
-        return training.finish(training.run(progress), files)
+    kind = choose_optimizer(model, optimizer, learning_rate, compiled)
+    objective = Objective(loss, horizon, noise)
+    check_initial_scheme(initial_scheme)
+    check_device(str(device))
+    seed = whole("seed", seed, 0, LARGEST_SEED)
+    for name, number in (
+        ("seconds", seconds),
+        ("target", target),
+        ("learning_rate", learning_rate),
+    ):
+        if number is not None:
+            positive(name, number)
+    for name, count in (("epochs", epochs), ("patience", patience), ("batch", batch)):
+        if count is not None:
+            whole(name, count)
+    if output is not None:
+        check_output(output, overwrite)
+    if seconds is None and epochs is None:
+        seconds = DEFAULT_SECONDS
+    deadline = start + BEYOND * (seconds or math.inf)
+    parameters = sum(p.numel() for p in model.parameters())
+    history = History(kind.name, seed, parameters, device=str(device))
 
-
-class _Training:
-    """Training of a model: preparation, epochs, and the model in the end.
-
-    An epoch may be cut short at any point: history and best weights are those at the end of the
-    last whole epoch.
-
-    Attributes
-    ----------
-    kind
-        Class of the optimizer.
-    trained
-        The model, or its map of single states if its attention is the identity.
-    best
-        The weights of least validation error so far; empty before the optimizer is made.
-    """
-
-    def __init__(
-        self,
-        model: Integrator,
-        data: TrainingData,
-        method: Method,
-        budget: Budget,
-        objective: Objective,
-        execution: Execution,
-    ) -> None:
-        self.start = time.perf_counter()
-        self.model, self.data, self.method, self.objective = model, data, method, objective
-        self.kind = method.chosen(model, execution.compiled)
-        self.execution, self.budget = execution, budget.or_default()
-        count = sum(p.numel() for p in model.parameters())
-        self.history = History(self.kind.name, method.seed, count, device=str(execution.device))
-        self.best: dict[str, torch.Tensor] = {}
-
-    def prepare(self, normalise: bool) -> None:
-        """Read what is needed, and give the model its first weights and its device."""
-        model = self.model
+    with contextlib.nullcontext() if output is None else locked(output), held_back():
         if normalise:
-            self.data.normalise(model)
+            data.normalise(model)
             if "training" not in model.metadata:  # untrained
-                with suppress(TimeIsUp), until(self._end):
-                    start_as_splitting(model, self.data, self.method.initial_scheme)
-        model.to(self.execution.device)
-        self.trained = simplified(model, fixed=True)
-        with until(self._end):
-            self.pairs = self.kind.pairs_of(self.data, self.trained, self.objective)
-        self.held_out = self.data.held_out(self.trained)
-        self.scale = self.data.error_scale
-        self.data.check_test(model)
+                with stopping(), until(deadline):
+                    start_as_splitting(model, data, initial_scheme)
+        model.to(device)
+        trained = simplified(model, fixed=True)  # without attention that is fixed at the identity
+        held_out, scale = data.held_out(trained), data.error_scale
+        data.check_test(model)
+        best = _weights(trained)
 
-    def run(self, progress: Show | bool | None) -> str:
-        """Train until the budget is used up; return what ended it early, if anything did."""
-        history = self.history
-        try:
-            machine, self.history.not_compiled = self._compiled()
-            with torch_threads(), shown(progress) as show, until(self._end):
-                self._begin(machine)
-                while not history.stopped_by:
-                    try:
-                        errors = self._epoch()
-                    except TimeIsUp:
-                        history.stopped_by = "seconds"
-                        self._judge_as_it_is()
-                        break
-                    with held_back():
-                        self._note(*errors)
-                    if show is not None:
-                        show(history)
-        except KeyboardInterrupt as interruption:
-            return ending_of(interruption)
-        return ""
-
-    def finish(self, ending: str, files: Files) -> History:
-        """Give the model its best weights, judge it, and write it."""
-        model, history = self.model, self.history
-        with held_back() as held, torch_threads():
-            history.stopped_by = ending or history.stopped_by
-            if self.best:
-                self.trained.load_state_dict(self.best)
-                self.trained.eval()
-            self._check()
-            if history.epochs or math.isfinite(history.best_validation_error):
-                history.test_error = self.data.test_error(model)
-                history.warning = doubt(self.trained, self.held_out, self.scale, history)
-                if history.warning:
-                    warnings.warn(history.warning, stacklevel=4)
-                self.data.describe(model)
-                model.metadata["training"] = json.dumps(history.summary())
-                if files.output is not None:
-                    save_somewhere(model, files.output, files.overwrite)
-            if ending:
-                held.forget()  # the interrupt asks again for an end that is reached
-        return history
-
-    @property
-    def _end(self) -> float:
-        """Return the time at which even the first epoch ends."""
-        seconds = self.budget.seconds
-        return math.inf if seconds is None else self.start + BEYOND * seconds
-
-    def _compiled(self) -> tuple[CompiledResidual | None, str]:
-        """Return the machine code of the training, or None and the reason."""
-        batch = self.method.batch or self.kind.default_batch(self.trained, self.objective)
-        try:
-            with until(self._end):
-                return compile_for_training(
-                    self.trained,
-                    self.objective,
-                    self.kind,
-                    self.execution,
-                    seconds=self.budget.seconds,
-                    epochs=self.budget.epochs,
-                    steps=self.kind.steps(len(self.pairs), batch),
-                )
-        except TimeIsUp:
-            return None, "the time was up before its machine code was ready"
-
-    def _begin(self, machine: CompiledResidual | None) -> None:
-        """Make the optimizer, whatever the time; a model that was trained before loses nothing."""
-        method, model = self.method, self.trained
-        with held_back(), unhurried():
-            self.machine, self.history.compiled = machine, machine is not None
-            self.optimizer = self.kind(
-                model,
-                self.pairs,
-                self.objective,
-                batch=method.batch,
-                generator=torch.Generator().manual_seed(method.seed),
-                compiled=machine,
-                **method.options,
+        with stopping() as end, until(deadline), torch_threads(), shown(progress) as show:
+            pairs = kind.pairs_of(data, trained, objective)
+            size = batch or kind.default_batch(trained, objective)
+            expected = kind.steps(len(pairs), size) * kind.step_seconds * (epochs or math.inf)
+            machine, history.not_compiled = compile_residual(
+                trained, objective, kind, compiled, min(expected, seconds or math.inf)
             )
-            model.eval()
-            self.best = self._weights()
-            if "training" in model.metadata:
-                error = relative_error(model, *self.held_out, scale=self.scale)
-                self.history.best_validation_error = error
-            self.history.stopped_by = self.budget.ended(self.history)
+            history.compiled = machine is not None
+            solver = kind(
+                trained,
+                pairs,
+                objective,
+                batch=size,
+                learning_rate=learning_rate,
+                generator=torch.Generator().manual_seed(seed),
+                compiled=machine,
+            )
+            trained.eval()
+            if "training" in model.metadata:  # trained before: those weights may stay the best
+                history.best_validation_error = relative_error(trained, *held_out, scale=scale)
+            improved_epoch, improved_error = 0, math.inf
 
-    def _epoch(self) -> tuple[float, float]:
-        """Return errors of training and validation after one more epoch."""
-        nothing = math.isinf(self.history.best_validation_error)  # the first one is not cut short
-        with until(math.inf if nothing else self._end):
-            used = time.perf_counter() - self.start
-            distance = self.optimizer.epoch(self.budget.share(self.history.epochs, used))
-            error = relative_error(self.trained, *self.held_out, self.machine, self.scale)
-        return distance / (self.scale.spread or 1.0), error
+            while True:
+                if target is not None and history.best_validation_error <= target:
+                    history.stopped_by = "target"
+                elif epochs and history.epochs >= epochs:
+                    history.stopped_by = "epochs"
+                elif seconds and history.used >= seconds:
+                    history.stopped_by = "seconds"
+                elif patience and history.epochs - improved_epoch >= patience:
+                    history.stopped_by = "patience"
+                if history.stopped_by:
+                    break
 
-    def _note(self, training_error: float, error: float) -> None:
-        """Keep the weights of an epoch if they are the best, and see whether training ends."""
-        history, used = self.history, time.perf_counter() - self.start
-        before = history.best_validation_error
-        if history.add(used, training_error, error):
-            self.best = self._weights()
-        if math.isfinite(training_error + error) and error < _EXPLODED * max(before, 0.01):
-            self.optimizer.observe(training_error, error)
-        elif history.rollbacks == _ROLLBACKS:
-            history.stopped_by = "divergence"
-        else:
-            history.rollbacks += 1
-            self.trained.load_state_dict(self.best)
-            self.optimizer.roll_back()
-        history.windows = self.optimizer.windows
-        history.share = self.budget.share(history.epochs, used)
-        own = history.stopped_by or self.optimizer.finished
-        history.stopped_by = own or self.budget.ended(history)
+                distance = solver.epoch(history.share)  # of windows in use, in units of the states
+                training_error = distance / (scale.spread or 1.0)
+                error = relative_error(trained, *held_out, machine, scale)
+                before = history.best_validation_error
+                with held_back():  # the best error and the best weights belong together
+                    if history.add(time.perf_counter() - start, training_error, error):
+                        best = _weights(trained)
+                if error < _IMPROVED * improved_error:
+                    improved_epoch, improved_error = history.epochs, error
 
-    def _judge_as_it_is(self) -> None:
-        """Keep the weights of an epoch that was left where there are no others."""
-        if math.isfinite(self.history.best_validation_error):
-            return
-        with unhurried():
-            error = relative_error(self.trained, *self.held_out, scale=self.scale)
-        if math.isfinite(error):
-            self.best, self.history.best_validation_error = self._weights(), error
+                if math.isfinite(training_error + error) and error < _EXPLODED * max(before, 0.01):
+                    solver.observe(training_error, error)
+                elif history.rollbacks < _ROLLBACKS:
+                    history.rollbacks += 1
+                    trained.load_state_dict(best)
+                    solver.roll_back()
+                else:
+                    history.stopped_by = "divergence"
+                history.stopped_by = history.stopped_by or solver.finished
+                history.windows = solver.windows
+                shares = history.epochs / (epochs or math.inf), history.used / (seconds or math.inf)
+                history.share = min(max(shares), 1.0)
+                if show is not None:
+                    show(history)
 
-    def _check(self) -> None:
-        """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
-        history = self.history
-        if not history.epochs or math.isfinite(history.best_validation_error):
-            return
-        with unhurried():
-            error = relative_error(self.trained, *self.held_out, scale=self.scale)
-        if not math.isfinite(error):
-            raise NothingLearned(self.model.name, history)
-        history.best_validation_error = error
+        history.stopped_by = end.by or history.stopped_by
+        is_first = math.isinf(history.best_validation_error) and not history.epochs
+        if is_first and end.by == "seconds":  # the first epoch was left
+            best = _weights(trained)
+        trained.load_state_dict(best)
+        trained.eval()
+        if math.isinf(history.best_validation_error) and not (is_first and end.by == "interrupt"):
+            with unhurried():
+                error = relative_error(trained, *held_out, scale=scale)
+            history.best_validation_error = error if math.isfinite(error) else math.inf
+        if math.isfinite(history.best_validation_error):
+            if judged:
+                history.test_error = data.test_error(model)
+                history.warning = doubt(trained, held_out, scale, history)
+            data.describe(model)
+            model.metadata["training"] = json.dumps(history.summary())
+            if output is not None:
+                save_somewhere(model, output, overwrite)
+        elif judged and end.by != "interrupt":
+            raise InputError(_nothing_learned(model, history))
+    if history.warning:
+        warnings.warn(history.warning, stacklevel=2)
+    return history
 
-    def _weights(self) -> dict[str, torch.Tensor]:
-        return {name: tensor.clone() for name, tensor in self.trained.state_dict().items()}
+
+def run(
+    model: Integrator, data: TrainingData, *, progress: Show | None = None, **arguments: Any
+) -> History:
+    """Train a model as a part of a fit, which judges the best of its models itself.
+
+    Parameters
+    ----------
+    model, data, progress, arguments
+        Arguments of :func:`train`.
+
+    Returns
+    -------
+    History
+        Its best validation error is infinite where nothing was learned.
+    """
+    return train(model, data, judged=False, progress=progress or False, **arguments)
+
+
+def choose_optimizer(
+    model: Integrator, name: str, learning_rate: float | None, compiled: bool | None
+) -> type[Optimizer]:
+    """Return the class of an optimizer, by the kind and the size of the model if none is named.
+
+    Raises
+    ------
+    InputError
+        If there is no such optimizer, or it cannot train such a model in this way.
+    """
+    one_of("optimizer", name, ("auto", *BY_NAME))
+    kind = BY_NAME[_by_size(model) if name == "auto" else name]
+    if learning_rate is not None and not kind.has_learning_rate:
+        able = " and ".join(k.name for k in BY_NAME.values() if k.has_learning_rate)
+        raise InputError(f"learning_rate is an option of {able}; {kind.name} has none")
+    if uses_batch_statistics(model) and not kind.takes_batch_statistics:
+        able = " or ".join(k.name for k in BY_NAME.values() if k.takes_batch_statistics)
+        raise InputError(
+            f"{kind.name} takes residuals window by window, but batch norm computes with the "
+            f'statistics of a batch; use {able}, or norm = "layer"'
+        )
+    refusal = _not_compilable(model, kind)
+    if compiled and refusal:
+        raise InputError(f"{refusal}; leave out compiled")
+    return kind
+
+
+def _by_size(model: Integrator) -> str:
+    if model.linear_in_parameters or linear_layer(model) is not None:
+        return "linear"
+    if uses_batch_statistics(model) or any(p.dtype != torch.float64 for p in model.parameters()):
+        return "adam"
+    count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return "levenberg-marquardt" if count <= _BY_MATRIX else "adam"
+
+
+def _not_compilable(model: Integrator, kind: type[Optimizer]) -> str:
+    """Return why an optimizer cannot train a model as machine code; empty if it can."""
+    if not kind.compiles:
+        return f"{kind.name} runs in PyTorch only"
+    if uses_batch_statistics(model):
+        return "models with batch norm train in PyTorch only"
+    return ""
+
+
+def compile_residual(
+    model: Integrator,
+    objective: Objective,
+    kind: type[Optimizer],
+    compiled: bool | None,
+    expected: float,
+) -> tuple[CompiledResidual | None, str]:
+    """Compile the residuals of a model if wanted, or by default if it saves time.
+
+    Training waits for the compiler, and the choice depends on nothing but the arguments, so that
+    training can be repeated to the last bit.
+
+    Parameters
+    ----------
+    model, objective, kind, compiled
+        Model, objective, class of the optimizer, and ``compiled`` of :func:`train`.
+    expected
+        Seconds that training takes in PyTorch.
+
+    Returns
+    -------
+    CompiledResidual or None
+        Machine code, or None for a training in PyTorch.
+    str
+        Reason for PyTorch, if it was not asked for.
+
+    Raises
+    ------
+    InputError
+        If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
+    """
+    wanted = wanted_on(model.scale.device.type, compiled)
+    if wanted is False:
+        return None, ""
+    about = f"the training takes about {expected:.{0 if expected >= _SHORTEST else 1}f} seconds"
+    refusal = _not_compilable(model, kind)
+    if not (refusal or wanted) and expected < _SHORTEST:
+        refusal = f"{about}, too few to compile it"
+    if refusal:
+        return None, refusal
+
+    def worth(needed: float, cached: bool) -> bool:
+        pays = needed < _COMPILER_SHARE * expected and (cached or needed < time_left())
+        return bool(wanted or pays)
+
+    scale = model.state_scale
+    weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
+    try:
+        chained = objective.horizon > 1
+        return CompiledResidual(model, weights.numpy(), chained=chained, worth=worth), ""
+    except NotWorthIt as reason:
+        return None, f"{reason}: {about}"
+    except NotCompilable as reason:
+        if wanted:
+            raise InputError(f"{model.name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=3)
+        return None, str(reason)
+
+
+def _weights(model: Integrator) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def _nothing_learned(model: Integrator, history: History) -> str:
+    if not history.epochs:
+        return f"{model.name} was not trained in the time that there was; give more seconds"
+    return (
+        f"{model.name} has learned nothing: its validation error was not finite after any of "
+        f"{history.epochs} epochs ({history.validation_error[-1]} in the end), so no model is "
+        "written; try another model, dataset or --learning-rate"
+    )
 
 
 def _as_model(model: Any, data: TrainingData) -> Integrator:

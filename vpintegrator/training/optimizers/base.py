@@ -25,8 +25,8 @@ class Optimizer(ABC):
         Pairs of windows, of which the optimizer reads those that it uses.
     objective
         Objective to minimise.
-    batch
-        Windows in a step.
+    batch, learning_rate
+        Windows in a step, and the rate at the beginning.
     generator
         Generator of the choice and order of windows, and of the noise.
     compiled
@@ -40,8 +40,8 @@ class Optimizer(ABC):
         Whether it can use machine code.
     step_seconds
         Approximate time of a step in PyTorch, for the smallest models.
-    options
-        Options of :class:`~vpintegrator.training.method.Method` for some optimizers.
+    has_learning_rate
+        Whether it has a learning rate.
     takes_batch_statistics
         Whether models compute with whole batches, as batch norm needs it; else window by window.
     finished
@@ -51,7 +51,7 @@ class Optimizer(ABC):
     name: ClassVar[str]
     compiles: ClassVar[bool] = False
     step_seconds: ClassVar[float] = 0.0
-    options: ClassVar[tuple[str, ...]] = ()
+    has_learning_rate: ClassVar[bool] = False
     takes_batch_statistics: ClassVar[bool] = False
     finished: str = ""
 
@@ -62,11 +62,13 @@ class Optimizer(ABC):
         objective: Objective | None = None,
         *,
         batch: int | None = None,
+        learning_rate: float | None = None,
         generator: torch.Generator,
         compiled: CompiledResidual | None = None,
     ) -> None:
         self.model, self.pairs, self.generator = model, pairs, generator
         self.objective = objective or Objective()
+        self.learning_rate = learning_rate
         self.batch = batch or self.default_batch(model, self.objective)
         self.residuals = Residuals(model, self.objective, compiled)
 

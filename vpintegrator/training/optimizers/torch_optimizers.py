@@ -42,14 +42,14 @@ class Adam(Optimizer):
     name = "adam"
     compiles = True
     step_seconds = 0.005
-    options = ("learning_rate",)
+    has_learning_rate = True
     takes_batch_statistics = True
 
-    def __init__(self, *arguments: Any, learning_rate: float | None = None, **options: Any) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.learning_rate = learning_rate or _LEARNING_RATE
+        self.rate = self.learning_rate or _LEARNING_RATE
         self.parameters = torch.nn.Parameter(self.residuals.read())
-        self.optimizer = torch.optim.Adam([self.parameters], lr=self.learning_rate)
+        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate)
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
@@ -65,7 +65,7 @@ class Adam(Optimizer):
         """Train on the windows once, at a rate that falls with ``progress``."""
         decay = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate * (1e-3 + (1 - 1e-3) * decay)
+            group["lr"] = self.rate * (1e-3 + (1 - 1e-3) * decay)
         self.parameters.data.copy_(self.residuals.read())
         sums = self.parameters.new_zeros(3, requires_grad=False)
         self.model.train()
@@ -86,7 +86,7 @@ class Adam(Optimizer):
 
     def roll_back(self) -> None:
         """Reset the optimizer's moments, and reduce the learning rate."""
-        self.learning_rate *= 0.3
+        self.rate *= 0.3
         self.optimizer.state.clear()
 
 

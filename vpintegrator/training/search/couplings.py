@@ -27,11 +27,18 @@ from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.runtime.deadline import TimeIsUp, until
 from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import with_trained_attention
-from vpintegrator.training.history import Budget, History, NothingLearned, Show
-from vpintegrator.training.method import Execution, Method
+from vpintegrator.training.history import History, Show
 from vpintegrator.training.residuals import Objective, doubt
 from vpintegrator.training.search.multiple_shooting import shooting_start
-from vpintegrator.training.search.options import Arguments, Make, SearchOptions
+from vpintegrator.training.search.options import (
+    Arguments,
+    Budget,
+    Execution,
+    Make,
+    Method,
+    SearchOptions,
+    keywords,
+)
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import (
@@ -41,7 +48,7 @@ from vpintegrator.training.search.sizes import (
     smallest,
     splitting_of,
 )
-from vpintegrator.training.train import train
+from vpintegrator.training.train import run
 from vpintegrator.training.training_data import TrainingData
 
 ITERATIONS = 4_000  # iterations of a search and the training after it, of which parts take shares
@@ -199,7 +206,7 @@ class _CouplingSearch(SizeSearch):
             )
         found = self.best
         if found.history.epochs and not math.isfinite(found.error):
-            raise NothingLearned(found.model.name, found.history)
+            raise InputError(f"{found.model.name} has learned nothing: no error was finite")
         found.history.test_error = self.data.with_test().test_error(found.model)
         alone = simplified(found.model)
         found.history.warning = doubt(
@@ -327,21 +334,13 @@ class _CouplingSearch(SizeSearch):
         end = self.options.end(SHARE if self.best is not None else 1.0)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")  # the last training says what there is to say
-            try:
-                with until(end):
-                    history = train(
-                        model,
-                        data or self.data,
-                        method=method,
-                        budget=limits,
-                        objective=self.options.objective,
-                        execution=execution,
-                        progress=self._show if self.options.progress is not None else False,
-                    )
-            except NothingLearned as failure:  # another size may
-                history = failure.history
-            except TimeIsUp:
-                history = History("", 0, 0, stopped_by="seconds")
+            with until(end):
+                history = run(
+                    model,
+                    data or self.data,
+                    **keywords(method, limits, self.options.objective, execution),
+                    progress=self._show if self.options.progress is not None else None,
+                )
         if any("not compiled" in str(each.message) for each in told) and _is_compiler_there():
             self.slow.append(model)
         self.epochs += history.epochs

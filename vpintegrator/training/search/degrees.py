@@ -11,7 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.deadline import ending_of, until
 from vpintegrator.training.composed import fit_pairs
-from vpintegrator.training.history import Budget, History
+from vpintegrator.training.history import History
 from vpintegrator.training.linear import (
     MOST,
     PENALTIES,
@@ -20,8 +20,7 @@ from vpintegrator.training.linear import (
     enough_pairs,
     layer_pairs,
 )
-from vpintegrator.training.method import Method
-from vpintegrator.training.search.options import Make, SearchOptions
+from vpintegrator.training.search.options import Budget, Make, Method, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
 from vpintegrator.training.search.sizes import count

@@ -9,11 +9,18 @@ from vpintegrator.arguments import grouped, of_kind, positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.runtime.deadline import BEYOND, TimeIsUp, until
-from vpintegrator.training.history import Budget, Show
-from vpintegrator.training.method import Execution, Method
+from vpintegrator.training.history import Show
 from vpintegrator.training.residuals import Objective
 from vpintegrator.training.search.cheapest import compare_costs
-from vpintegrator.training.search.options import Arguments, Make, SearchOptions, Tell
+from vpintegrator.training.search.options import (
+    Arguments,
+    Budget,
+    Execution,
+    Make,
+    Method,
+    SearchOptions,
+    Tell,
+)
 from vpintegrator.training.search.proposals import (
     EXACT,
     GOOD,

@@ -3,22 +3,101 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from vpintegrator.arguments import called, check_integrator
+import torch
+
+from vpintegrator.arguments import called, check, check_integrator, one_of, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.runtime.deadline import TimeIsUp
-from vpintegrator.training.history import Budget, History, Show
-from vpintegrator.training.method import Execution, Method
+from vpintegrator.runtime.devices import check_device
+from vpintegrator.training.history import History, Show
+from vpintegrator.training.initial_scheme import check_initial_scheme
+from vpintegrator.training.optimizers import BY_NAME
 from vpintegrator.training.residuals import Objective
+from vpintegrator.training.train import DEFAULT_SECONDS, LARGEST_SEED
 
 Arguments = dict[str, Any]  # of a model, by name
 Make = Callable[[Arguments], Integrator]
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Method:
+    """Optimizer of a training: arguments of :func:`vpintegrator.train`."""
+
+    optimizer: str = "auto"
+    batch: int | None = None
+    learning_rate: float | None = None
+    seed: int = 0
+    initial_scheme: str = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("optimizer", self.optimizer, ("auto", *BY_NAME))
+        check_initial_scheme(self.initial_scheme)
+        seed = partial(whole, least=0, most=LARGEST_SEED)
+        check(self, batch=whole, learning_rate=positive, seed=seed)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Device and compilation of a training: arguments of :func:`vpintegrator.train`."""
+
+    device: str | torch.device = "cpu"
+    compiled: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_device(str(self.device))
+
+
+@dataclass(frozen=True)
+class Files:
+    """File that a training writes: arguments of :func:`vpintegrator.train`."""
+
+    output: str | os.PathLike[str] | None = None
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of a training: arguments of :func:`vpintegrator.train`.
+
+    Examples
+    --------
+    >>> vp.training.Budget(epochs=3, target=1e-9).or_default().epochs
+    3
+    """
+
+    seconds: float | None = None
+    epochs: int | None = None
+    target: float | None = None
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        check(self, seconds=positive, epochs=whole, target=positive, patience=whole)
+
+    def or_default(self) -> Budget:
+        """Return the budget with default seconds, if it has neither seconds nor epochs."""
+        if self.seconds is None and self.epochs is None:
+            return replace(self, seconds=DEFAULT_SECONDS)
+        return self
+
+    def share(self, epochs: int, seconds: float) -> float:
+        """Share of the budget that is used up, 0 to 1."""
+        shares = [seconds / self.seconds] if self.seconds else []
+        shares += [epochs / self.epochs] if self.epochs else []
+        return min(max(shares, default=0.0), 1.0)
+
+
+def keywords(*groups: Method | Budget | Objective | Execution | Files) -> dict[str, Any]:
+    """Return the fields of groups of arguments as keywords of :func:`vpintegrator.train`."""
+    return {name: value for group in groups for name, value in vars(group).items()}
 
 
 def making(make: Any) -> Make:

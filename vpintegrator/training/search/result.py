@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field, replace
 
 from vpintegrator.models import Integrator
-from vpintegrator.training.history import Budget, History
+from vpintegrator.training.history import History
 from vpintegrator.training.search.cheapest import Cheapest
+from vpintegrator.training.search.options import Budget
 
 
 @dataclass

@@ -12,12 +12,11 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.runtime.deadline import ending_of, until
-from vpintegrator.training.history import Budget, History, NothingLearned
-from vpintegrator.training.method import Method
-from vpintegrator.training.search.options import Make, SearchOptions
+from vpintegrator.training.history import History
+from vpintegrator.training.search.options import Budget, Make, Method, SearchOptions
 from vpintegrator.training.search.result import SearchResult
 from vpintegrator.training.search.size_search import SizeSearch
-from vpintegrator.training.train import train
+from vpintegrator.training.train import run
 from vpintegrator.training.training_data import TrainingData
 
 _EPOCHS = 300  # a second or two; 1,000 gain a factor of two at most
@@ -154,18 +153,16 @@ class _StageSearch(SizeSearch):
         """Train a splitting, keep it if it is the best, and return why the search ends, if so."""
         model = self.make({"stages": trial.stages})
         _layer(model).begin_as(trial.factors)
-        try:
-            history = train(
-                model,
-                self.data,
-                epochs=_EPOCHS,
-                target=self.options.budget.target,
-                seed=self.options.method.seed,
-                initial_scheme="none",
-                progress=self.options.progress or False,
-            )
-        except NothingLearned as failure:
-            history = failure.history
+        history = run(
+            model,
+            self.data,
+            epochs=_EPOCHS,
+            target=self.options.budget.target,
+            seed=self.options.method.seed,
+            initial_scheme="none",
+            progress=self.options.progress,
+        )
+        history.test_error = self.data.test_error(model)
         error = history.best_validation_error
         self.note(
             f"{trial.stages} stages, begun as {trial.scheme}: {history.parameters} coefficients, "
