@@ -266,22 +266,21 @@ def train(
     return history
 
 
-def run(
-    model: Integrator, data: TrainingData, *, progress: Show | None = None, **arguments: Any
-) -> History:
+def run(model: Integrator, data: TrainingData, **arguments: Any) -> History:
     """Train a model as a part of a fit, which judges the best of its models itself.
 
     Parameters
     ----------
-    model, data, progress, arguments
-        Arguments of :func:`train`.
+    model, data, arguments
+        Arguments of :func:`train`. There is no progress bar by default.
 
     Returns
     -------
     History
         Its best validation error is infinite where nothing was learned.
     """
-    return train(model, data, judged=False, progress=progress or False, **arguments)
+    arguments["progress"] = arguments.get("progress") or False
+    return train(model, data, judged=False, **arguments)
 
 
 def choose_optimizer(
