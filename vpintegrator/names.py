@@ -15,12 +15,10 @@ SPLITTINGS = (
     "blanes-moan-4",
     "blanes-moan-6",
 )
+RUNGE_KUTTA = ("explicit-euler", "explicit-midpoint", "heun", "rk4", "dormand-prince-8")
+EXPLICIT = (*RUNGE_KUTTA, *SPLITTINGS[1:])  # methods that the model classical knows
 CLASSICAL_METHODS = (
-    "explicit-euler",
-    "explicit-midpoint",
-    "heun",
-    "rk4",
-    "dormand-prince-8",
+    *RUNGE_KUTTA,
     "implicit-midpoint",
     "gauss-legendre-2",
     "gauss-legendre-4",

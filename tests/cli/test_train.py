@@ -36,7 +36,7 @@ def body(tmp_path_factory):
     return generate("rigid-body", path, count=100, steps=6).path
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", {*ARCHITECTURES} - {"classical"})
 def test_every_model_trains(run, name):
     data = generate("henon-heiles", "data.h5", count=100, steps=6).path  # Hamiltonian: for all
     sizes = ["--width", "4"] if "width" in ARCHITECTURES[name].Arguments.declared() else []
@@ -46,6 +46,11 @@ def test_every_model_trains(run, name):
     model = load("a.safetensors")
     assert model.name == name
     assert model.metadata["system_name"] == "henon-heiles"
+
+
+def test_a_classical_method_is_not_trained(run, body):
+    result = run(main, body, "--model", "classical", "-o", "a.safetensors")
+    assert refused(result, "classical has no parameters to train")
 
 
 def test_why_training_is_not_compiled(run, body):

@@ -8,6 +8,7 @@ import torch
 
 import vpintegrator as vp
 from tests.devices.same import assert_same, assert_same_map
+from tests.models.needed import needed
 from tests.models.test_charts import LOGARITHMS, POLAR
 from tests.nn.laws import SIGN_FLIPS, randomise, sample
 from vpintegrator.data import ExtendedDataset
@@ -26,10 +27,7 @@ def small():
     for name, architecture in ARCHITECTURES.items():
         declared = architecture.Arguments.declared()
         sizes = {key: value for key, value in SMALL.items() if key in declared}
-        formula = (
-            {"hamiltonian": "(z[2]**2 + z[3]**2)/2 - cos(z[0]*z[1])"} if name == "split" else {}
-        )
-        yield name, (name, {"dim": 4, **sizes, **formula})
+        yield name, (name, {"dim": 4, **sizes, **needed(name)})
 
 
 MODELS = {

@@ -5,7 +5,7 @@ from typing import Any
 
 def needed(name: str, dim: int = 4) -> dict[str, Any]:
     """Equations for those that step known ones."""
-    if name != "split":
+    if name not in ("split", "classical"):
         return {}
     n = dim // 2
     if dim % 2:

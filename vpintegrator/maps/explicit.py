@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.integrate import DOP853
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.tableaus import TABLEAUS
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod
 
@@ -113,51 +113,23 @@ def _combine(row: tuple[float, ...], terms: list[np.ndarray], step: float) -> np
     return np.zeros_like(terms[0]) if total is None else total
 
 
-EXPLICIT_EULER = ExplicitRungeKutta(
-    name="explicit-euler",
-    title="Explicit Euler",
-    order=1,
-    source="Euler, Institutiones calculi integralis I (1768)",
-    weights=(1.0,),
-)
-EXPLICIT_MIDPOINT = ExplicitRungeKutta(
-    name="explicit-midpoint",
-    title="Explicit midpoint",
-    order=2,
-    source="Runge, Math. Ann. 46 (1895) 167-178",
-    stages=((1 / 2,),),
-    weights=(0.0, 1.0),
-)
-HEUN = ExplicitRungeKutta(
-    name="heun",
-    title="Heun",
-    order=2,
-    source="Heun, Z. Math. Phys. 45 (1900) 23-38; the explicit trapezoidal rule",
-    stages=((1.0,),),
-    weights=(1 / 2, 1 / 2),
-)
-RK4 = ExplicitRungeKutta(
-    name="rk4",
-    title="RK4",
-    order=4,
-    source="Kutta, Z. Math. Phys. 46 (1901) 435-453",
-    stages=((1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0)),
-    weights=(1 / 6, 1 / 3, 1 / 3, 1 / 6),
-)
+# title, order and source of each
+_METHODS = {
+    "explicit-euler": ("Explicit Euler", 1, "Euler, Institutiones calculi integralis I (1768)"),
+    "explicit-midpoint": ("Explicit midpoint", 2, "Runge, Math. Ann. 46 (1895) 167-178"),
+    "heun": ("Heun", 2, "Heun, Z. Math. Phys. 45 (1900) 23-38; the explicit trapezoidal rule"),
+    "rk4": ("RK4", 4, "Kutta, Z. Math. Phys. 46 (1901) 435-453"),
+    "dormand-prince-8": (
+        "Dormand–Prince 8",
+        8,
+        "Prince and Dormand, J. Comput. Appl. Math. 7 (1981) 67-75, in the coefficients of "
+        "Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, II.5 (DOP853)",
+    ),
+}
 
-
-def _row(numbers: np.ndarray, count: int) -> tuple[float, ...]:
-    return tuple(map(float, numbers[:count]))
-
-
-_STAGES = DOP853.n_stages
-
-DORMAND_PRINCE_8 = ExplicitRungeKutta(
-    name="dormand-prince-8",
-    title="Dormand–Prince 8",
-    order=8,
-    source="Prince and Dormand, J. Comput. Appl. Math. 7 (1981) 67-75, in the coefficients of "
-    "Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, II.5 (DOP853)",
-    stages=tuple(_row(DOP853.A[i], i) for i in range(1, _STAGES)),
-    weights=_row(DOP853.B, _STAGES),
-)
+RUNGE_KUTTA = [
+    ExplicitRungeKutta(
+        name=name, title=title, order=order, source=source, **TABLEAUS[name]._asdict()
+    )
+    for name, (title, order, source) in _METHODS.items()
+]

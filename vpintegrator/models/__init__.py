@@ -23,6 +23,7 @@ from vpintegrator.models.registry import ARCHITECTURES, register
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator
+    from vpintegrator.models.classical_integrator import ClassicalIntegrator
     from vpintegrator.models.classification_transformer import (
         ClassificationTransformer,
         image_patches,

@@ -49,6 +49,10 @@ BUILT_IN = {
         "splitting_map",
         "learned splitting: exact flows of the parts of known equations, few coefficients",
     ),
+    "classical": BuiltIn(
+        "classical_integrator",
+        "explicit classical method with substeps for known equations, nothing to train",
+    ),
     "spt": BuiltIn(
         "symplectic_transformer",
         "symplectic transformer: symplectic attention over a window, then gradient couplings",

@@ -20,6 +20,34 @@ from vpintegrator.nn.learned_splitting import LearnedSplitting
 MOST_STAGES = 64
 
 
+@dataclass(frozen=True, kw_only=True)
+class EquationArguments(IntegratorArguments):
+    """Arguments of models that are made of known equations."""
+
+    one_step = True
+    hamiltonian: str = argument(
+        "", "Formula ``z[1]**2/2 - cos(z[0])`` of the Hamiltonian.", omitted=True
+    )
+    field: Any = argument(
+        (),
+        "Formulas of the rates of all components, where there is no Hamiltonian.",
+        kind="sequence of str",
+        omitted=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.hamiltonian, str):
+            raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
+        self._set("field", as_expressions(self.field, "field", self.dim))
+        if bool(self.hamiltonian) == bool(self.field):
+            raise InputError("known equations are either a hamiltonian or a field, as formulas")
+        if self.field and len(self.field) != self.dim:
+            raise InputError(
+                f"field must give the rates of all {self.dim} components, not {len(self.field)}"
+            )
+
+
 class SplittingMap(Integrator):
     r"""A one-step map of known equations, whose parts have exact flows.
 
@@ -49,19 +77,9 @@ class SplittingMap(Integrator):
     name = "split"
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(IntegratorArguments):
+    class Arguments(EquationArguments):
         """See the class."""
 
-        one_step = True
-        hamiltonian: str = argument(
-            "", "Formula ``z[1]**2/2 - cos(z[0])`` of the Hamiltonian.", omitted=True
-        )
-        field: Any = argument(
-            (),
-            "Formulas of the rates of all components, where there is no Hamiltonian.",
-            kind="sequence of str",
-            omitted=True,
-        )
         stages: int = argument(5, "How often the last part is passed.", least=1)
         linear: bool = argument(
             False, "Whether the quadratic terms of the Hamiltonian are one part, a linear flow."
@@ -73,16 +91,7 @@ class SplittingMap(Integrator):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if not isinstance(self.hamiltonian, str):
-                raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
-            self._set("field", as_expressions(self.field, "field", self.dim))
-            if bool(self.hamiltonian) == bool(self.field):
-                raise InputError("a splitting needs either a hamiltonian or a field, as formulas")
             whole("stages", self.stages, 1, MOST_STAGES)
-            if self.field and len(self.field) != self.dim:
-                raise InputError(
-                    f"field must give the rates of all {self.dim} components, not {len(self.field)}"
-                )
             if self.hamiltonian:
                 check_even(self.dim - self.explicit_time)
             if self.field and self.linear:

@@ -38,10 +38,11 @@ def unrolled() -> Iterator[None]:
 @contextmanager
 def once(core: nn.Module) -> Iterator[int]:
     """Let a map that is several equal ones in a row be one of them; gives how many they are."""
-    if not isinstance(core, ImplicitMap):
+    count: Any = getattr(core, "repeats", 1)
+    if count == 1:
         yield 1
         return
-    count, core.repeats = core.repeats, 1
+    core.repeats = 1
     try:
         yield count
     finally:
