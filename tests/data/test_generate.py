@@ -24,6 +24,26 @@ def test_every_recipe_generates_accurately(name, tmp_path):
     assert sum(shape[0] for shape in dataset.shapes.values()) == 40
 
 
+def test_states_of_a_classical_method(tmp_path):
+    """Each step solves the equation of the implicit midpoint rule, and the recipe says so."""
+    path, method = tmp_path / "midpoint.h5", "implicit-midpoint"
+    dataset = generate("rigid-body-circles", path, count=20, steps=10, method=method)
+    before, after = dataset.states("train")[:, :-1], dataset.states("train")[:, 1:]
+    x, y, z = np.moveaxis((before + after) / 2, -1, 0)
+    rates = np.stack([y * z / 2, -x * z, x * y / 2], axis=-1)
+    assert np.abs(after - before - 0.2 * rates).max() < 1e-15
+    assert set(dataset.accuracy) == {"invariant_drift"}  # an exact map, and no solution
+    assert dataset.accuracy["invariant_drift"]["energy"] < 1e-14
+    assert dataset.attributes["solver"] == method and "rtol" not in dataset.attributes
+    again = generate(dataset.recipe, tmp_path / "again.h5")
+    assert again.fingerprint == dataset.fingerprint
+
+
+def test_a_classical_method_that_cannot_go_on(tmp_path):
+    with pytest.raises(InputError, match=r"explicit-euler cannot continue .* shorter step"):
+        generate("duffing", tmp_path / "a.h5", count=5, step=50.0, method="explicit-euler")
+
+
 def test_round_trip(body):
     assert body.step == 0.2
     assert body.states("train").shape == body.shapes["train"] == (46, 21, 3)

@@ -129,11 +129,39 @@ def test_arguments_of_the_wrong_kind(architecture, argument, value, message):
         architecture(dim=3, **{argument: value})
 
 
-def test_published_size():
-    """The transformer of the paper has 180 parameters in 33 layers."""
-    model = VolumePreservingTransformer(
-        dim=3, weighting="arbitrary", attention_scale=3**-0.5, depth=3, feed_forward="triangular"
-    )
+PUBLISHED = {
+    VolumePreservingFeedForward: (135, 0),
+    VolumePreservingTransformer: (162, 2),
+    StandardTransformer: (189, 2),
+}
+
+
+@pytest.mark.parametrize("architecture", PUBLISHED)
+def test_published_networks(architecture):
+    """Sizes, precision and range of the initial weights are those of arXiv 2312.11166."""
+    torch.manual_seed(0)
+    model = architecture.published(3)
+    count, more = PUBLISHED[architecture]
+    assert sum(p.numel() for p in model.parameters()) == count
+    assert model.prediction_window == model.window == 1 + more
+    weights = dict(model.core.named_parameters())
+    assert all(weight.dtype == torch.float32 for weight in weights.values())
+    biases = [name for name in weights if name.endswith("bias")]
+    assert biases and not any(weights[name].any() for name in biases)
+    others = torch.cat([weights[name].flatten() for name in weights if name not in biases])
+    # of 3 x 3 matrices, and of three entries of a triangular one
+    bound = 1.0 if architecture is StandardTransformer else 2**0.5
+    assert 0.9 * bound < others.abs().max() <= bound
+    torch.manual_seed(0)
+    double = architecture.published(3, dtype="float64")
+    for name, weight in double.core.named_parameters():
+        assert torch.equal(weight.float(), weights[name])
+
+
+def test_the_published_transformer_with_an_arbitrary_weighting():
+    """180 parameters in 33 layers."""
+    arbitrary = {"weighting": "arbitrary", "attention_scale": 3**-0.5}
+    model = VolumePreservingTransformer.published(3, **arbitrary)
     assert sum(p.numel() for p in model.parameters()) == 180
     assert not model.volume_preserving
     with pytest.raises(InputError, match="no explicit inverse"):

@@ -76,7 +76,8 @@ RECIPE_OPTIONS = Options(
     ),
     click.option(
         "--method",
-        help=f"SciPy's solver: {', '.join(SOLVERS)}.",
+        help=f"SciPy's solver: {', '.join(SOLVERS)}; or a classical method, such as "
+        "implicit-midpoint, with the step of the states.",
     ),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
     click.option("--atol", type=float, help="Absolute tolerance, of the size of a component."),

@@ -20,9 +20,12 @@ def report_generated(dataset: Dataset) -> None:
     say_title(dataset.title)
     say("trajectories", dataset.description)
     error = dataset.accuracy.get("estimated_error")
+    way = f"states of {dataset.attributes.get('solver')}"
+    if dataset.system.is_discrete:
+        way = "iterated by formula"
     say(
         "accuracy",
-        "iterated by formula: exact but for rounding"
+        f"{way}: exact but for rounding"
         if error is None
         else accuracy_text(f"{error:.1e}", dataset.accuracy),
     )

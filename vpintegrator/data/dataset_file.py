@@ -89,7 +89,7 @@ def save_dataset(
         If the file exists and ``overwrite`` is false, or cannot be written.
     """
     times, varying = recipe.times, None
-    solver = {"solver": recipe.method, "rtol": recipe.rtol, "atol": recipe.atol}
+    solver = {{"method": "solver"}.get(name, name): entry for name, entry in recipe.solver.items()}
     if recipe.vary is not None and conditions is not None:
         values = {name: conditions[which] for name, (which, _) in recipe.parts().items()}
         varying = Conditions(recipe.vary.bounds, values)
@@ -104,7 +104,7 @@ def save_dataset(
             "title": printable(recipe.title or recipe.system.title),
             "recipe": recipe.text,
             "seed": recipe.seed,
-            **(solver if recipe.is_solved else {}),
+            **solver,
             "accuracy": json.dumps(accuracy),
             "fingerprint": combined_fingerprint(known_digests, recipe.step, varying),
         },

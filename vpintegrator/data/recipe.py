@@ -23,6 +23,7 @@ from vpintegrator.dynamics.solve import (
     solve_varied,
 )
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.names import CLASSICAL_METHODS, SOLVERS
 from vpintegrator.storage.toml import toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
@@ -50,7 +51,8 @@ class Recipe:
     vary
         Step and parameters that vary from trajectory to trajectory; None for nothing.
     method, rtol, atol
-        Solver and tolerances, see :func:`vpintegrator.dynamics.solve`.
+        Solver and tolerances, see :func:`vpintegrator.dynamics.solve`; or a classical method such
+        as ``"implicit-midpoint"``, which takes ``step`` and no tolerances.
     seed
         Seed of the random initial states.
     title, reference
@@ -98,7 +100,7 @@ class Recipe:
             raise InputError(f"{where}, [trajectories] train: at least one trajectory is needed")
         _require_positive(self.rtol, f"{where}, [solver] rtol")
         _require_positive(self.atol, f"{where}, [solver] atol")
-        check_solver(self.method, self.rtol, self.atol, f"{where}, [solver]: ")
+        self._check_method(f"{where}, [solver]: ")
         if self.system.is_discrete and self.step != 1:
             raise InputError(
                 f"{where}, step: a step of {self.system.name}, a map, is one iteration; leave it "
@@ -114,7 +116,8 @@ class Recipe:
     def __repr__(self) -> str:
         groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
         varied = "" if self.vary is None else f", {', '.join(self.vary.ranges)} vary"
-        solver = f", {self.method} at {self.rtol:g}" if self.is_solved else ""
+        tolerance = f" at {self.rtol:g}" if self.is_solved else ""
+        solver = f", {self.method}{tolerance}" if self.solver else ""
         return (
             f"<Recipe {self.system.name}: {groups} trajectories of {self.steps:,} steps of "
             f"{self.step:g}{varied}{solver}, seed {self.seed}>"
@@ -164,6 +167,8 @@ class Recipe:
         sizes
             Sizes of the components, see :meth:`sizes`; by default those of these trajectories.
         """
+        if method is None and self.is_classical:
+            return self._integrate(initial, progress)
         counts = np.arange(self.steps + 1) if counts is None else counts
         rtol = max(self.rtol / tighter, SMALLEST_TOLERANCE)
         options = method or self.method, rtol, self.atol / tighter, progress, sizes
@@ -189,8 +194,21 @@ class Recipe:
 
     @property
     def is_solved(self) -> bool:
-        """Whether a solver has a part in the states; a map by formula is only iterated."""
-        return not self.system.is_exact
+        """Whether states approximate a solution; those of a map or a classical method are exact."""
+        return not (self.system.is_exact or self.is_classical)
+
+    @property
+    def is_classical(self) -> bool:
+        """Whether the states are those of a classical method with the recipe's step."""
+        return self.method in CLASSICAL_METHODS
+
+    @property
+    def solver(self) -> dict[str, Any]:
+        """Method and tolerances as a table; those that have no part in the states are left out."""
+        if self.system.is_exact:
+            return {}
+        tolerances = {} if self.is_classical else {"rtol": self.rtol, "atol": self.atol}
+        return {"method": self.method, **tolerances}
 
     @property
     def duration(self) -> float:
@@ -215,6 +233,41 @@ class Recipe:
                 f"{self.source}, [split]: the numbers of trajectories are given in [trajectories]; "
                 "fractions are for a split by time"
             )
+
+    def _check_method(self, where: str) -> None:
+        """Raise InputError unless there is the method, and it can make such states."""
+        if not self.is_classical:
+            known = (*SOLVERS, *CLASSICAL_METHODS)
+            if self.method not in known:
+                hint = nearest(str(self.method), known) or f"; there are {', '.join(known)}"
+                raise InputError(f"{where}there is no solver '{self.method}'{hint}")
+            check_solver(self.method, self.rtol, self.atol, where)
+            return
+        from vpintegrator.maps import find_method  # loads the methods where one is named
+
+        find_method(self.method).require(self.system)
+        if self.vary is not None and self.vary.ranges:
+            raise InputError(
+                f"{where}{self.method} takes one step and one set of parameters for all "
+                "trajectories; leave out what varies, or take a solver"
+            )
+
+    def _integrate(self, initial: np.ndarray, progress: Callable[[int], None] | None) -> np.ndarray:
+        """Return the states (trajectory, time, dim) of the classical method."""
+        from vpintegrator.maps import integrate
+
+        states = integrate(self.system, self.method, initial, self.step, self.steps)
+        lost = np.flatnonzero(~np.isfinite(states).all(axis=(1, 2)))
+        if len(lost):
+            state = ", ".join(f"{x:.6g}" for x in initial[lost[0], :8])
+            raise InputError(
+                f"{self.method} cannot continue {len(lost)} of {len(initial)} trajectories of "
+                f"{self.system.name} with the step {self.step:g}, the first from ({state}); take "
+                "a shorter step or other initial states"
+            )
+        if progress:
+            progress(states[..., 0].size)
+        return states
 
     def initial_states(self) -> np.ndarray:
         """Return the initial states of all trajectories, (trajectory, dim).
@@ -272,9 +325,7 @@ class Recipe:
             "initial_conditions": self.initial_conditions,
             "split": self.split.table,
             "vary": self.vary.table if self.vary else {},
-            "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol}
-            if self.is_solved
-            else {},
+            "solver": self.solver,
         }
         return toml_text(values, tables)
 

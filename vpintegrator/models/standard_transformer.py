@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -12,6 +12,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.published import with_glorot_weights
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
@@ -39,8 +40,7 @@ class StandardTransformer(Integrator):
     ``blocks`` residual layers with the activation and a linear one; or the encoder block of the
     literature, attention and a pointwise feed-forward network with a norm after each, which is
     block = "encoder", attention = "general", activation = "relu". If ``width`` differs from dim,
-    linear layers lead there and back. The published integrator is ``width=dim``,
-    ``positions=False``, ``prediction_window=None``; it errs a thousand times more.
+    linear layers lead there and back. ``published`` makes the baseline of arXiv 2312.11166.
 
     Raises
     ------
@@ -127,6 +127,31 @@ class StandardTransformer(Integrator):
                 raise InputError("stiefel and attention_scale are for attention = multihead")
             if encoder and not self.residual:
                 raise InputError("residual = false is for block = residual")
+
+    @classmethod
+    def published(cls, dim: int, **arguments: Any) -> Self:
+        """Make the standard transformer of arXiv 2312.11166: 189 parameters in three dimensions.
+
+        It reads and predicts windows of three states by three units of attention of one head and
+        two nonlinear residual layers and a linear one, with tanh, in single precision. No learned
+        vector tells the time steps apart, and attention does not add its input.
+
+        Parameters
+        ----------
+        dim
+            Components of a state, inside too.
+        **arguments
+            Arguments of the class that replace these.
+
+        Examples
+        --------
+        >>> model = vp.models.StandardTransformer.published(3)
+        >>> sum(weight.numel() for weight in model.parameters())
+        189
+        """
+        sizes = {"window": 3, "prediction_window": 3, "depth": 3, "blocks": 2, "heads": 1}
+        layers = {"width": dim, "positions": False, "residual": False, "dtype": "float32"}
+        return with_glorot_weights(cls(**{"dim": dim, **sizes, **layers, **arguments}))
 
     def network(self, a: Arguments) -> nn.Module:
         """Return units of attention and feed-forward layers, between linear layers if need be."""

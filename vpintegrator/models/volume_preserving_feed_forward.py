@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 from torch import nn
 
 from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
+from vpintegrator.models.published import with_glorot_weights
 from vpintegrator.nn.composition import Composition
 
 
@@ -18,8 +20,7 @@ class VolumePreservingFeedForward(Integrator):
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad \det D\psi = 1
 
     Exactly volume-preserving and explicitly invertible; with reversing symmetries also reversible.
-    The published network is feed_forward = "triangular" and depth = 1, with its ``n_blocks`` and
-    ``n_linear`` as blocks and linear here.
+    ``published`` makes the network of the paper.
 
     Raises
     ------
@@ -48,6 +49,29 @@ class VolumePreservingFeedForward(Integrator):
 
         one_step = True
         depth: int = argument(3, "Number of coupling sweeps, or of triangular stacks.", least=1)
+
+    @classmethod
+    def published(cls, dim: int, **arguments: Any) -> Self:
+        """Make the network of arXiv 2312.11166: 135 parameters in three dimensions.
+
+        It has six blocks of a linear and a nonlinear pair of triangular layers, and a linear pair
+        at the end, with tanh, in single precision.
+
+        Parameters
+        ----------
+        dim
+            Components of a state.
+        **arguments
+            Arguments of the class that replace these.
+
+        Examples
+        --------
+        >>> model = vp.models.VolumePreservingFeedForward.published(3)
+        >>> sum(weight.numel() for weight in model.parameters())
+        135
+        """
+        sizes = {"feed_forward": "triangular", "depth": 1, "blocks": 6, "linear": 1}
+        return with_glorot_weights(cls(**{"dim": dim, "dtype": "float32", **sizes, **arguments}))
 
     def network(self, a: Arguments) -> nn.Module:
         """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""

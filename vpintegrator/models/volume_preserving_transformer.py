@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from vpintegrator.models.arguments import (
 )
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
+from vpintegrator.models.published import with_glorot_weights
 from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.symmetry import invariant_entries
 
@@ -29,9 +30,8 @@ class VolumePreservingTransformer(Integrator):
     with attention :math:`A_l` over the window and feed-forward layers :math:`F_l` of every state.
     With the skew and the coupled weighting the map of windows is exactly volume-preserving and
     explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
-    weighting (as published) it is none of these, and ``volume_preserving`` says so. The published
-    transformer is ``weighting="arbitrary"``, ``attention_scale=dim**-0.5``, ``depth=3``,
-    ``feed_forward="triangular"``, ``blocks=2``, ``linear=1``.
+    weighting it is none of these, and ``volume_preserving`` says so. ``published`` makes the
+    transformer of the paper.
 
     Raises
     ------
@@ -84,6 +84,31 @@ class VolumePreservingTransformer(Integrator):
                         "reversing_symmetries"
                     )
                 self._set("weighting", "skew" if exists else "coupled")
+
+    @classmethod
+    def published(cls, dim: int, **arguments: Any) -> Self:
+        """Make the transformer of arXiv 2312.11166: 162 parameters in three dimensions.
+
+        It reads and predicts windows of three states by three units of attention with the skew
+        weighting and two blocks of triangular layers, with tanh, in single precision.
+
+        Parameters
+        ----------
+        dim
+            Components of a state.
+        **arguments
+            Arguments of the class that replace these. The form with an arbitrary weighting is
+            ``weighting="arbitrary", attention_scale=dim**-0.5``: 180 parameters.
+
+        Examples
+        --------
+        >>> model = vp.models.VolumePreservingTransformer.published(3)
+        >>> sum(weight.numel() for weight in model.parameters())
+        162
+        """
+        sizes = {"window": 3, "prediction_window": 3, "depth": 3, "blocks": 2, "linear": 1}
+        layers = {"weighting": "skew", "feed_forward": "triangular", "dtype": "float32"}
+        return with_glorot_weights(cls(**{"dim": dim, **sizes, **layers, **arguments}))
 
     def network(self, a: Arguments) -> nn.Module:
         """Return attention, time mixing if asked for, and feed-forward layers by turns."""

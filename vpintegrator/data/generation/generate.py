@@ -90,7 +90,8 @@ def generate(
         largest change along a trajectory divided by the largest value of the invariant anywhere;
         ``estimated_error``, the largest difference in any component, relative to the size of the
         component, from a sample of trajectories of each shard integrated again, more tightly;
-        ``sample``, their number. The last two are absent for maps by formula, which are exact.
+        ``sample``, their number. The last two are absent for maps by formula and for classical
+        methods, whose states are exact.
         ``steps_asked``, the steps of the recipe, is there if the solution was lost before.
 
     Raises
