@@ -8,9 +8,12 @@ import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
+from vpintegrator.models.growth import freeze_attention
 from vpintegrator.models.one_step import without_attention
+from vpintegrator.training.choice import best
+from vpintegrator.training.kinds import Budget, Couplings
+from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.search.multiple_shooting import shooting_start
 from vpintegrator.training.training_data import TrainingData
 
 RING = """
@@ -41,11 +44,18 @@ high = [0.6, 0.6]
 """
 
 
-def maker(system, **options):
-    def make(arguments):
-        return models.build(system, seed=0, **(options | arguments))
+def builder(data, name="auto", **options):
+    """A function that returns the untrained model of a depth."""
 
-    return make
+    def build(depth):
+        arguments = {"functions": "polynomial", "degree": 8} | options
+        model = models.build(data.dataset.system, name, depth=depth, **arguments)
+        if model.window > 1:
+            freeze_attention(model)
+        data.normalise(model)
+        return model
+
+    return build
 
 
 def learn(part, data):
@@ -68,26 +78,22 @@ def dataset(tmp_path, text, step):
     ],
 )
 def test_segments_learned_one_by_one_are_near_the_whole_map(tmp_path, text, step, options):
-    data = dataset(tmp_path, text, step)
-    sizes = {key: value for key, value in options.items() if key == "degree"}
-    make = maker(data.system, **options)
-    training = TrainingData(data)
-    model = shooting_start(make, sizes, training, learn)
-    pairs = training.held_out(model)
-    plain = make({"functions": "polynomial", "degree": 4, "depth": model.arguments["depth"]})
-    training.normalise(plain)
+    data = TrainingData(dataset(tmp_path, text, step))
+    model = shooting_start(builder(data, **options), data, learn)
+    pairs = data.held_out(model)
+    plain = builder(data, **(options | {"degree": 4}))(model.arguments["depth"])
     assert relative_error(model, *pairs) < min(0.2 * relative_error(plain, *pairs), 0.2)
     assert "segments" in model.choices[-1]
 
 
 def test_layers_are_those_of_the_model_itself(tmp_path):
-    data = dataset(tmp_path, "pendulum", 4.0)
+    data = TrainingData(dataset(tmp_path, "pendulum", 4.0))
     seen = []
 
     def note(part, data):
         seen.append((part, data.pairs(part), sum(p.numel() for p in part.parameters())))
 
-    model = shooting_start(maker(data.system), {}, TrainingData(data), note)
+    model = shooting_start(builder(data), data, note)
     assert sum(count for _, _, count in seen) == sum(p.numel() for p in model.parameters())
     z = torch.rand(5, 1, 2, dtype=torch.float64)
     psi = z
@@ -109,37 +115,39 @@ def test_states_on_the_way_lead_to_the_end_of_the_step(text, step):
     np.testing.assert_allclose(states[-1], exact, atol=1e-9)
 
 
-def test_measured_states_and_windows_have_no_stretches(tmp_path):
+def test_measured_states_have_no_segments(tmp_path):
     states = np.random.default_rng(0).normal(size=(20, 2, 2))
-    measured = vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0)
-    assert shooting_start(maker(measured.system), {}, TrainingData(measured), learn) is None
-    assert states_between(measured.system, states[:, 0], 1.0, 4) is None
+    measured = TrainingData(vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0))
+    assert shooting_start(builder(measured), measured, learn) is None
+    assert states_between(measured.dataset.system, states[:, 0], 1.0, 4) is None
     short = vp.load_system(RING.replace("40", "2"))
     assert states_between(short, states[:, 0], 1.0, 8) is None
 
 
+def test_nothing_is_begun_that_is_too_large_or_predicts_several_states(tmp_path):
+    data = TrainingData(vp.generate("rigid-body", tmp_path / "a.h5", count=9, steps=4, step=4.0))
+    assert shooting_start(lambda depth: None, data, learn) is None
+    several = builder(data, "vpt", window=2, prediction_window=2, degree=2)
+    assert shooting_start(several, data, learn) is None
+
+
 @pytest.mark.thorough
-def test_a_search_begins_with_stretches_where_nothing_else_leads_to_the_map(tmp_path):
-    data = dataset(tmp_path, RING, 1.0)
-    budget = vp.training.Budget(epochs=250)
-    found = vp.training.find_functions(
-        maker(data.system), data, budget, compiled=False, progress=False
-    )
-    assert found.error < 1e-3
-    assert any("segments" in line for line in found.model.choices)
+def test_growth_begins_with_segments_where_nothing_else_leads_to_the_map(tmp_path):
+    data, kind, fits = TrainingData(dataset(tmp_path, RING, 1.0)), Couplings(), []
+    for trial in kind.models(data, fits, Budget(epochs=250)):
+        fits += [kind.train(trial, data, Budget(epochs=250))]  # read by the next trial
+    assert best(fits).error < 1e-3
+    assert any("segments" in line for line in best(fits).model.choices)
 
 
 @pytest.mark.parametrize("name", ["vpt", "vpmt"])
-def test_frozen_attention_has_no_part_in_stretches(tmp_path, name):
-    data = vp.generate("rigid-body", tmp_path / "a.h5", count=60, steps=2, step=4.0)
-
-    def make(arguments):
-        return models.build(data.system, name, window=2, **arguments)
+def test_frozen_attention_has_no_part_in_segments(tmp_path, name):
+    data = TrainingData(vp.generate("rigid-body", tmp_path / "a.h5", count=60, steps=2, step=4.0))
 
     def note(part, data):
         assert part.window == 1
         assert part(data.pairs(part).evenly(3)[0]).shape == (3, 1, 3)
 
-    model = shooting_start(make, {"degree": 2}, TrainingData(data), note)
+    model = shooting_start(builder(data, name, window=2, degree=2), data, note)
     assert "segments" in model.choices[-1]
     assert without_attention(model, fixed=True) is not None

@@ -252,7 +252,8 @@ def fit(
     sizes = velocity.norm(dim=0)
     sizes = sizes.clamp_min(_LEAST_SIZE * float(sizes.max())) * math.sqrt(velocity.shape[1])
     rotated = any(shear.rotation is not None for shear in parts.values())
-    fields, squares = {}, 0.0
+    fields: dict[int, torch.Tensor] = {}
+    squares = 0.0
     # shears along coordinates move components of their own, so that each is a problem by itself
     for group in [list(parts)] if rotated else [[part] for part in parts]:
         own = slice(None) if rotated else parts[group[0]].components

@@ -43,6 +43,7 @@ from vpintegrator.training.kinds.kind import (
     least_explicit,
 )
 from vpintegrator.training.kinds.shooting import shooting_start
+from vpintegrator.training.train import run
 from vpintegrator.training.training_data import TrainingData
 
 BETTER = 0.9  # times the least error so far: what a larger model must reach to be kept
@@ -386,7 +387,6 @@ class _Growth:
 
     def begin_by_segments(self) -> Iterator[Trial]:
         """Yield layers that have learned segments of a step one by one."""
-        from vpintegrator.training.train import run
 
         def build(depth: int) -> Integrator | None:
             return self.polynomials((8, 6, 5, 4, 3), depth)
@@ -394,11 +394,8 @@ class _Growth:
         def learn(part: Integrator, data: TrainingData) -> None:
             limits = {"epochs": self.part(0.03), "patience": 20, "target": FAR}
             options = {"seed": self.budget.seed, "initial_scheme": "none", "compiled": False}
-            options = {**self.kind.training, **options, "progress": self.budget.show}
-            history = run(part, data, **limits, **options)
+            history = run(part, data, **{**self.kind.training, **limits, **options})
             self.used += history.epochs
-            if history.stopped_by == "interrupt":
-                raise KeyboardInterrupt
             check_time()
 
         model = shooting_start(build, self.data, learn)

@@ -1,0 +1,220 @@
+"""Couplings as a kind of map: which sizes are trained, and which of them is kept."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+from vpintegrator.models.growth import attention
+from vpintegrator.training import History
+from vpintegrator.training.choice import Fit, best
+from vpintegrator.training.kinds import Budget, Couplings
+from vpintegrator.training.kinds.kind import count
+from vpintegrator.training.training_data import TrainingData
+
+DAMPED = """
+title = "Damped pendulum"
+state = ["q", "p"]
+[vector_field]
+q = "p"
+p = "-sin(q) - p/10"
+[initial_conditions]
+distribution = "uniform"
+low = [-1, -1]
+high = [1, 1]
+"""
+PLAIN = {"compiled": False, "initial_scheme": "none"}
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    path = tmp_path_factory.mktemp("couplings") / "body.h5"
+    return vp.generate("rigid-body", path, count=60, steps=6)
+
+
+def fits_of(kind, dataset, **budget):
+    """All fits of the kind, in order."""
+    data = TrainingData.of(dataset).without_test()
+    assert kind.admits(data) is None
+    fits = []
+    for trial in kind.models(data, fits, Budget(**budget)):
+        fits += [kind.train(trial, data, Budget(**budget))]  # read by the next trial
+    return fits
+
+
+@dataclass(frozen=True)
+class Pretended(Couplings):
+    """Trainings that end with errors that are known: a list for each kind of functions."""
+
+    errors: dict = field(default_factory=dict)
+
+    def train(self, trial, data, budget):
+        own = self.errors[trial.model.arguments.get("functions", "neurons")]
+        error = own.pop(0) if len(own) > 1 else own[0]
+        history = History("levenberg-marquardt", 0, count(trial.model), stopped_by="patience")
+        history.add(0.0, error, error)
+        history.epoch = [trial.epochs]
+        return self.fit_of(trial, history, error, 0.0)
+
+
+def known(error, explicit):
+    """The fit of another map."""
+    history = History("linear", 0, 1)
+    words = {"kind": "", "noun": "", "size": "", "judged_by": "held out", "stopped_by": "solved"}
+    return Fit(None, error=error, deviation=0.0, seconds=0.0, explicit=explicit, structured=True,
+               history=history, **words)  # fmt: skip
+
+
+@pytest.mark.thorough
+def test_the_functions_of_the_system_are_tried(tmp_path):
+    """An exponential is in the equations: no polynomial is as good, and the larger grow from it."""
+    data = vp.generate("morse", tmp_path / "a.h5", count=40, steps=4)
+    fits = fits_of(Couplings(architecture="vpff", training=PLAIN), data, epochs=150)
+    assert best(fits).model.arguments["expressions"] == ["exp(2 - z[0])"]
+    sizes = [*dict.fromkeys(fit.size.split(", depth")[0] for fit in fits)]
+    assert sizes[0] == "polynomials of degree 4"
+    assert sizes[1] == "polynomials of degree 4 with 1 of the system's functions"
+
+
+def test_a_target_ends_the_growth_with_the_smallest_that_reaches_it(body):
+    fits = fits_of(Couplings(training=PLAIN), body, epochs=300, target=1e-5)
+    assert fits[-1].error <= 1e-5 and fits[-1].stopped_by == "target"
+    assert {count(fit.model) for fit in fits} == {18}
+
+
+def test_growth_ends_at_the_error_of_the_data(body):
+    fits = fits_of(Couplings(training=PLAIN, exact=1e-7), body, epochs=100)
+    assert best(fits).error <= 1e-7 < min(fit.error for fit in fits[:-1])
+
+
+@pytest.mark.parametrize(
+    ("neurons", "functions"),
+    [([8.4e-3, 4e-3], "polynomial"), ([8.4e-3, 2e-3], "neurons"), ([1.0], "polynomial")],
+)
+def test_the_least_error_decides(body, neurons, functions):
+    """Neurons that are not far behind are trained on first."""
+    kind = Pretended(errors={"polynomial": [3.1e-3], "neurons": list(neurons)})
+    fits = fits_of(kind, body, epochs=1_000)
+    assert best(fits).model.arguments.get("functions", "neurons") == functions
+    assert best(fits).error == min(3.1e-3, *neurons)
+    trained = Counter(fit.size.startswith("neurons") for fit in fits[:-1])[True]
+    assert trained == (2 if neurons[0] < 4 * 3.1e-3 else 1)
+
+
+@pytest.mark.parametrize(("error", "kept"), [(2.8e-8, False), (2.5e-8, True)])
+def test_a_larger_model_must_do_better_by_a_tenth_to_be_trained_last(body, error, kept):
+    fits = fits_of(Pretended(errors={"polynomial": [3e-8, error]}), body, epochs=150)
+    assert (fits[-1].model is not fits[0].model) == kept
+    assert fits[-1].model in [fit.model for fit in fits[:-1]]
+
+
+def test_a_degree_that_cannot_be_is_refused(body):
+    with pytest.raises(InputError, match="at most 64"):
+        fits_of(Couplings({"degree": 1000}), body, epochs=100)
+
+
+def test_sizes_that_are_given_stay(body):
+    kind = Pretended({"degree": 2}, errors={"polynomial": [1e-2, 1e-3, 1e-4, 1e-5]})
+    fits = fits_of(kind, body, epochs=150)
+    assert {fit.model.arguments["degree"] for fit in fits} == {2}
+    assert len({fit.model.arguments["depth"] for fit in fits}) > 1
+
+
+@pytest.mark.parametrize(
+    ("system", "form", "options", "reason"),
+    [
+        ("rigid-body", None, {}, None),
+        ("rigid-body", "volume", {}, None),
+        ("rigid-body", "symplectic", {}, "is volume, not symplectic"),
+        ("pendulum", "volume", {}, "is symplectic, not volume"),
+        ("pendulum", None, {"functions": "neurons"}, "the functions are given"),
+        (DAMPED, None, {}, "the flow changes it"),
+    ],
+)
+def test_refusals_are_sentences(tmp_path, system, form, options, reason):
+    data = TrainingData(vp.generate(system, tmp_path / "a.h5", count=6, steps=2, step=0.1))
+    refusal = Couplings(options, form=form).admits(data)
+    assert refusal is None if reason is None else reason in refusal
+
+
+@pytest.mark.parametrize(
+    ("error", "explicit", "needed"),
+    [(1e-8, True, True), (1e-10, True, False), (1e-13, False, True), (1e-15, False, False)],
+)
+def test_nothing_is_trained_that_cannot_be_chosen(body, error, explicit, needed):
+    assert Couplings().is_needed(TrainingData(body), [known(error, explicit)]) == needed
+
+
+def test_few_iterations_are_spent_beside_a_good_map(body):
+    kind, data = Pretended(errors={"polynomial": [1e-5], "neurons": [1.0]}), TrainingData(body)
+    for error, least, most in ((1e-10, 1, 200), (1e-8, 201, 4_000)):
+        fits = [known(error, explicit=False)]
+        epochs = 0
+        for trial in kind.models(data, fits, Budget()):
+            fits.append(kind.train(trial, data, Budget()))
+            epochs += trial.epochs
+        assert least <= epochs <= most
+
+
+def test_attention_rests_where_states_are_complete(body):
+    options = {"window": 2, "degree": 2, "depth": 1}  # so that something is left to learn
+    fits = fits_of(Couplings(options, PLAIN, architecture="vpt"), body, epochs=100, target=1e-3)
+    model = best(fits).model
+    for _ in range(2):
+        frozen = [p for layer in attention(model) for p in layer.parameters()]
+        assert frozen
+        assert not any(p.requires_grad or p.any() for p in frozen)
+        states = torch.randn(1, 2, 3, dtype=torch.float64)
+        alone = [model(state.expand(1, 2, 3))[0, 0] for state in states[0]]
+        torch.testing.assert_close(model(states)[0], torch.stack(alone))
+        history = vp.train(model, body, epochs=5, progress=False, compiled=False)
+    assert history.best_validation_error <= 1.01 * best(fits).error  # windows of one state
+
+
+def test_attention_rests_where_several_states_are_predicted_at_once(body):
+    options = {"window": 3, "prediction_window": 3}
+    kind = Couplings(options, PLAIN, architecture="vpmt")
+    model = best(fits_of(kind, body, epochs=100, target=1e-3)).model
+    assert model.arguments["functions"] == "polynomial"
+    assert model.attention_at_identity == "attention at the identity"
+    assert not any(p.any() for layer in attention(model) for p in layer.parameters())
+    before = count(model)
+    vp.train(model, body, epochs=1, compiled=False, progress=False)
+    assert count(model) == before < 100
+
+
+def test_attention_learns_where_states_are_incomplete(tmp_path):
+    """Rotations by angles that only the states before tell: a gradient of zero kept it frozen."""
+    random = np.random.default_rng(0)
+    angle, phase, size = (random.uniform(*ends, (60, 1)) for ends in ((0.3, 0.9), (0, 6), (1, 2)))
+    angles = angle * np.arange(8) + phase
+    states = np.stack([size * np.cos(angles), size * np.sin(angles)], -1)
+    data = vp.import_dataset(states, tmp_path / "a.h5", step=1.0)
+    options = {"window": 3, "attention_width": 2, "heads": 1, "degree": 2, "depth": 1}
+    fits = fits_of(Couplings(options, PLAIN, architecture="vpmt"), data, epochs=150)
+    last = best(fits)
+    assert "attention is trained, too" in last.model.choices
+    assert all(p.requires_grad for p in last.model.parameters())
+    assert last.error < fits[0].error / 3
+    assert not any(fit.size.startswith("neurons") for fit in fits)
+
+
+def test_a_named_scheme_is_for_the_model_that_begins_as_it(body):
+    training = PLAIN | {"initial_scheme": "blanes-moan-4"}
+    kind = Pretended({"degree": 2}, training, errors={"polynomial": [1e-2, 1e-3]})
+    schemes = [fit.model.metadata.get("initial_scheme") for fit in fits_of(kind, body, epochs=150)]
+    assert schemes[0] is None and schemes[-1] == "blanes-moan-4"
+    with pytest.raises(InputError, match="more layers than depth = 1"):
+        fits_of(kind.with_options(depth=1), body, epochs=150)
+
+
+def test_two_fits_are_equal_to_the_last_bit(body):
+    weights = []
+    for _ in range(2):
+        fits = fits_of(Couplings({"depth": 1}, PLAIN), body, epochs=100, target=1e-4)
+        weights.append(torch.cat([p.detach().flatten() for p in fits[-1].model.parameters()]))
+    assert torch.equal(*weights)
