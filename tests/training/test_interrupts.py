@@ -1,6 +1,15 @@
 """Training that is interrupted: the best weights so far are kept."""
 
+import contextlib
+import json
 import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -8,6 +17,8 @@ import torch
 from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
 from vpintegrator.data import generate
+from vpintegrator.runtime.deadline import check_time, unhurried, until
+from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.training import Objective, relative_error, train
 from vpintegrator.training.training_data import TrainingData
 
@@ -66,3 +77,135 @@ def test_the_share_of_the_budget(small, one_step):
     options = {"optimizer": "adam", "batch": 100, "epochs": 4, "seconds": 1e6}
     train(one_step(), small, **options, progress=lambda history: seen.append(history.share))
     assert seen == [0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.filterwarnings("ignore:vpff is not to be relied on")
+def test_a_signal_at_any_moment_keeps_the_best_that_was_shown(small, one_step, tmp_path, seed):
+    """Also one that comes before training, or while the model is written."""
+    path, seen = tmp_path / "model.safetensors", []
+    delay = random.Random(seed).uniform(0.0, 0.4)
+    timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
+    with contextlib.suppress(KeyboardInterrupt):
+        timer.start()
+        train(
+            one_step(),
+            small,
+            optimizer="adam",
+            batch=40,
+            epochs=3 + seed % 5 * 5,
+            compiled=False,
+            output=path,
+            progress=lambda history: seen.append(history.best_validation_error),
+        )
+        timer.join()
+        time.sleep(0.01)  # a signal after the end is no matter of the training
+    assert path.exists() or not seen
+    if path.exists():
+        model = models.load(path)
+        stored = json.loads(model.metadata["training"])["best_validation_error"]
+        assert error_of(model, small) == stored <= min(seen, default=math.inf)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+TERMINATED = """
+import os, signal, sys
+import vpintegrator as vp
+data = vp.open_dataset(sys.argv[1])
+model = vp.models.VolumePreservingFeedForward(dim=3, width=2)
+def end(history):
+    print(history.best_validation_error, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+vp.train(model, data, optimizer="adam", seconds=60, output=sys.argv[2], progress=end)
+print("not reached")
+"""
+
+
+@pytest.mark.thorough
+def test_a_script_that_is_terminated_ends_when_the_model_is_written(small, tmp_path):
+    path = tmp_path / "model.safetensors"
+    command = [sys.executable, "-c", TERMINATED, str(small.path), str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == -signal.SIGTERM, result.stderr
+    stored = json.loads(models.load(path).metadata["training"])
+    assert stored["stopped_by"] == "interrupt"
+    assert stored["best_validation_error"] == float(result.stdout)
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_ends_all_blocks_round_the_work_between_two_parts_of_it():
+    done = []
+    with stopping() as outer:
+        with stopping() as inner:
+            interrupt()
+            done.append("the part at hand")
+            check_time()
+            done.append("never")
+        with unhurried():
+            check_time()
+        done.append("what belongs to the result")
+        check_time()
+        done.append("never")
+    assert done == ["the part at hand", "what belongs to the result"]
+    assert (inner.by, outer.by) == ("interrupt", "interrupt")
+    check_time()
+
+
+def test_an_interruption_without_a_signal_ends_outer_blocks_too():
+    with stopping() as outer:
+        with stopping() as inner:
+            raise KeyboardInterrupt
+        check_time()
+    assert (inner.by, outer.by) == ("interrupt", "interrupt")
+
+
+def test_the_end_of_the_time_of_an_inner_block_is_none_of_the_outer_one():
+    with stopping() as outer:
+        with stopping() as inner, until(0.0):
+            check_time()
+        check_time()
+    assert (inner.by, outer.by) == ("seconds", "")
+
+
+def test_a_second_signal_does_not_wait():
+    with stopping() as end:
+        interrupt()
+        interrupt()
+        pytest.fail("the second one was not obeyed")
+    assert end.by == "interrupt"
+
+
+def test_a_signal_that_nothing_has_obeyed_is_raised_at_the_end():
+    done = []
+    with pytest.raises(KeyboardInterrupt), held_back():
+        interrupt()
+        check_time()
+        done.append("the work that must be done")
+    assert done
+    with held_back() as signals:
+        interrupt()
+        assert signals
+        signals.forget()
+    with held_back():
+        with stopping() as end:
+            interrupt()
+        interrupt()  # it asks for no more than the first
+    assert end.by == "interrupt"
+
+
+def test_blocks_outside_of_the_main_thread_leave_signals_alone():
+    endings = []
+
+    def work():
+        with stopping() as end, held_back(), until(0.0):
+            check_time()
+        endings.append(end.by)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert endings == ["seconds"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
