@@ -31,14 +31,7 @@ CLASSICAL_METHODS = (
     "radau",
     "lsoda",
 )
-# optimizers with their modules in ``training/optimizers``; auto is chosen by the model
-OPTIMIZER_CLASSES = {
-    "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
-    "adam": "torch_optimizers.Adam",
-    "linear": "linear_solve.LinearSolve",
-    "l-bfgs": "torch_optimizers.LBFGS",
-}
-OPTIMIZERS = ("auto", *OPTIMIZER_CLASSES)
+OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "linear", "l-bfgs")
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy

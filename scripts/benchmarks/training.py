@@ -40,8 +40,7 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
-from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
-from vpintegrator.training.optimizers.torch_optimizers import Adam
+from vpintegrator.training.optimizers import Adam, LevenbergMarquardt
 from vpintegrator.training.residuals import ParameterVector
 
 _PLAIN_BYTES = 1 << 23  # of a block of the Jacobian

@@ -24,7 +24,7 @@ from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
 from vpintegrator.storage.files import locked
 from vpintegrator.training import History
-from vpintegrator.training.optimizers.torch_optimizers import Adam
+from vpintegrator.training.optimizers import Adam
 
 # the name vpintegrator.training.train is that of the function
 TRAIN = importlib.import_module("vpintegrator.training.train")

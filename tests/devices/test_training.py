@@ -14,7 +14,7 @@ from vpintegrator import models
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.optimizers import BY_NAME, torch_optimizers
+from vpintegrator.training.optimizers import BY_NAME, LBFGS
 from vpintegrator.training.residuals import relative_error
 
 SAME = 1e-9  # a few steps magnify rounding
@@ -24,7 +24,7 @@ FEW = {"batch": 60, "compiled": False, "progress": False}
 @pytest.fixture(autouse=True)
 def few_iterations(monkeypatch):
     """In an epoch: each is many small operations, which take long where the GPU is pretended."""
-    monkeypatch.setattr(torch_optimizers, "_ITERATIONS", 5)
+    monkeypatch.setattr(LBFGS, "iterations", 5)
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import torch
 
 from vpintegrator import models
 from vpintegrator.data import generate
-from vpintegrator.names import OPTIMIZER_CLASSES
+from vpintegrator.names import OPTIMIZERS
 
 # linear is for generating functions
-ITERATIVE = tuple(name for name in OPTIMIZER_CLASSES if name != "linear")
+ITERATIVE = tuple(name for name in OPTIMIZERS if name not in ("auto", "linear"))
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from tests.training.test_search import maker
 from vpintegrator.cli.train import main
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.training import Budget, find_functions, find_generating_function, find_model
-from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizers import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
 from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData

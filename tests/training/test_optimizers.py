@@ -9,8 +9,7 @@ from vpintegrator.data import windows
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
-from vpintegrator.training.optimizers import BY_NAME, Optimizer
-from vpintegrator.training.optimizers.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizers import BY_NAME, LevenbergMarquardt, Optimizer
 from vpintegrator.training.residuals import relative
 
 

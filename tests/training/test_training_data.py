@@ -41,7 +41,7 @@ def test_the_beginning_of_a_long_trajectory_is_read(tmp_path, small):
 
 
 def test_an_epoch_of_a_first_order_method_is_bounded(body, one_step, monkeypatch):
-    monkeypatch.setattr("vpintegrator.training.optimizers.torch_optimizers._EPOCH", 200)
+    monkeypatch.setattr("vpintegrator.training.optimizers.Adam.longest", 200)
     seen, original = [], type(one_step()).forward
 
     def forward(self, states):

@@ -35,7 +35,7 @@ from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.names import OPTIMIZER_CLASSES, SPLITTINGS
+from vpintegrator.names import OPTIMIZERS, SPLITTINGS
 from vpintegrator.runtime.deadline import BEYOND, TimeIsUp
 from vpintegrator.storage.files import check_output
 
@@ -130,7 +130,7 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    help=f"{', '.join(OPTIMIZER_CLASSES)}, or auto, which picks by size.",
+    help=f"{', '.join(OPTIMIZERS[1:])}, or auto, which picks by size.",
 )
 @click.option(
     "--initial-scheme",

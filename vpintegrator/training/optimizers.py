@@ -1,0 +1,425 @@
+"""Optimizers: how the weights of a model are found."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, ClassVar
+
+import torch
+from torch.func import jacrev, vmap
+
+from vpintegrator.compiled import CompiledResidual
+from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.models import Integrator
+from vpintegrator.runtime.deadline import check_time
+from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.least_squares import (
+    DampedIteration,
+    NormalEquations,
+    Residual,
+    normal_equations,
+)
+from vpintegrator.training.linear import (
+    FEWEST,
+    ROWS,
+    enough_pairs,
+    implicit_map,
+    layer_pairs,
+    maps_of,
+)
+from vpintegrator.training.linear_map import fit_linear_map, linear_layer
+from vpintegrator.training.residuals import Objective, Residuals, relative
+from vpintegrator.training.training_data import TrainingData
+
+
+class Optimizer(ABC):
+    """Base class of optimizers; ``BY_NAME`` lists them all.
+
+    Parameters
+    ----------
+    model
+        Trained in place.
+    pairs
+        Pairs of windows, of which the optimizer reads those that it uses.
+    objective
+        Objective to minimise.
+    batch, learning_rate
+        Windows in a step, and the rate at the beginning.
+    generator
+        Generator of the choice and order of windows, and of the noise.
+    compiled
+        The residuals as machine code, for those that can use it.
+
+    Attributes
+    ----------
+    name
+        Name for users.
+    compiles, has_learning_rate
+        Whether it can use machine code, and whether it has a learning rate.
+    step_seconds
+        Approximate time of a step in PyTorch, for the smallest models.
+    takes_batch_statistics
+        Whether models compute with whole batches, as batch norm needs it; else window by window.
+    finished
+        Why further epochs change nothing, as in ``History.stopped_by``; empty where they may.
+    windows
+        Windows in use, if that is a number that changes; else 0.
+    """
+
+    name: ClassVar[str]
+    compiles: ClassVar[bool] = False
+    has_learning_rate: ClassVar[bool] = False
+    step_seconds: ClassVar[float] = 0.0
+    takes_batch_statistics: ClassVar[bool] = False
+    finished: str = ""
+    windows: int = 0
+
+    def __init__(
+        self,
+        model: Integrator,
+        pairs: Pairs,
+        objective: Objective | None = None,
+        *,
+        batch: int | None = None,
+        learning_rate: float | None = None,
+        generator: torch.Generator,
+        compiled: CompiledResidual | None = None,
+    ) -> None:
+        self.model, self.pairs, self.generator = model, pairs, generator
+        self.objective = objective or Objective()
+        self.batch = batch or self.default_batch(model, self.objective)
+        self.learning_rate = learning_rate
+        self.residuals = Residuals(model, self.objective, compiled)
+
+    @classmethod
+    @abstractmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Return windows in a step, if no number is given."""
+
+    @classmethod
+    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+        """Return pairs of windows of the training group that the optimizer reads."""
+        return data.pairs(model, objective.horizon)
+
+    @classmethod
+    def steps(cls, pairs: int, batch: int) -> float:
+        """Return the number of steps in an epoch."""
+        return 1.0
+
+    @abstractmethod
+    def epoch(self, progress: float) -> float:
+        """Improve the model once; return the root mean square distance from the new states.
+
+        It is that of the windows that were used.
+
+        Parameters
+        ----------
+        progress
+            Share of the budget used so far, 0 to 1.
+        """
+
+    def observe(self, training_error: float, validation_error: float) -> None:  # noqa: B027
+        """Learn how well the last epoch generalises."""
+
+    def roll_back(self) -> None:  # noqa: B027
+        """Go on from the better weights that the model has been set back to, more carefully."""
+
+    def ready(self, pair: Pair) -> Pair:
+        """Return inputs with noise, and the states to be predicted from them."""
+        inputs, targets = (tensor.to(self.model.scale) for tensor in pair)
+        targets = self.objective.new_states(self.model, targets).contiguous()
+        return self.objective.noisy(self.model, inputs, self.generator), targets
+
+
+class LevenbergMarquardt(Optimizer, Residual):
+    """The damped iteration on the residuals of some windows, with their exact Jacobian.
+
+    The windows in use are a random subset. A new subset is drawn when no step lowers the cost: the
+    subset is fitted to rounding, or a minimum is reached. The subset is doubled when its error is
+    below the validation error, and the latter has not improved for some iterations. A larger subset
+    before that would only slow iterations down.
+
+    Memory: a block of the Jacobian (8 MiB, and a few times that for intermediate values) and a
+    matrix of (parameters)^2, 3.2 GB for 20,000; where there is no C++ compiler, and on a GPU, three
+    of them. The number of windows does not matter.
+
+    Parameters
+    ----------
+    model, pairs, objective, generator, compiled
+        See :class:`Optimizer`.
+    batch
+        Windows in use to begin with; by default so many that there are four residuals for each
+        parameter, two of more than 1,000 parameters, and at least 256 (or all there are).
+    """
+
+    name = "levenberg-marquardt"
+    compiles = True
+    step_seconds = 0.05
+    block_bytes: ClassVar[int] = 1 << 23  # of the Jacobian
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
+        self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, 0, 0))
+        self._equations: tuple[bool, NormalEquations] | None = None
+        self.restart()
+        rows = self.objective.residuals_of_window(self.model)
+        self.block = max(self.block_bytes // (8 * rows * len(self.iteration.parameters)), 16)
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Return the number of windows that determines the parameters well."""
+        count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        # with more parameters J^T J takes most of the time: with two rows for each the error after
+        # 30 to 40 s is 1.5 to 3 times smaller (neurons of 1,440 and polynomials of 1,188 parameters
+        # on the rigid body, a transformer of 1,623)
+        rows = 4 if count <= 1_000 else 2
+        return max(rows * count // objective.residuals_of_window(model), 256)
+
+    def restart(self, damping: float = 0.0) -> None:
+        """Draw another subset of windows, and go on from the model's parameters."""
+        pairs = self.pairs.sample(self.batch, self.generator)
+        self.inputs, self.targets = self.ready(pairs)
+        self.size, self.windows = self.targets[..., 0].numel(), len(self.inputs)
+        first = 1e-7 if "training" in self.model.metadata else 1e-3
+        self.iteration = DampedIteration(self, self.residuals.read(), first)
+        self.iteration.damping = damping
+
+    def epoch(self, progress: float) -> float:
+        """Do one iteration; ``progress`` is not used."""
+        if self.iteration.step():
+            self.residuals.write(self.iteration.parameters)
+        else:
+            self.restart()
+        return relative(self.squares, self.size)
+
+    def observe(self, training_error: float, validation_error: float) -> None:
+        """Take twice as many windows when others get no better, and those in use do."""
+        if validation_error < 0.9 * self.best:
+            self.best, self.stalled = validation_error, 0
+            return
+        self.stalled += 1
+        overfitted = validation_error > 1.3 * training_error  # with four residuals a parameter
+        if overfitted and self.stalled >= 10 and self.batch < len(self.pairs):
+            self.batch, self.stalled = 2 * self.batch, 0
+            self.restart(self.iteration.damping)
+
+    def roll_back(self) -> None:
+        """The model was set back to better weights: go on from them with twice as many windows.
+
+        What fits those in use and is far off on others says that these are too few.
+        """
+        self.batch = min(2 * self.batch, len(self.pairs))
+        self.restart()
+
+    def cost(self, parameters: torch.Tensor) -> float:
+        """Return the weighted sum of squares over the windows in use, and keep the plain one."""
+        sums = self.residuals.sums(parameters, self.inputs, self.targets)
+        cost, self.squares = sums.tolist()
+        return float(cost)
+
+    def linearise(self, parameters: torch.Tensor) -> NormalEquations:
+        """Return normal equations of the windows in use, overwritten by the next call."""
+        machine = self.residuals.compiled
+        compiled = machine is not None and parameters.device.type == "cpu"
+        if self._equations is None or self._equations[0] != compiled:
+            self._equations = None  # there may be no room for another
+            self._equations = compiled, normal_equations(parameters, compiled)
+        equations = self._equations[1]
+        equations.clear()
+        for jacobian, residual in self._jacobians(parameters, machine):
+            equations.add(jacobian, residual)
+        return equations
+
+    def _jacobians(
+        self, parameters: torch.Tensor, compiled: CompiledResidual | None
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield J (row, parameter) and r (row,), block by block of windows."""
+        if compiled is not None:
+            arrays = (t.detach().numpy() for t in (parameters, self.inputs, self.targets))
+            for rows in compiled.jacobians(*arrays):
+                check_time()
+                jacobian, residual = map(torch.from_numpy, rows)
+                yield jacobian, residual
+            return
+        for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):
+            check_time()
+            jacobian, residual = self.jacobian(parameters, x, y)
+            yield jacobian.reshape(-1, len(parameters)), residual.detach().reshape(-1)
+
+    def _residual_twice(
+        self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # once to be differentiated and once as it is
+        residual = self.residuals(vector, x, y)
+        return residual, residual
+
+
+class Adam(Optimizer):
+    """Steps along gradients of batches (Kingma and Ba, arXiv 1412.6980).
+
+    An epoch passes once over all windows; of more than 524,288 windows it takes as many at random.
+    The rate falls along a half cosine from ``learning_rate`` to a thousandth of it over the budget,
+    which is what lets the error keep falling to the end. Parameters are one vector: updates of many
+    small tensors would take longer than the rest.
+
+    Parameters
+    ----------
+    model, pairs, objective, generator, compiled
+        See :class:`Optimizer`.
+    batch, learning_rate
+        1024 windows and 0.005 by default.
+    """
+
+    name = "adam"
+    compiles = True
+    has_learning_rate = True
+    step_seconds = 0.005
+    takes_batch_statistics = True
+    longest: ClassVar[int] = 1 << 19  # windows after which an epoch of a large group ends
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.rate = self.learning_rate or 5e-3
+        self.parameters = torch.nn.Parameter(self.residuals.read())
+        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate)
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Return 1024."""
+        return 1024
+
+    @classmethod
+    def steps(cls, pairs: int, batch: int) -> float:
+        """Return the number of steps in an epoch, one for each batch."""
+        return min(pairs, cls.longest) / batch
+
+    def epoch(self, progress: float) -> float:
+        """Train on the windows once, at a rate that falls with ``progress``."""
+        decay = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
+        self.optimizer.param_groups[0]["lr"] = self.rate * (1e-3 + (1 - 1e-3) * decay)
+        self.parameters.data.copy_(self.residuals.read())
+        sums, states = self.parameters.new_zeros(2, requires_grad=False), 0
+        batches = self.pairs.batches(self.batch, self.generator)
+        self.model.train()
+        try:
+            for pair in islice(batches, math.ceil(self.longest / self.batch)):
+                inputs, targets = self.ready(pair)
+                squares, gradient = self.residuals.gradient(self.parameters, inputs, targets)
+                self.parameters.grad = gradient / targets.numel()
+                self.optimizer.step()
+                sums += squares
+                states += targets[..., 0].numel()
+        finally:  # also of an epoch that is left
+            self.model.eval()
+            self.residuals.write(self.parameters.detach())
+        return relative(sums.tolist()[1], states)
+
+    def roll_back(self) -> None:
+        """Reset the optimizer's moments, and reduce the learning rate."""
+        self.rate *= 0.3
+        self.optimizer.state.clear()
+
+
+class LinearSolve(Optimizer):
+    """One linear least-squares solve for a generating function or a linear map.
+
+    One epoch is the whole training. Random pairs of the training group give twenty equations for
+    each coefficient.
+    """
+
+    name = "linear"
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Return the number of pairs that gives twenty equations for each coefficient."""
+        if (layer := linear_layer(model)) is not None:
+            return max(ROWS * (layer.dim + 1), FEWEST)
+        return enough_pairs(model)
+
+    @classmethod
+    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+        """Return pairs before and after the layer that is solved for."""
+        if linear_layer(model) is not None:
+            return data.pairs(model)
+        implicit_map(model)
+        return layer_pairs(model, data, enough_pairs(model))
+
+    def epoch(self, progress: float) -> float:
+        """Solve; return the leave-one-out error."""
+        self.finished = "solved"
+        pairs = self.pairs
+        if linear_layer(self.model) is not None:
+            inputs, targets = pairs.sample(self.batch, self.generator)
+            return fit_linear_map(self.model, inputs[:, -1], targets[:, -1]).error
+        if maps_of(self.model) == 1:
+            pairs = Pairs.of_tensors(*pairs.sample(self.batch, self.generator))
+        return fit_pairs(self.model, pairs).error
+
+
+class LBFGS(Optimizer):
+    """torch's L-BFGS with a strong Wolfe line search; an epoch is 20 of its iterations.
+
+    Liu and Nocedal, Math. Program. 45 (1989) 503-528.
+
+    Its vectors are on the CPU, where the model is on a GPU, too: it looks at a number after nearly
+    every operation on them, for each of which a GPU would be waited for. So a gradient is a copy
+    there and a copy back.
+
+    Parameters
+    ----------
+    model, pairs, objective, generator, compiled
+        See :class:`Optimizer`.
+    batch
+        2048 windows by default: one subset throughout, as the method needs.
+    """
+
+    name = "l-bfgs"
+    compiles = True
+    step_seconds = 0.5
+    iterations: ClassVar[int] = 20  # of an epoch
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.parameters = torch.nn.Parameter(self.residuals.read().cpu())
+        self.inputs, self.targets = self.ready(self.pairs.sample(self.batch, self.generator))
+        self.roll_back()
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Return 2048."""
+        return 2048
+
+    def epoch(self, progress: float) -> float:
+        """Do some iterations; ``progress`` is not used."""
+        self.parameters.data.copy_(self.residuals.read())
+        self.optimizer.step(self._closure)
+        vector = self.parameters.detach().to(self.inputs.device)
+        self.residuals.write(vector)
+        squares = self.residuals.sums(vector, self.inputs, self.targets)[1]
+        return relative(squares.item(), self.targets[..., 0].numel())
+
+    def _closure(self) -> float:
+        vector = self.parameters.detach().to(self.inputs.device)
+        squares, gradient = self.residuals.gradient(vector, self.inputs, self.targets)
+        self.parameters.grad = (gradient / self.targets.numel()).cpu()
+        return (squares[0] / self.targets.numel()).item()
+
+    def roll_back(self) -> None:
+        """Forget what was learned of the curvature; tolerances do not end the iterations."""
+        self.optimizer = torch.optim.LBFGS(
+            [self.parameters],
+            max_iter=self.iterations,
+            history_size=50,
+            tolerance_grad=0,
+            tolerance_change=0,
+            line_search_fn="strong_wolfe",
+        )
+
+
+BY_NAME: dict[str, type[Optimizer]] = {
+    kind.name: kind for kind in (LevenbergMarquardt, Adam, LinearSolve, LBFGS)
+}
