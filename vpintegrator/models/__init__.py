@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vpintegrator.models.gml import load_gml
     from vpintegrator.models.growth import prolong
     from vpintegrator.models.linear_map import LinearMap
+    from vpintegrator.models.polynomial_map import PolynomialMap
     from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
     from vpintegrator.models.standard_transformer import StandardTransformer

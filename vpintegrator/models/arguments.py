@@ -111,7 +111,24 @@ class ConservedArguments(IntegratorArguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReversibleArguments(ConservedArguments):
+class PeriodicArguments(IntegratorArguments):
+    """Arguments of models that know angles."""
+
+    periodic: Any = argument(
+        (),
+        "Components that are angles, by number: polynomials have their sines and cosines in place "
+        "of powers, the order of the harmonic counting as the degree.",
+        kind="mapping or sequence of (component, period)",
+    )
+
+    @cached_property
+    def periods(self) -> dict[int, float]:
+        """The period of each component that is an angle."""
+        return as_periods(self.periodic, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReversibleArguments(ConservedArguments, PeriodicArguments):
     """Arguments of models with built-in symmetries and angles."""
 
     reversing_symmetries: Any = argument(
@@ -120,13 +137,6 @@ class ReversibleArguments(ConservedArguments):
         "layers are averaged over the group of their products, or commute with it.",
         kind="sequence of (dim, dim)",
     )
-    periodic: Any = argument(
-        (),
-        "Components that are angles, by number: polynomials have their sines and cosines in place "
-        "of powers, the order of the harmonic counting as the degree.",
-        kind="mapping or sequence of (component, period)",
-    )
-
     cyclic: Any = argument(
         (),
         "Components, by number, that polynomials do not depend on.",
@@ -166,11 +176,6 @@ class ReversibleArguments(ConservedArguments):
         from vpintegrator.nn.symmetry import symmetry_group
 
         return symmetry_group(self.reversing_symmetries, self.dim)
-
-    @cached_property
-    def periods(self) -> dict[int, float]:
-        """The period of each component that is an angle."""
-        return as_periods(self.periodic, self.dim)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,10 +139,9 @@ class Integrator(Normalised):
         self.dim, self.window = a.dim, a.window
         self.prediction_window: int = a.prediction_window or a.window
         self.arguments = a.stored() | self.arguments
-        rhos, self.periods = torch.zeros(0, a.dim, a.dim, dtype=torch.float64), {}
-        if isinstance(a, ReversibleArguments):
-            rhos, self.periods = as_reversing_symmetries(a.reversing_symmetries, a.dim), a.periods
+        rhos = as_reversing_symmetries(getattr(a, "reversing_symmetries", ()), a.dim)
         self.reversing_symmetries = rhos
+        self.periods: dict[int, float] = getattr(a, "periods", {})
         check_angles(self.periods, rhos)
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.scaling: list[int] = list(getattr(a, "scaling", ()))

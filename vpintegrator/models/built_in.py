@@ -45,6 +45,10 @@ BUILT_IN = {
         "linear_map",
         "linear map: one step, by least squares",
     ),
+    "polynomial": BuiltIn(
+        "polynomial_map",
+        "polynomial map: one step by ridge regression, no structure",
+    ),
     "split": BuiltIn(
         "splitting_map",
         "learned splitting: exact flows of the parts of known equations, few coefficients",

@@ -203,7 +203,8 @@ def build(
         arguments.setdefault("functions", "polynomial")
     arguments |= function_arguments(system, architecture, arguments.get("functions"))
     arguments = formula_arguments(system, known) | arguments
-    if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
+    neurons = arguments.get("functions", "neurons") == "neurons"
+    if "periodic" in known and (architecture.linear_in_parameters or not neurons):
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map
     of_one_step = (chosen is not None or system.is_discrete) and name in _OF_ONE_STEP

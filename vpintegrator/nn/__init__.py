@@ -24,6 +24,7 @@ from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.polynomial_layer import PolynomialLayer
 from vpintegrator.nn.potentials import (
     ComponentPotential,
     NeuronPotential,
@@ -61,6 +62,7 @@ __all__ = [
     "MultiplicativeAttention",
     "NeuronPotential",
     "PointwiseFeedForward",
+    "PolynomialLayer",
     "QuadraticPotential",
     "Reflection",
     "ResidualLayer",

@@ -31,6 +31,12 @@ from vpintegrator.training.linear import (
     maps_of,
 )
 from vpintegrator.training.linear_map import fit_linear_map, linear_layer
+from vpintegrator.training.polynomial import (
+    FoldedPairs,
+    fit_polynomial,
+    polynomial_layer,
+    polynomial_pairs,
+)
 from vpintegrator.training.residuals import Objective, Residuals, relative
 from vpintegrator.training.training_data import TrainingData
 
@@ -325,7 +331,7 @@ class Adam(Optimizer):
 
 
 class LinearSolve(Optimizer):
-    """One linear least-squares solve for a generating function or a linear map.
+    """One linear least-squares solve for a generating function, a linear map or a polynomial.
 
     One epoch is the whole training. Random pairs of the training group give twenty equations for
     each coefficient.
@@ -338,13 +344,15 @@ class LinearSolve(Optimizer):
         """Return the number of pairs that gives twenty equations for each coefficient."""
         if (layer := linear_layer(model)) is not None:
             return max(ROWS * (layer.dim + 1), FEWEST)
-        return enough_pairs(model)
+        return FEWEST if polynomial_layer(model) is not None else enough_pairs(model)
 
     @classmethod
     def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
         """Return pairs before and after the layer that is solved for."""
         if linear_layer(model) is not None:
             return data.pairs(model)
+        if polynomial_layer(model) is not None:
+            return polynomial_pairs(model, data)
         implicit_map(model)
         return layer_pairs(model, data, enough_pairs(model))
 
@@ -355,6 +363,9 @@ class LinearSolve(Optimizer):
         if linear_layer(self.model) is not None:
             inputs, targets = pairs.sample(self.batch, self.generator)
             return fit_linear_map(self.model, inputs[:, -1], targets[:, -1]).error
+        if isinstance(pairs, FoldedPairs):
+            before, after = (states[:, -1] for states in pairs[: len(pairs)])
+            return fit_polynomial(self.model, before, after, pairs.folds).error
         if maps_of(self.model) == 1:
             pairs = Pairs.of_tensors(*pairs.sample(self.batch, self.generator))
         return fit_pairs(self.model, pairs).error
