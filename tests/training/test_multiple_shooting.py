@@ -59,9 +59,8 @@ def builder(data, name="auto", **options):
 
 
 def learn(part, data):
-    return vp.train(
-        part, data, epochs=40, patience=10, initial_scheme="none", compiled=False, progress=False
-    )
+    options = {"initial_scheme": "none", "normalise": False, "compiled": False, "progress": False}
+    return vp.train(part, data, epochs=40, patience=10, **options)
 
 
 def dataset(tmp_path, text, step):

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -159,12 +158,10 @@ def parts_of(shears: list[LinearShear]) -> list[int]:
 
     Shears of the same block, in the same rotated coordinates, follow the same part.
     """
-    numbers: dict[tuple[Any, int], int] = {}
-    found = []
-    for shear in shears:
-        basis = None if shear.rotation is None else tuple(shear.rotation.flatten().tolist())
-        found.append(numbers.setdefault((basis, shear.block), len(numbers)))
-    return found
+    bases = [() if each.rotation is None else each.rotation.flatten() for each in shears]
+    keys = [(*map(float, basis), shear.block) for basis, shear in zip(bases, shears, strict=True)]
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    return [places[key] for key in keys]
 
 
 def compositions(
@@ -182,17 +179,15 @@ def compositions(
         The name of the method that is wanted, or "auto".
     """
     last = max(parts)
-    turning = [n == 0 or part in (0, last) for n, part in enumerate(parts)]
     if any(abs(a - b) != 1 for a, b in pairwise(parts)):  # not to and fro
         if scheme in ("auto", "coordinate-splitting"):
             whole = parts.count(last) * (2 if reversible else 1)
             yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
         return
     # shears of the first and last part belong to two sweeps each, but for the very first
-    sweep = 0
-    sweeps: list[tuple[int, ...]] = [(0,)]
-    for turns in turning[1:]:
-        sweeps.append((sweep, sweep + 1) if turns else (sweep,))
+    sweep, sweeps = 0, [range(1)]
+    for turns in (part in (0, last) for part in parts[1:]):
+        sweeps.append(range(sweep, sweep + 1 + turns))
         sweep += turns
     name = "strang-splitting" if scheme == "auto" else scheme
     method = FACTORS[name]

@@ -162,10 +162,9 @@ class _Growth:
         self, kind: Couplings, data: TrainingData, fits: Sequence[Fit], budget: Budget
     ) -> None:
         self.kind, self.data, self.fits, self.budget = kind, data, fits, budget
-        form = kind.form or next(iter(forms(data)), "volume")
-        windows = kind.options.get("window") not in (None, 1)
-        name = {"symplectic": "sp", "volume": "vp"}[form] + ("t" if windows else "ff")
-        self.name = kind.architecture or name
+        symplectic = (kind.form or next(iter(forms(data)), "")) == "symplectic"
+        layers = "ff" if kind.options.get("window") in (None, 1) else "t"
+        self.name = kind.architecture or ("sp" if symplectic else "vp") + layers
         self.total, self.used = budget.epochs or kind.iterations, 0
         self.is_beside = least(fits) <= GOOD and not budget.cheapest
         if self.is_beside:
@@ -283,16 +282,16 @@ class _Growth:
     def polynomials(
         self, degrees: Sequence[int], depth: int, functions: str = "polynomial"
     ) -> Integrator | None:
-        """Return normalised polynomials of the first degree that is cheap, or of the last one."""
+        """Return normalised polynomials of the given degree, or of the first one that is cheap."""
         degree = self.kind.options.get("degree")
         for each in degrees if degree is None else (degree,):
             model = self.build(functions=functions, degree=each, depth=depth)
-            most = self.kind.first if each != degrees[-1] and degree is None else self.kind.largest
-            if isinstance(model, Integrator) and count(model) <= most:
-                self.data.normalise(model)
-                return model
             if isinstance(model, str) and degree is not None and functions == "polynomial":
                 raise InputError(model)
+            most = self.kind.largest if each == degrees[-1] else self.kind.first
+            if isinstance(model, Integrator) and (degree is not None or count(model) <= most):
+                self.data.normalise(model)
+                return model
         return None
 
     def splitting(self, functions: str) -> Integrator | None:
@@ -333,10 +332,10 @@ class _Growth:
         Brackets of shears, of which the rest of the map is made, have a higher degree than these:
         with a step as a component, by two.
         """
-        family = self.data.dataset.system.family is not None
-        for higher in range(degree + (4 if family else 1), degree, -1):
+        more, most = (1, 450) if self.data.dataset.system.family is None else (4, self.kind.first)
+        for higher in range(degree + more, degree, -1):
             model = self.stack(**{**arguments, "degree": higher})
-            if model is None or count(model) > (self.kind.first if family else 450):
+            if model is None or count(model) > most:
                 continue
             if start_as_splitting(model, self.data, self.scheme).error < 1.1 * error:
                 return model
@@ -366,10 +365,7 @@ class _Growth:
         if isinstance(model, str):
             return
         known = model.Arguments.declared().keys()
-        if {"split", "sweep", "bases"} & self.kind.options.keys() or not {
-            "sweep",
-            "bases",
-        } <= known:
+        if {"split", "sweep", "bases"} & self.kind.options.keys() or "sweep" not in known:
             yield {}
             return
         group = symmetry_group(model.reversing_symmetries, model.dim)
@@ -388,17 +384,15 @@ class _Growth:
     def begin_by_segments(self) -> Iterator[Trial]:
         """Yield layers that have learned segments of a step one by one."""
 
-        def build(depth: int) -> Integrator | None:
-            return self.polynomials((8, 6, 5, 4, 3), depth)
-
         def learn(part: Integrator, data: TrainingData) -> None:
             limits = {"epochs": self.part(0.03), "patience": 20, "target": FAR}
-            options = {"seed": self.budget.seed, "initial_scheme": "none", "compiled": False}
-            history = run(part, data, **{**self.kind.training, **limits, **options})
+            options = {"initial_scheme": "none", "normalise": False, "compiled": False}
+            options = {**self.kind.training, **options, "seed": self.budget.seed}
+            history = run(part, data, **limits, **options)
             self.used += history.epochs
             check_time()
 
-        model = shooting_start(build, self.data, learn)
+        model = shooting_start(partial(self.polynomials, (8, 6, 5, 4, 3)), self.data, learn)
         if model is not None:
             yield from self.train(model, 0.16)
 
@@ -406,15 +400,15 @@ class _Growth:
         """Train larger models; return whether one does better."""
         if self.best is None or self.is_over:
             return False
-        before, error = self.best.model, self.error
-        larger = self.larger(before)
+        size, error = count(self.best.model), self.error
+        larger = self.larger(self.best.model)
         small = {way: model for way, model in larger.items() if count(model) <= 400}
         promises: dict[str, float] = {}
         for way, model in small.items():
             fit = yield from self.fit(model, 40)
             # orders of magnitude won for orders of magnitude more parameters
             won = math.log(error / min(max(fit.error, 1e-300), 1e300))
-            promises[way] = won / math.log(count(model) / count(before))
+            promises[way] = won / math.log(count(model) / size)
             if self.is_over:
                 break
         promising = sorted(promises, key=promises.__getitem__, reverse=True)

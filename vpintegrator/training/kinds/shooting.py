@@ -40,7 +40,7 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator
     data
         Training data of single states, one step ahead.
     learn
-        Trains one segment on its data, as far as pays.
+        Trains one segment on its data, as far as pays, in its units.
 
     Returns
     -------
@@ -149,9 +149,6 @@ class _SegmentData(TrainingData):
             "train": Pairs.of_tensors(*(states[held_out:] for states in both)),
             "validation": Pairs.of_tensors(*(states[:held_out] for states in both)),
         }
-
-    def normalise(self, model: Integrator) -> None:
-        """Leave the model as it is: all segments are in the same units."""
 
     def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
         return self._own[group]
