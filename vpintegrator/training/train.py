@@ -147,21 +147,16 @@ def train(
     data = TrainingData.of(dataset)
     model = _as_model(model, data)
     data.check(model)
-    kind = choose_optimizer(model, optimizer, learning_rate, compiled)
+    kind = choose_optimizer(model, optimizer, learning_rate)
     objective = Objective(loss, horizon, noise)
     check_initial_scheme(initial_scheme)
     check_device(str(device))
     seed = whole("seed", seed, 0, LARGEST_SEED)
-    for name, number in (
-        ("seconds", seconds),
-        ("target", target),
-        ("learning_rate", learning_rate),
-    ):
-        if number is not None:
-            positive(name, number)
-    for name, count in (("epochs", epochs), ("patience", patience), ("batch", batch)):
-        if count is not None:
-            whole(name, count)
+    sizes = {"seconds": seconds, "target": target, "learning_rate": learning_rate}
+    counts = {"epochs": epochs, "patience": patience, "batch": batch}
+    for name, value in (sizes | counts).items():
+        if value is not None:
+            (positive if name in sizes else whole)(name, value)
     if output is not None:
         check_output(output, overwrite)
     if seconds is None and epochs is None:
@@ -204,7 +199,7 @@ def train(
                 history.best_validation_error = relative_error(trained, *held_out, scale=scale)
             improved_epoch, improved_error = 0, math.inf
 
-            while True:
+            while not history.stopped_by:
                 if target is not None and history.best_validation_error <= target:
                     history.stopped_by = "target"
                 elif epochs and history.epochs >= epochs:
@@ -214,7 +209,7 @@ def train(
                 elif patience and history.epochs - improved_epoch >= patience:
                     history.stopped_by = "patience"
                 if history.stopped_by:
-                    break
+                    continue
 
                 distance = solver.epoch(history.share)  # of windows in use, in units of the states
                 training_error = distance / (scale.spread or 1.0)
@@ -260,7 +255,11 @@ def train(
             if output is not None:
                 save_somewhere(model, output, overwrite)
         elif judged and end.by != "interrupt":
-            raise InputError(_nothing_learned(model, history))
+            raise InputError(
+                f"{model.name} has learned nothing: its validation error was not finite after "
+                f"any of {history.epochs} epochs, so no model is written; give more seconds, or "
+                "try another model, dataset or learning rate"
+            )
     if history.warning:
         warnings.warn(history.warning, stacklevel=2)
     return history
@@ -283,9 +282,7 @@ def run(model: Integrator, data: TrainingData, **arguments: Any) -> History:
     return train(model, data, judged=False, **arguments)
 
 
-def choose_optimizer(
-    model: Integrator, name: str, learning_rate: float | None, compiled: bool | None
-) -> type[Optimizer]:
+def choose_optimizer(model: Integrator, name: str, learning_rate: float | None) -> type[Optimizer]:
     """Return the class of an optimizer, by the kind and the size of the model if none is named.
 
     Raises
@@ -294,38 +291,25 @@ def choose_optimizer(
         If there is no such optimizer, or it cannot train such a model in this way.
     """
     one_of("optimizer", name, ("auto", *BY_NAME))
-    kind = BY_NAME[_by_size(model) if name == "auto" else name]
+    in_batches = uses_batch_statistics(model)
+    if name == "auto":
+        count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        is_double = all(p.dtype == torch.float64 for p in model.parameters())
+        is_small = is_double and not in_batches and count <= _BY_MATRIX
+        name = "levenberg-marquardt" if is_small else "adam"
+        if model.linear_in_parameters or linear_layer(model) is not None:
+            name = "linear"
+    kind = BY_NAME[name]
     if learning_rate is not None and not kind.has_learning_rate:
         able = " and ".join(k.name for k in BY_NAME.values() if k.has_learning_rate)
         raise InputError(f"learning_rate is an option of {able}; {kind.name} has none")
-    if uses_batch_statistics(model) and not kind.takes_batch_statistics:
+    if in_batches and not kind.takes_batch_statistics:
         able = " or ".join(k.name for k in BY_NAME.values() if k.takes_batch_statistics)
         raise InputError(
             f"{kind.name} takes residuals window by window, but batch norm computes with the "
             f'statistics of a batch; use {able}, or norm = "layer"'
         )
-    refusal = _not_compilable(model, kind)
-    if compiled and refusal:
-        raise InputError(f"{refusal}; leave out compiled")
     return kind
-
-
-def _by_size(model: Integrator) -> str:
-    if model.linear_in_parameters or linear_layer(model) is not None:
-        return "linear"
-    if uses_batch_statistics(model) or any(p.dtype != torch.float64 for p in model.parameters()):
-        return "adam"
-    count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return "levenberg-marquardt" if count <= _BY_MATRIX else "adam"
-
-
-def _not_compilable(model: Integrator, kind: type[Optimizer]) -> str:
-    """Return why an optimizer cannot train a model as machine code; empty if it can."""
-    if not kind.compiles:
-        return f"{kind.name} runs in PyTorch only"
-    if uses_batch_statistics(model):
-        return "models with batch norm train in PyTorch only"
-    return ""
 
 
 def compile_residual(
@@ -363,8 +347,12 @@ def compile_residual(
     if wanted is False:
         return None, ""
     about = f"the training takes about {expected:.{0 if expected >= _SHORTEST else 1}f} seconds"
-    refusal = _not_compilable(model, kind)
-    if not (refusal or wanted) and expected < _SHORTEST:
+    refusal = "" if kind.compiles else f"{kind.name} runs in PyTorch only"
+    if uses_batch_statistics(model):
+        refusal = "models with batch norm train in PyTorch only"
+    if wanted and refusal:
+        raise InputError(f"{refusal}; leave out compiled")
+    if not (wanted or refusal) and expected < _SHORTEST:
         refusal = f"{about}, too few to compile it"
     if refusal:
         return None, refusal
@@ -389,16 +377,6 @@ def compile_residual(
 
 def _weights(model: Integrator) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
-
-
-def _nothing_learned(model: Integrator, history: History) -> str:
-    if not history.epochs:
-        return f"{model.name} was not trained in the time that there was; give more seconds"
-    return (
-        f"{model.name} has learned nothing: its validation error was not finite after any of "
-        f"{history.epochs} epochs ({history.validation_error[-1]} in the end), so no model is "
-        "written; try another model, dataset or --learning-rate"
-    )
 
 
 def _as_model(model: Any, data: TrainingData) -> Integrator:
