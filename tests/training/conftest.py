@@ -6,6 +6,8 @@ import torch
 from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.names import OPTIMIZERS
+from vpintegrator.training.kinds import Budget
+from vpintegrator.training.training_data import TrainingData
 
 # linear is for generating functions
 ITERATIVE = tuple(name for name in OPTIMIZERS if name not in ("auto", "linear"))
@@ -32,3 +34,13 @@ def one_step(body):
 def weights(model):
     """All parameters in one vector."""
     return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def fits_of(kind, dataset, **budget):
+    """All fits of a kind of map, in order."""
+    data = TrainingData.of(dataset).without_test()
+    assert kind.admits(data) is None
+    fits = []
+    for trial in kind.models(data, fits, Budget(**budget)):
+        fits += [kind.train(trial, data, Budget(**budget))]  # read by the next trial
+    return fits

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from tests.training.conftest import fits_of
 from vpintegrator.errors import InputError
 from vpintegrator.models.growth import attention
 from vpintegrator.training import History
@@ -34,16 +35,6 @@ PLAIN = {"compiled": False, "initial_scheme": "none"}
 def body(tmp_path_factory):
     path = tmp_path_factory.mktemp("couplings") / "body.h5"
     return vp.generate("rigid-body", path, count=60, steps=6)
-
-
-def fits_of(kind, dataset, **budget):
-    """All fits of the kind, in order."""
-    data = TrainingData.of(dataset).without_test()
-    assert kind.admits(data) is None
-    fits = []
-    for trial in kind.models(data, fits, Budget(**budget)):
-        fits += [kind.train(trial, data, Budget(**budget))]  # read by the next trial
-    return fits
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ import torch
 from click.testing import CliRunner
 
 import vpintegrator as vp
+from tests.training.conftest import fits_of
 from vpintegrator.cli.train import main
+from vpintegrator.training.choice import best
 from vpintegrator.training.few_pairs import fit_few_pairs
-from vpintegrator.training.search.few_pairs import find_few_pairs
-from vpintegrator.training.search.models import search
-from vpintegrator.training.search.options import SearchOptions
-from vpintegrator.training.search.proposals import FewPairsProposal, SearchTask
+from vpintegrator.training.kinds import Couplings
 from vpintegrator.training.training_data import FEW, TrainingData
 
 
@@ -96,28 +95,31 @@ def test_each_model_that_is_asked_for_is_fitted_to_all_pairs(name, tmp_path):
 
 
 def test_few_pairs_suffice_for_couplings(tmp_path):
-    dataset = pairs(tmp_path / "few.h5")
-    found = find_few_pairs(make(dataset), TrainingData(dataset), SearchOptions())
+    fits = fits_of(Couplings(architecture="spff"), pairs(tmp_path / "few.h5"))
     z, images = fresh()
     with torch.no_grad():
-        error = (found.model(z[:, None])[:, 0] - images).square().mean().sqrt()
-    assert error < 1e-4 and found.model.symplectic
+        error = (best(fits).model(z[:, None])[:, 0] - images).square().mean().sqrt()
+    assert error < 1e-4 and best(fits).model.symplectic
+    assert {fit.judged_by for fit in fits} == {"left out"}
+    assert best(fits).deviation > 0
 
 
-def test_the_proposal_is_for_few_data_alone(tmp_path):
-    few, many = pairs(tmp_path / "few.h5"), pairs(tmp_path / "many.h5", 2 * FEW)
-    for dataset, expected in ((few, True), (many, False)):
-        task = SearchTask(TrainingData(dataset), SearchOptions(), trained=make(dataset))
-        assert FewPairsProposal().is_possible(task) == expected
+def test_pairs_are_left_out_of_few_data_alone(tmp_path):
+    many = pairs(tmp_path / "many.h5", 2 * FEW)
+    fits = fits_of(Couplings({"degree": 2, "depth": 1}), many, epochs=10)
+    assert {fit.judged_by for fit in fits} == {"held out"}
+    # neurons are no shears with derivatives, and another loss is no fit to all pairs
+    few = pairs(tmp_path / "few.h5")
+    fits = fits_of(Couplings({"degree": 2, "depth": 1}, {"horizon": 1}), few, epochs=10)
+    assert {fit.judged_by for fit in fits} == {"held out"}
 
 
-def test_two_searches_give_equal_models(tmp_path):
+def test_two_fits_give_equal_models(tmp_path):
     dataset = pairs(tmp_path / "few.h5")
     states = []
     for _ in range(2):
-        options = SearchOptions(sizes={"degree": 4, "depth": 3})
-        found = search(SearchTask(TrainingData(dataset), options, trained=make(dataset)))
-        states.append(torch.cat([p.detach().flatten() for p in found.model.parameters()]))
+        fits = fits_of(Couplings({"degree": 4, "depth": 3}), dataset)
+        states.append(torch.cat([p.detach().flatten() for p in fits[-1].model.parameters()]))
     assert torch.equal(*states)
 
 

@@ -5,13 +5,14 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from tests.training.conftest import fits_of
 from vpintegrator import models
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models.growth import freeze_attention
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.choice import best
-from vpintegrator.training.kinds import Budget, Couplings
+from vpintegrator.training.kinds import Couplings
 from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.training_data import TrainingData
@@ -132,9 +133,7 @@ def test_nothing_is_begun_that_is_too_large_or_predicts_several_states(tmp_path)
 
 @pytest.mark.thorough
 def test_growth_begins_with_segments_where_nothing_else_leads_to_the_map(tmp_path):
-    data, kind, fits = TrainingData(dataset(tmp_path, RING, 1.0)), Couplings(), []
-    for trial in kind.models(data, fits, Budget(epochs=250)):
-        fits += [kind.train(trial, data, Budget(epochs=250))]  # read by the next trial
+    fits = fits_of(Couplings(), dataset(tmp_path, RING, 1.0), epochs=250)
     assert best(fits).error < 1e-3
     assert any("segments" in line for line in best(fits).model.choices)
 
