@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,8 @@ def in_notebook() -> bool:
 def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     """Show a progress bar on standard error with time taken and time left.
 
-    If standard error is no terminal, plain lines are printed from time to time.
+    If standard error is no terminal, plain lines are printed from time to time. A task with a field
+    ``pace``, in units of its total a second, moves between two updates, too.
 
     Parameters
     ----------
@@ -44,7 +45,6 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
-        Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -60,7 +60,7 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     if console.is_terminal and not in_notebook():
-        bar = Progress(*shown, console=console, disable=quiet)
+        bar = moving_progress(shown, console, quiet)
     else:
         console = Console(
             stderr=True,
@@ -73,6 +73,31 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         bar = plain_progress(console, *shown)
     with bar as progress:
         yield progress
+
+
+def moving_progress(columns: Sequence[Any], console: Console, quiet: bool) -> Progress:
+    """Bar that moves at the pace of its tasks between two updates, and never backwards."""
+    from rich.progress import Progress, TaskID
+
+    class MovingProgress(Progress):
+        def __init__(self) -> None:
+            self._shown = time.monotonic()
+            super().__init__(*columns, console=console, disable=quiet)
+
+        def update(self, task_id: TaskID, **changes: Any) -> None:
+            if changes.get("completed") is not None:
+                changes["completed"] = max(changes["completed"], self._tasks[task_id].completed)
+            super().update(task_id, **changes)
+
+        def get_renderables(self) -> Any:
+            before, self._shown = self._shown, time.monotonic()
+            for task in self.tasks:
+                if task.total is not None and not task.finished:
+                    moved = task.fields.get("pace", 0.0) * (self._shown - before)
+                    task.completed = max(task.completed, min(task.completed + moved, task.total))
+            return super().get_renderables()
+
+    return MovingProgress()
 
 
 def plain_progress(console: Console, *columns: Any) -> Progress:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from vpintegrator.runtime.deadline import BEYOND, time_left
 from vpintegrator.runtime.progress import progress_bar
 
 CURVES = ("seconds", "training_error", "validation_error")
@@ -160,12 +162,18 @@ def training_bar(quiet: bool = False) -> Iterator[Show]:
         TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
     )
     with progress_bar(*columns, quiet=quiet) as bar:
-        task = bar.add_task("training", total=1.0, epoch=0, rate="", training="", validation="")
+        pace = BEYOND / max(
+            time_left(), 1.0
+        )  # zero without a limit: then the first epoch has no share
+        words = dict.fromkeys(("rate", "training", "validation"), "")
+        task = bar.add_task("training", total=1.0 if pace else None, pace=pace, epoch=0, **words)
 
         def show(history: History) -> None:
             bar.update(
                 task,
+                total=1.0,
                 completed=history.share,
+                pace=history.share / (history.used or math.inf),
                 epoch=history.epochs,
                 rate=f"{history.epochs / history.used:.2g}/s" if history.used else "",
                 training=f"{history.training_error[-1]:.1e}",
