@@ -303,10 +303,17 @@ class Adam(Optimizer):
         """Return the number of steps in an epoch, one for each batch."""
         return min(pairs, cls.longest) / batch
 
+    def decay(self, progress: float) -> float:
+        """Return the factor of the learning rate at a share of the budget."""
+        return 1e-3 + (1 - 1e-3) * (0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
+
+    def divisor(self, squares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor | int:
+        """Return the inverse of the derivative of a batch's loss by its sum of squares."""
+        return targets.numel()
+
     def epoch(self, progress: float) -> float:
         """Train on the windows once, at a rate that falls with ``progress``."""
-        decay = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
-        self.optimizer.param_groups[0]["lr"] = self.rate * (1e-3 + (1 - 1e-3) * decay)
+        self.optimizer.param_groups[0]["lr"] = self.rate * self.decay(progress)
         self.parameters.data.copy_(self.residuals.read())
         sums, states = self.parameters.new_zeros(2, requires_grad=False), 0
         batches = self.pairs.batches(self.batch, self.generator)
@@ -315,7 +322,7 @@ class Adam(Optimizer):
             for pair in islice(batches, math.ceil(self.longest / self.batch)):
                 inputs, targets = self.ready(pair)
                 squares, gradient = self.residuals.gradient(self.parameters, inputs, targets)
-                self.parameters.grad = gradient / targets.numel()
+                self.parameters.grad = gradient / self.divisor(squares[0], targets)
                 self.optimizer.step()
                 sums += squares
                 states += targets[..., 0].numel()
@@ -328,6 +335,38 @@ class Adam(Optimizer):
         """Reset the optimizer's moments, and reduce the learning rate."""
         self.rate *= 0.3
         self.optimizer.state.clear()
+
+
+class PublishedAdam(Adam):
+    r"""Adam as in arXiv 2312.11166: large batches, and a rate that falls exponentially.
+
+    The loss of a batch is the relative error
+    :math:`\| z^{\text{predicted}} - z^{\text{true}} \| / \| z^{\text{true}} \|` of all its states
+    together. The rate falls from 1e-2 to 1e-6 over the budget; the moments decay by 0.9 and 0.99.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 6; GeometricMachineLearning.jl,
+    ``AdamOptimizerWithDecay``, whose rate falls with every batch by as much as here in an epoch.
+    """
+
+    name = "adam, as published"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.rate = self.learning_rate or 1e-2
+        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate, betas=(0.9, 0.99))
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Return 16,384."""
+        return 16384
+
+    def decay(self, progress: float) -> float:
+        return 1e-4**progress
+
+    def divisor(self, squares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * squares.sqrt() * targets.norm()
 
 
 class LinearSolve(Optimizer):

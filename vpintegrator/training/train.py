@@ -8,7 +8,7 @@ import math
 import os
 import time
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -29,7 +29,7 @@ from vpintegrator.storage.files import check_output, locked
 from vpintegrator.training.history import History, Show, shown
 from vpintegrator.training.initial_scheme import check_initial_scheme, start_as_splitting
 from vpintegrator.training.linear_map import linear_layer
-from vpintegrator.training.optimizers import BY_NAME, Optimizer
+from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
 from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
 
@@ -49,6 +49,7 @@ def train(
     model: Integrator | torch.nn.Module,
     dataset: TrainingData | Dataset | str | os.PathLike[str],
     *,
+    recipe: Literal["published"] | None = None,
     optimizer: str = "auto",
     seconds: float | None = None,
     epochs: int | None = None,
@@ -80,6 +81,11 @@ def train(
     dataset
         A dataset or the path of one. Windows of its group ``train`` are used; of groups of more
         than 16 MiB of states random parts are read, and more as they are needed.
+    recipe
+        ``published`` for the training of arXiv 2312.11166: Adam with batches of 16,384 windows, a
+        rate that falls exponentially from 1e-2 to 1e-6 over the budget, the relative error of a
+        batch as its loss, and no normalisation. It decides ``optimizer``, ``loss`` and
+        ``normalise``. The networks are ``published(dim)`` of their classes, in single precision.
     optimizer
         Name out of ``vpintegrator.training.OPTIMIZERS``, or ``auto``. In double precision ``auto``
         is Levenberg-Marquardt up to 5,000 parameters. Beyond them, in single precision and with
@@ -147,7 +153,14 @@ def train(
     data = TrainingData.of(dataset)
     model = _as_model(model, data)
     data.check(model)
+    if recipe is not None:
+        one_of("recipe", recipe, ["published"])
+        if optimizer not in ("auto", "adam"):
+            raise InputError(f"the published recipe is for Adam; leave out optimizer = {optimizer}")
+        optimizer, loss, normalise = "adam", "relative", False
     kind = choose_optimizer(model, optimizer, learning_rate)
+    if recipe is not None:
+        kind = PublishedAdam
     objective = Objective(loss, horizon, noise)
     check_initial_scheme(initial_scheme)
     check_device(str(device))
