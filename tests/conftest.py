@@ -73,7 +73,7 @@ def pytest_configure(config):
 def without_costs():
     """Trainings of tests measure no costs, for which methods would be compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vpintegrator.cli.judging.VERDICT_SECONDS", 0.0)
+        patch.setattr("vpintegrator.cli.training_report.VERDICT_SECONDS", 0.0)
         yield
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import compare, integrate, open_rollout, rollout
-    from vpintegrator.training import train
+    from vpintegrator.training import fit, train
     from vpintegrator.verdicts import verdict
 
 __version__ = "0.1.0"
@@ -70,7 +70,7 @@ _NAMES = {
         "models": ("prolong", "load", "save", "wrap"),
         "plotting": ("draw",),
         "rollout": ("compare", "integrate", "open_rollout"),
-        "training": ("train",),
+        "training": ("fit", "train"),
         "verdicts": ("verdict",),
     }.items()
     for name in names
@@ -82,6 +82,7 @@ __all__ = [
     "compare",
     "draw",
     "export",
+    "fit",
     "generate",
     "import_dataset",
     "import_pairs",

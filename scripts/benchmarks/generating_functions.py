@@ -25,11 +25,8 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.models.untrained import build
 from vpintegrator.native import NotCompilable
-from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.search.models import best_generating_function
-from vpintegrator.training.search.proposals import EPOCHS
+from vpintegrator.training import kinds_of
 from vpintegrator.training.training_data import TrainingData
 
 SYSTEMS = Path(__file__).parent / "systems"
@@ -52,6 +49,7 @@ CASES: dict[str, dict[str, Any]] = {
     "schwarzschild": {},
 }
 TRAJECTORIES, STEPS = 1_000, 100
+EPOCHS = 200  # iterations of couplings beside a good map
 
 
 def data_of(name: str, case: dict[str, Any], folder: Path) -> vp.data.Dataset:
@@ -68,21 +66,13 @@ def data_of(name: str, case: dict[str, Any], folder: Path) -> vp.data.Dataset:
 def solved(data: vp.data.Dataset) -> tuple[Any, float]:
     """The generating function, and the seconds until it is chosen, all attempts included."""
     name = "sgf" if vp.models.suited(data.system) == "spff" else "vpgf"
-
-    def make(arguments: dict[str, Any]) -> Any:
-        return build(data.system, name, **arguments)
-
     start = time.perf_counter()
-    return best_generating_function(make, data), time.perf_counter() - start
+    return vp.fit(data, kinds_of(name)), time.perf_counter() - start
 
 
 def couplings(data: vp.data.Dataset) -> Any:
     """What the default gives couplings beside a generating function."""
-
-    def make(arguments: dict[str, Any]) -> Any:
-        return build(data.system, **arguments)
-
-    return find_functions(make, data, Budget(epochs=EPOCHS))
+    return vp.fit(data, kinds_of(vp.models.suited(data.system)), seconds=None, epochs=EPOCHS)
 
 
 def step_of(model: Any, initial: np.ndarray) -> Any:

@@ -9,6 +9,7 @@ import warnings
 import pytest
 import torch
 from click.testing import CliRunner
+from vpintegrator.training.search.sizes import count
 
 import vpintegrator as vp
 from tests.training.conftest import weights
@@ -18,7 +19,6 @@ from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.training import Budget, find_functions, find_generating_function, find_model
 from vpintegrator.training.optimizers import LevenbergMarquardt
 from vpintegrator.training.residuals import Residuals, relative_error
-from vpintegrator.training.search.sizes import count
 from vpintegrator.training.training_data import TrainingData
 
 

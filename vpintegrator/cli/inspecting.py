@@ -14,9 +14,9 @@ from vpintegrator.cli.common import console, say, say_all, say_title, tell
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import notes_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
-from vpintegrator.cli.training_report import attention_words
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
+from vpintegrator.training.choice import attention_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -203,7 +203,7 @@ def _inspect_rollout(path: Path) -> None:
 
 def _of_comparisons(metadata: Mapping[str, str], path: Path) -> Lines:
     """Yield the candidates by cost, and the verdict."""
-    from vpintegrator.training.search.cheapest import Cheapest
+    from vpintegrator.training.cheapest import Cheapest
     from vpintegrator.verdicts import Verdict
 
     if "fastest" in metadata:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -13,41 +11,47 @@ from click.core import ParameterSource
 from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import (
     FLAGS,
+    flag,
     flags_of_models,
+    given_names,
     help_of_options,
-)
-from vpintegrator.cli.candidates import (
-    MOST_COMPONENTS,
-    MOST_EXACT,
-    ModelOptions,
-    started,
-    untrained,
+    read_options,
 )
 from vpintegrator.cli.common import (
     SETTINGS,
     common_options,
     compiled_option,
-    console,
     device_option,
     file_options,
+    tell,
 )
-from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.output import is_asked, verbose_option, write_json
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import OPTIMIZERS, SPLITTINGS
-from vpintegrator.runtime.deadline import BEYOND, TimeIsUp
-from vpintegrator.storage.files import check_output
+from vpintegrator.storage.files import check_output, locked, safe_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vpintegrator.data import Dataset
-    from vpintegrator.training.search.options import SearchOptions
-
-
-Group = TypeVar("Group")
+    from vpintegrator.training import Fit, Kind
 
 _ARGUMENTS = "vpintegrator.arguments"
 _DEFAULT = ParameterSource.DEFAULT
+# arguments of vp.train that are options, with their defaults
+_TRAINING = {
+    "optimizer": "auto",
+    "initial_scheme": "auto",
+    "loss": "mean-square",
+    "horizon": 1,
+    "noise": 0.0,
+    "patience": None,
+    "batch": None,
+    "learning_rate": None,
+    "device": "cpu",
+    "compiled": None,
+}
 
 
 class _Command(click.Command):
@@ -88,17 +92,9 @@ class _Command(click.Command):
     "--model",
     default="auto",
     show_default=True,
-    help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
-    "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
-    "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
-    "changes volumes. Of measured states auto tries linear maps before all else, and takes one "
-    "whose error is at most 1e-12. Of complete states auto first solves for a generating "
-    f"function, sgf or vpgf (at most {MOST_COMPONENTS} moving components, {MOST_EXACT} where the "
-    "Hamiltonian is known and is no sum of parts with exact flows), and trains splittings, split, "
-    "where the equations are such a sum. An "
-    "explicit map, split, spff or vpff, is taken where its error is below 1e-14 or at most ten "
-    "times as large as that of the generating function. Where nothing errs by less than 1e-9, "
-    "couplings get the rest of the budget, and the best model is written.",
+    help="Architecture, see below. auto tries every kind of map that the system admits, and keeps "
+    "the best: linear maps of measured states, splittings, generating functions, polynomial "
+    "regression, couplings, networks.",
 )
 @click.option(
     "--start",
@@ -180,17 +176,17 @@ class _Command(click.Command):
     "the budget; models on a GPU train in PyTorch."
 )
 @click.option(
-    "--fastest",
-    type=float,
-    metavar="ERROR",
-    help="Of the models that auto tries, take the one of the cheapest step whose validation error "
-    "is at most ERROR; each is trained until its error is so small.",
+    "--prefer",
+    type=click.Choice(["error", "cost"]),
+    default="error",
+    show_default=True,
+    help="cost takes the cheapest step whose error is at most --target, among all kinds of maps "
+    "and classical methods with substeps.",
 )
 @click.option(
     "--verdict/--no-verdict",
     default=True,
-    help="Compare a step of the model with classical methods where the equations are known; takes "
-    f"some {VERDICT_SECONDS:.0f} seconds, as methods are compiled.",
+    help="Compare a step of the model with classical methods where the equations are known.",
 )
 @click.option("--list-models", is_flag=True, help="List the architectures and their options.")
 @common_options
@@ -226,108 +222,103 @@ def main(
         return
     if dataset is None:
         raise InputError("name the dataset to train on; vp-gen makes one")
-    from vpintegrator.cli.results import model_results
-    from vpintegrator.runtime.interrupts import terminate_as_interrupt
-    from vpintegrator.training import Files
-    from vpintegrator.training.history import training_bar
+    given = {n for n in context.params if context.get_parameter_source(n) is not _DEFAULT}
+    _check(values, start, given)
+
+    import vpintegrator as vp
+    from vpintegrator.cli.own_code import load_system_asked
+    from vpintegrator.models.saving import save_somewhere
+    from vpintegrator.runtime.interrupts import held_back, terminate_as_interrupt
+    from vpintegrator.training.kinds import TAKEN
 
     terminate_as_interrupt()
-    given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
-    verdict = values.pop("verdict")
-    asked, options = _read(values, start, given)
-    data = _opened(dataset, system, asked)
-    candidate = started(start) if start else untrained(data, asked, options)
-    path = output or candidate.path(data)
-    candidate.choose(options)
-    check_output(path, overwrite)
-    candidate.check_other_paths(data, overwrite or output is not None)
-    candidate.announce(data)
-    before = _mark(path)
-    files = Files(path, overwrite)
-    try:
-        with training_bar(quiet=is_asked("quiet")) as show:
-            options = replace(options, progress=show)
-            candidate.search(data, options)
-            history = candidate.train(data, options, files)
-    except TimeIsUp:
-        raise _nothing_in_time(options) from None
-    except KeyboardInterrupt:  # before training began, or in the moment of its end
-        _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
-    path, network = candidate.written or path, candidate.trained
-    nothing = not history.epochs and math.isinf(history.best_validation_error)
-    if not nothing:
-        training_report.report(network, history, path)
-        if history.stopped_by != "interrupt":
-            judge(network, data, path, candidate.cheapest, _end(options), verdict)
-        results = {"output": path, **model_results(network), "history": history.summary()}
-        write_json(lambda: results)
-    if nothing and history.stopped_by == "seconds":
-        raise _nothing_in_time(options)
-    if nothing:
-        _leave_interrupted("not an epoch was done, so nothing is written")
+    data = vp.open_dataset(dataset, load_system_asked(system, {}) if system else None)
+    kinds, name = _kinds(values, data, start)
+    names = TAKEN if name == "auto" else (name,)
+    paths = {n: output or Path(f"{safe_name(data.system.name)}-{n}.safetensors") for n in names}
+    for path in paths.values():
+        check_output(path, overwrite)
+    training_report.announce(data)
+    with locked(paths[names[0]]):
+        result = vp.fit(
+            data,
+            kinds,
+            epochs=values["epochs"],
+            prefer=values["prefer"],
+            target=values["target"],
+            seed=values["seed"],
+            progress=_progress(),
+            **({} if values["seconds"] is None else {"seconds": values["seconds"]}),
+        )
+        if start is not None:
+            result.model.metadata["start"] = start.name
+        path = paths[result.model.name]
+        with held_back() as signals:  # what took long is written, whatever comes
+            save_somewhere(result.model, path, overwrite)
+            if result.stopped_by == "interrupt":
+                signals.forget()  # it asks again for an end that is reached
+    tell(str(result))
+    if is_asked("verbose"):
+        for line in result.model.choices:
+            tell(f"  {line}")
+    if values["verdict"] and result.stopped_by != "interrupt":
+        training_report.judge(result, data, path)
+    tell(f"  written to {path}")
+    write_json(lambda: training_report.results(result, path))
 
 
-def _opened(path: Path, system: str | None, asked: ModelOptions) -> Dataset:
-    """Open the dataset, with the Python function asked for."""
-    from vpintegrator.cli.own_code import load_system_asked
-    from vpintegrator.data import ExtendedDataset, open_dataset
-
-    data = open_dataset(path, load_system_asked(system, {}) if system else None)
-    return ExtendedDataset(data) if data.is_family else data
-
-
-def _read(
-    values: dict[str, Any], start: Path | None, given: list[str]
-) -> tuple[ModelOptions, SearchOptions]:
-    """Return the options by what they are about; mistakes are told before any file is opened."""
+def _check(values: dict[str, Any], start: Path | None, given: set[str]) -> None:
+    """Tell mistakes before any data are read."""
     from vpintegrator.runtime.devices import check_device
-    from vpintegrator.training import Budget, Execution, Method, Objective
-    from vpintegrator.training.search.options import SearchOptions
 
-    flags = {name: values.pop(name) for name in FLAGS}
-    own = {f.name: values.pop(f.name) for f in fields(ModelOptions) if f.name in values}
-    asked = ModelOptions(**own, flags=flags)
-    asked.check(start, given)
     check_device(values["device"], "--device")
-    if asked.fastest is not None:
-        values["target"] = asked.fastest
-    options = SearchOptions(
-        _group(Budget, values),
-        _group(Method, values),
-        _group(Objective, values),
-        _group(Execution, values),
-    )
-    return asked, options
+    refused = [
+        flag(name) for name in ("model", "dtype", "reversible", "chart", *FLAGS) if name in given
+    ]
+    refused += [f"--option {entry}" for entry in values["extra"]]
+    if start is not None and refused:
+        raise InputError(
+            f"--start takes the model and its sizes from {start}; leave out {', '.join(refused)}"
+        )
+    if values["model"] != "auto":
+        read_options(ARCHITECTURES.find(values["model"]), _flags(values), values["extra"])
 
 
-def _group(kind: type[Group], values: dict[str, Any]) -> Group:
-    """Return a group of options from the values that belong to it."""
-    names = {each.name for each in fields(kind)} & values.keys()  # type: ignore[arg-type]
-    return kind(**{name: values[name] for name in names})
+def _kinds(values: dict[str, Any], data: Dataset, start: Path | None) -> tuple[Sequence[Kind], str]:
+    """Return the kinds of maps that the options ask for, and the name of the architecture."""
+    from vpintegrator.models import load, suited
+    from vpintegrator.training.kinds import Network, kinds_of
+
+    training = {
+        name: values[name] for name, default in _TRAINING.items() if values[name] != default
+    }
+    if start is not None:
+        model = load(start)
+        return [Network(model=model, training=training)], model.name
+    name = values["model"]
+    named = given_names(_flags(values), values["extra"])
+    options = {}
+    if named:
+        suitable = suited(data.system, named, values["chart"]) if name == "auto" else name
+        options = read_options(ARCHITECTURES.find(suitable), _flags(values), values["extra"])
+    options |= {key: values[key] for key in ("reversible", "chart") if values[key] is not None}
+    options |= {"dtype": values["dtype"]} if values["dtype"] != "float64" else {}
+    return kinds_of(name, options, training), name
 
 
-def _end(options: SearchOptions) -> float:
-    """Return the time at which everything that follows a training ends."""
-    return replace(options, budget=options.budget.or_default()).end(BEYOND)
+def _flags(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in FLAGS}
 
 
-def _nothing_in_time(options: SearchOptions) -> InputError:
-    seconds = options.budget.or_default().seconds or 0.0
-    return InputError(f"no model was trained in {seconds:g} seconds; give more --seconds")
+def _progress() -> Any:
+    """Return what ``vp.fit`` calls: nothing, a function that prints each model, or its bar."""
+    if is_asked("quiet"):
+        return False
+    return _tell_trial if is_asked("verbose") else True
 
 
-def _leave_interrupted(what: str) -> NoReturn:
-    console().print(f"  interrupted; {what}", soft_wrap=True, markup=False)
-    raise SystemExit(130)
-
-
-def _mark(path: Path) -> tuple[int, int] | None:
-    """Return the inode and modification time of a file; None if there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+def _tell_trial(fit: Fit) -> None:
+    tell(f"  {fit.line}")
 
 
 if __name__ == "__main__":

@@ -1,30 +1,43 @@
-"""Training: second- and first-order optimisation in double precision."""
+"""Training: the best map of some data, and the training of one model."""
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
+from vpintegrator.training.choice import Fit, best
+from vpintegrator.training.fit import fit
 from vpintegrator.training.history import History
-from vpintegrator.training.residuals import Objective, relative_error
-from vpintegrator.training.search.couplings import find_functions
-from vpintegrator.training.search.degrees import find_generating_function
-from vpintegrator.training.search.models import find_model
-from vpintegrator.training.search.options import Budget, Execution, Files, Method
-from vpintegrator.training.search.result import SearchResult
-from vpintegrator.training.search.stages import find_splitting
+from vpintegrator.training.kinds import (
+    KINDS,
+    Budget,
+    Couplings,
+    GeneratingFunctions,
+    Kind,
+    LinearMaps,
+    Network,
+    PolynomialRegression,
+    Splittings,
+    Trial,
+    kinds_of,
+)
+from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.train import train
 
 __all__ = [
+    "KINDS",
     "LOSSES",
     "OPTIMIZERS",
     "Budget",
-    "Execution",
-    "Files",
+    "Couplings",
+    "Fit",
+    "GeneratingFunctions",
     "History",
-    "Method",
-    "Objective",
-    "SearchResult",
-    "find_functions",
-    "find_generating_function",
-    "find_model",
-    "find_splitting",
+    "Kind",
+    "LinearMaps",
+    "Network",
+    "PolynomialRegression",
+    "Splittings",
+    "Trial",
+    "best",
+    "fit",
+    "kinds_of",
     "relative_error",
     "train",
 ]

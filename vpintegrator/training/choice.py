@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.history import History
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Fit:
     """A trained model, and one estimate of its error.
 
@@ -66,8 +68,79 @@ class Fit:
 
     @property
     def line(self) -> str:
-        """Return kind, size and error in a line."""
-        return f"{self.kind}, {self.size}: error {self.error:.1e} after {self.seconds:.1f} s"
+        """Return kind, size, error and seconds in a line."""
+        return f"{self.kind}: {self.size}: error {self.error:.1e} after {self.seconds:.1f} s"
+
+    @property
+    def kinds(self) -> dict[str, float]:
+        """Least error of each kind that was tried."""
+        return {
+            kind: min(fit.error for fit in self.tried if fit.kind == kind)
+            for kind in dict.fromkeys(fit.kind for fit in self.tried)
+        }
+
+    def __repr__(self) -> str:
+        return f"<Fit {self.kind}, {self.model.name}, {self.size}: error {self.error:.1e}>"
+
+    def __str__(self) -> str:
+        history = self.history
+        errors = ", ".join(f"{kind} {error:.1e}" for kind, error in self.kinds.items())
+        how = history.optimizer + ("" if history.device == "cpu" else f" on {history.device}")
+        how += ", compiled" if history.compiled else ""
+        lines = [
+            f"{self.kind}: {self.model.name}, {self.size}; {structure_of(self.model)}",
+            f"  {how}: {history.epochs} epochs, {self.seconds:.1f} s in all, {self._ending}",
+            f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
+            + (f", test {history.test_error:.2e}" if math.isfinite(history.test_error) else ""),
+            f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
+            f"  {self.reason}" if self.reason else "",
+            f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
+            f"  {attention_words(self.model)}" if attention_words(self.model) else "",
+            _OVERFITTED.format(history.best_epoch) if history.overfitted else "",
+        ]
+        return "\n".join(line for line in lines if line)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(fit.kind)}</td><td>{escape(fit.size)}</td>"
+            f"<td>{fit.error:.1e}</td><td>{fit.seconds:.1f} s</td></tr>"
+            for fit in self.tried
+        )
+        head = "<tr><th>kind</th><th>size</th><th>error</th><th>time</th></tr>"
+        return f"<pre>{escape(str(self))}</pre><table>{head}{rows}</table>"
+
+    @property
+    def _ending(self) -> str:
+        if self.stopped_by == "interrupt":
+            return "interrupted; the best model so far is kept, --start goes on from it"
+        return f"stopped by {self.stopped_by}"
+
+
+_JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blocks of time"}
+_OVERFITTED = (
+    "  the training windows were learned better and others worse after epoch {}: give more "
+    "trajectories, --noise or --horizon"
+)
+
+
+def structure_of(model: Integrator) -> str:
+    """Return what a model preserves, in words."""
+    words = "no structure is kept"
+    if model.measure_preserving:
+        words = "preserves the volume of its coordinates"
+    if model.volume_preserving:
+        words = "volume-preserving"
+    if model.symplectic:
+        words = "symplectic"
+    symmetries = len(model.reversing_symmetries)
+    return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
+
+
+def attention_words(model: Integrator) -> str:
+    """Return words on attention at the identity, and on what that means; else empty."""
+    alone = without_attention(model) is not None
+    effect = ": the states of a window are mapped one by one" if alone else ""
+    return model.attention_at_identity and f"{model.attention_at_identity}{effect}"
 
 
 def best(

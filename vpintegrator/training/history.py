@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpintegrator.runtime.deadline import BEYOND, time_left
 from vpintegrator.runtime.progress import progress_bar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 CURVES = ("seconds", "training_error", "validation_error")
 _CURVE_POINTS = 200
@@ -181,3 +185,48 @@ def training_bar(quiet: bool = False) -> Iterator[Show]:
             )
 
         yield show
+
+
+class FitBar:
+    """Progress bar of a fit: the time used, the kind of map at hand, and the least error so far.
+
+    Parameters
+    ----------
+    bar
+        The bar of rich; None for none.
+    seconds
+        Time of the fit; None for no limit.
+    """
+
+    def __init__(self, bar: Progress | None, seconds: float | None) -> None:
+        self.bar, self.kind, self.error = bar, "", "-"
+        self.start = time.perf_counter()
+        if bar is not None:
+            self.task = bar.add_task("", total=seconds, error="-", training="")
+
+    def update(self, kind: str = "", error: float | None = None, training: str = "") -> None:
+        """Show another kind, the error of a model, or how far its training is."""
+        self.kind = kind or self.kind
+        self.error = self.error if error is None else f"{error:.1e}"
+        if self.bar is not None:
+            spent = time.perf_counter() - self.start
+            words = {"description": self.kind, "error": self.error, "training": training}
+            self.bar.update(self.task, completed=spent, **words)
+
+    def show(self, history: History) -> None:
+        """Show an iteration of a training."""
+        self.update(training=f"iteration {history.epochs}, {history.validation_error[-1]:.1e}")
+
+
+@contextmanager
+def fit_bar(progress: object, seconds: float | None) -> Iterator[FitBar]:
+    """Show the bar of a fit: if ``progress`` is True, or not False and there is a terminal."""
+    from rich.progress import TextColumn
+
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if progress is False or not (progress is True or is_terminal):
+        yield FitBar(None, seconds)
+        return
+    columns = TextColumn("least error {task.fields[error]}"), TextColumn("{task.fields[training]}")
+    with progress_bar(*columns) as bar:
+        yield FitBar(bar, seconds)

@@ -24,6 +24,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, prolong
 from vpintegrator.models.growth import freeze_attention, refine, unfreeze_attention
 from vpintegrator.models.one_step import without_attention
+from vpintegrator.models.untrained import suited
 from vpintegrator.nn.linearised import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time
@@ -162,9 +163,11 @@ class _Growth:
         self, kind: Couplings, data: TrainingData, fits: Sequence[Fit], budget: Budget
     ) -> None:
         self.kind, self.data, self.fits, self.budget = kind, data, fits, budget
-        symplectic = (kind.form or next(iter(forms(data)), "")) == "symplectic"
-        layers = "ff" if kind.options.get("window") in (None, 1) else "t"
-        self.name = kind.architecture or ("sp" if symplectic else "vp") + layers
+        form = kind.form or next(iter(forms(data)), "volume")
+        named = {"functions": "polynomial", **kind.options}
+        name = suited(data.dataset.system, named, kind.options.get("chart", data.chart))
+        prefix = {"symplectic": "sp", "volume": "vp"}[form]
+        self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
         self.total, self.used = budget.epochs or kind.iterations, 0
         self.is_beside = least(fits) <= GOOD and not budget.cheapest
         if self.is_beside:

@@ -65,12 +65,14 @@ class GeneratingFunctions(Kind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such generating function, or None."""
-        if self.form not in forms(data):
-            return f"the map of these states is not {self.form}"
         moving, largest = self._moving(data), self._largest(data)
         if not 2 <= moving <= largest:
             return f"{moving} components move, and polynomials have too many terms from {largest}"
         return why_not_complete(data)
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether the map keeps the form, and no explicit one is at rounding."""
+        return self.form in forms(data) and super().is_needed(data, fits)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield polynomials by degree, then exact terms, maps in a row, functions of the system."""

@@ -106,7 +106,7 @@ class Kind(ABC):
         """Return the reason why these data have no such model, or None."""
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
-        """Whether a model of this kind can still be chosen beside these."""
+        """Whether a model of this kind can still be chosen, if there are other kinds, too."""
         return least_explicit(fits) > ROUNDING
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Kind(ABC):
             trial.model,
             data,
             epochs=trial.epochs,
-            **({} if trial.patience is None else {"patience": trial.patience}),
+            patience=trial.patience,
             target=budget.target,
             seed=budget.seed,
             progress=budget.show,
@@ -218,7 +218,7 @@ def forms(data: TrainingData) -> tuple[str, ...]:
     """Return the forms that the map may preserve: symplectic, volume; the error decides."""
     if claims_structure(data):
         name = suited(data.dataset.system, {"functions": "polynomial"}, data.chart)
-        return {"spff": ("symplectic",), "vpff": ("volume",)}.get(name, ())
+        return {"sp": ("symplectic",), "vp": ("volume",)}.get(name[:2], ())
     # in two dimensions the symplectic form is the area
     even = data.dataset.dim > 2 and data.dataset.dim % 2 == 0
     return ("symplectic", "volume") if even else ("volume",)

@@ -22,12 +22,12 @@ class LinearMaps(Kind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no linear map, or None."""
-        system = data.dataset.system
-        if not system.is_measured:
-            return "the equations are known"
-        if data.dataset.is_family or system.periods:
-            return "the map of angles or of a family is not linear"
         return why_not_complete(data)
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether the map may be linear: of measured states, without angles and parameters."""
+        system = data.dataset.system
+        return system.is_measured and not (data.dataset.is_family or system.periods)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield the one linear map."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.untrained import suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import (
     EXACT,
@@ -76,8 +77,12 @@ class Network(Kind):
 
     def _untrained(self, data: TrainingData, budget: Budget) -> Integrator:
         """Return the network; one without structure of the greatest width that time allows."""
-        name = self.architecture or "resnet"
-        declared = ARCHITECTURES.find(name).Arguments.declared().keys()
+        name = architecture = self.architecture or "resnet"
+        if name == "auto":
+            architecture = suited(
+                data.dataset.system, self.options, self.options.get("chart", data.chart)
+            )
+        declared = ARCHITECTURES.find(architecture).Arguments.declared().keys()
         free = "width" in declared - self.options.keys() and "functions" not in declared
         if not free or budget.seconds is None:
             model = self.build(data, name, budget.seed)
@@ -95,4 +100,8 @@ class Network(Kind):
             widest = model
         if widest is None:
             raise InputError(f"no {name} can be built for states of {data.dataset.dim} components")
+        widest.choices.append(
+            f"width {widest.arguments['width']} was chosen: {budget.seconds:g} s suffice for its "
+            "parameters"
+        )
         return widest

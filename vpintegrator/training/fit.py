@@ -1,0 +1,193 @@
+"""The best map of some data: every kind of map in turn, one estimate of the error, one choice."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from vpintegrator.arguments import one_of, positive, whole
+from vpintegrator.data import Dataset, import_dataset, import_pairs
+from vpintegrator.errors import InputError
+from vpintegrator.runtime.deadline import time_left, until
+from vpintegrator.runtime.interrupts import held_back, stopping
+from vpintegrator.training.choice import Fit, best
+from vpintegrator.training.history import fit_bar
+from vpintegrator.training.kinds import KINDS
+from vpintegrator.training.kinds.kind import Budget, Kind
+from vpintegrator.training.residuals import doubt
+from vpintegrator.training.training_data import TrainingData
+
+NOTHING_LEARNED = (
+    "no model has learned anything: no validation error was finite; try another model, dataset or "
+    "learning rate"
+)
+Data = Dataset | str | os.PathLike[str] | np.ndarray | tuple[np.ndarray, np.ndarray]
+
+
+def fit(
+    data: Data,
+    kinds: Sequence[Kind] = KINDS,
+    *,
+    step: float | None = None,
+    structure: Literal["symplectic", "volume-preserving", "none"] | None = None,
+    seconds: float | None = 150.0,
+    epochs: int | None = None,
+    prefer: Literal["error", "cost"] = "error",
+    target: float | None = None,
+    seed: int = 0,
+    progress: bool | Callable[[Fit], object] | None = None,
+) -> Fit:
+    """Return the best map of some data: what ``vp-train DATASET`` does.
+
+    Kinds of maps are tried in turn, each from small models to large ones, as long as a further one
+    can be chosen. :func:`vpintegrator.training.best` chooses among all that was trained.
+
+    Parameters
+    ----------
+    data
+        A dataset or its path; an array of states (trajectory, time, dim) with ``step``; or a pair
+        of arrays (before, after) of states (pair, dim).
+    kinds
+        Kinds of maps in the order in which they are tried, see
+        :class:`vpintegrator.training.Kind`.
+    step, structure
+        Time between states of an array, and the structure that its map keeps. Without a claim the
+        error decides.
+    seconds
+        Time of the whole fit. Choices count iterations, so that seconds only end it.
+    epochs
+        Iterations of each kind that is trained by iterations.
+    prefer
+        ``cost``: the cheapest step whose error is at most ``target``, among the models and
+        classical methods with substeps.
+    target
+        Error at which the fit ends; with ``prefer="cost"`` the largest error that is allowed.
+    seed
+        Seed of weights and of the choice of windows.
+    progress
+        Called with each model that was trained; or True for a bar on standard error, False for
+        none. By default there is a bar where standard error is a terminal.
+
+    Returns
+    -------
+    Fit
+        The model that was chosen; ``tried`` has all of them.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong, or no model can be trained on these data.
+    KeyboardInterrupt
+        If it comes before any model was trained. Later it ends the fit, with the best model so far.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
+    >>> result = vp.fit(dataset)
+    >>> result.kind, result.error < 1e-12
+    ('splittings', True)
+    """
+    start = time.perf_counter()
+    one_of("prefer", prefer, ("error", "cost"))
+    seconds = None if seconds is None else positive("seconds", seconds)
+    target = None if target is None else positive("target", target)
+    epochs = None if epochs is None else whole("epochs", epochs)
+    if prefer == "cost" and target is None:
+        raise InputError("prefer = 'cost' needs the largest error that is allowed: give target")
+    budget = Budget(epochs, target, seconds, seed, prefer == "cost")
+    with _opened(data, step, structure) as training_data:
+        end = math.inf if seconds is None else start + seconds
+        fits, stopped_by = _try_kinds(training_data.without_test(), kinds, budget, end, progress)
+        with held_back():
+            choice = best(fits)
+            _describe(choice, fits, training_data)
+        spent = time.perf_counter() - start
+        stopped_by = stopped_by or choice.stopped_by
+        return replace(choice, tried=tuple(fits), seconds=spent, stopped_by=stopped_by)
+
+
+def _try_kinds(
+    data: TrainingData,
+    kinds: Sequence[Kind],
+    budget: Budget,
+    end: float,
+    progress: bool | Callable[[Fit], object] | None,
+) -> tuple[list[Fit], str]:
+    """Train models of each kind; return all of them, and what ended the work early, if so."""
+    fits: list[Fit] = []
+    reasons = [(kind, kind.admits(data)) for kind in kinds]
+    admitted = [kind for kind, reason in reasons if reason is None]
+    prefix = "{}: {}" if len(reasons) > 1 else "{1}"
+    refusals = [prefix.format(kind.name, why) for kind, why in reasons if why is not None]
+    stopped_by = ""
+    with fit_bar(progress, budget.seconds) as bar, until(end):
+        budget = replace(budget, show=bar.show)
+        for place, kind in enumerate(admitted):
+            if len(kinds) > 1 and not kind.is_needed(data, [] if budget.cheapest else fits):
+                continue
+            bar.update(kind.name)
+            rest = sum(other.iterative for other in admitted[place:]) if kind.iterative else 1
+            with stopping() as stop, until(time.perf_counter() + time_left() / rest):
+                try:
+                    for trial in kind.models(data, fits, budget):
+                        fits.append(kind.train(trial, data, budget))
+                        bar.update(error=min(fit.error for fit in fits))
+                        if callable(progress):
+                            progress(fits[-1])
+                        if fits[-1].stopped_by in ("interrupt", "seconds"):
+                            break
+                except InputError as error:
+                    refusals.append(prefix.format(kind.name, error))
+            stopped_by = stop.by or (fits[-1].stopped_by if fits else "")
+            met = budget.target is not None and fits and fits[-1].error <= budget.target
+            if stopped_by == "interrupt" or (met and not budget.cheapest) or time_left() <= 0:
+                break
+    if not fits and stopped_by == "interrupt":
+        raise KeyboardInterrupt
+    if not fits and time.perf_counter() >= end:
+        raise InputError(f"no model was trained in {budget.seconds:g} seconds; give more seconds")
+    if not any(math.isfinite(fit.error) for fit in fits):
+        raise InputError("; ".join(refusals) or NOTHING_LEARNED)
+    return fits, stopped_by if stopped_by in ("interrupt", "seconds") else ""
+
+
+def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:
+    """Test the model, and let it say how it was trained."""
+    model, history = choice.model, choice.history
+    history.best_validation_error = choice.error
+    history.test_error = data.test_error(model)
+    history.warning = doubt(model, data.held_out(model), data.error_scale, history)
+    if history.warning:
+        warnings.warn(history.warning, stacklevel=4)
+    data.describe(model)
+    model.metadata["training"] = json.dumps(history.summary())
+    model.metadata["search"] = json.dumps([fit.line for fit in fits])
+
+
+@contextmanager
+def _opened(data: Data, step: float | None, structure: str | None) -> Iterator[TrainingData]:
+    """Open a dataset, or store arrays as one for as long as they are needed."""
+    arrays = isinstance(data, (np.ndarray, tuple))
+    if not arrays and (step is not None or structure is not None):
+        raise InputError("step and structure are arguments of arrays; a dataset has its own")
+    if not arrays:
+        yield TrainingData.of(data)
+        return
+    with tempfile.TemporaryDirectory(prefix="vp-fit-") as folder:
+        path = Path(folder, "states.h5")
+        if isinstance(data, tuple):
+            dataset = import_pairs(*data, path, step=step, structure=structure)
+        else:
+            dataset = import_dataset(data, path, step=step, structure=structure)
+        yield TrainingData(dataset)
