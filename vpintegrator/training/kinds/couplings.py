@@ -185,12 +185,17 @@ class _Growth:
     @property
     def is_exact(self) -> bool:
         """Whether nothing is left to be learned."""
-        return self.error <= max(self.kind.exact, self.budget.target or 0.0)
+        return self.is_met or self.error <= self.kind.exact
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the error that is asked for is reached."""
+        return self.error <= (self.budget.target or 0.0)
 
     @property
     def is_over(self) -> bool:
         """Whether the rest of the iterations is for the best model."""
-        return self.is_exact or self.used > 0.6 * self.total
+        return self.is_met or self.used > 0.6 * self.total
 
     def part(self, share: float) -> int:
         """Return a share of the iterations."""
@@ -401,7 +406,7 @@ class _Growth:
 
     def grow(self) -> Generator[Trial, None, bool]:
         """Train larger models; return whether one does better."""
-        if self.best is None or self.is_over:
+        if self.best is None or self.is_exact or self.is_over:
             return False
         size, error = count(self.best.model), self.error
         larger = self.larger(self.best.model)
@@ -418,7 +423,7 @@ class _Growth:
         if larger and not small:  # as it grew before, if it can
             promising = [self.way if self.way in larger else [*larger][-1]]
         for way in promising:
-            if self.is_exact:
+            if self.is_met:
                 break
             if (yield from self.train(larger[way], 0.08)) < error / 1.5:
                 self.way = way
