@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch.func import functional_call
@@ -90,20 +92,13 @@ class Objective:
 
         With ``parameters`` these take the place of the model's own.
         """
+        call = model if parameters is None else partial(functional_call, model, dict(parameters))
         new, window = model.prediction_window, inputs
-        predictions = []
+        predictions: list[torch.Tensor] = []
         for _ in range(self.horizon):
-            output = (
-                model(window)
-                if parameters is None
-                else functional_call(model, dict(parameters), (window,))
-            )
-            predictions.append(output[..., model.window - new :, :])
-            window = (
-                output
-                if new == model.window
-                else torch.cat([window[..., new:, :], predictions[-1]], dim=-2)
-            )
+            if predictions:
+                window = torch.cat([window[..., new:, :], predictions[-1]], dim=-2)
+            predictions.append(call(window)[..., model.window - new :, :])
         predicted = predictions[0] if self.horizon == 1 else torch.cat(predictions, dim=-2)
         return predicted - new_states
 
@@ -126,27 +121,22 @@ class ParameterVector:
 
     def __init__(self, model: Integrator) -> None:
         self.model = model
-        named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.names, self.parameters = list(named), list(named.values())
-        self.shapes = [p.shape for p in named.values()]
-        self.sizes = [p.numel() for p in named.values()]
+        self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.sizes = [p.numel() for p in self.trained.values()]
 
     def read(self) -> torch.Tensor:
         """Return the model's parameters now, as a new vector."""
-        return torch.cat([each.detach().reshape(-1) for each in self.parameters])
+        return torch.cat([own.detach().reshape(-1) for own in self.trained.values()])
 
     def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the vector's parts by name, in the parameters' shapes."""
-        parts = vector.split(self.sizes)
-        return {
-            name: part.reshape(shape)
-            for name, part, shape in zip(self.names, parts, self.shapes, strict=True)
-        }
+        pairs = zip(self.trained.items(), vector.split(self.sizes), strict=True)
+        return {name: part.reshape(own.shape) for (name, own), part in pairs}
 
     @torch.no_grad()
     def write(self, vector: torch.Tensor) -> None:
         """Set the model's parameters."""
-        for own, part in zip(self.parameters, vector.split(self.sizes), strict=True):
+        for own, part in zip(self.trained.values(), vector.split(self.sizes), strict=True):
             own.copy_(part.view(own.shape))
 
 
@@ -206,8 +196,7 @@ class Residuals(ParameterVector):
         return squares
 
 
-@dataclass(frozen=True)
-class ErrorScale:
+class ErrorScale(NamedTuple):
     """The size that errors are relative to.
 
     Attributes
@@ -268,7 +257,8 @@ def relative_error(
             raise InputError(f"{name} has shape {tuple(tensor.shape)}, not (pair, time, dim)")
     new_states = Objective().new_states(model, targets)
     scale = scale or _scale_of(model, new_states)
-    if compiled is not None and _keeps_others(model, scale):
+    others = {*range(model.dim)} - {*scale.components}
+    if compiled is not None and others <= model.conserved_components:  # those are exact
         vector = ParameterVector(model).read()
         squares = compiled.sums(*(tensor.numpy() for tensor in (vector, inputs, new_states)))[1]
         return relative(float(squares), new_states[..., 0].numel(), scale.spread)
@@ -276,34 +266,21 @@ def relative_error(
     return relative_error_of(model, parts, scale)
 
 
-@torch.no_grad()
 def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> float:
     """Return the relative error of any number of windows, computed part by part."""
-    objective, moving = Objective(), list(scale.components)
     squares, count = 0.0, 0
-    mode = model.training
-    model.eval()
-    for inputs, targets in parts:
-        check_time()
-        new_states = objective.new_states(model, targets)
-        difference = objective.difference(model, inputs, new_states)[..., moving]
-        squares += difference.square().sum().item()
-        count += new_states[..., 0].numel()
-    model.train(mode)
+    for part in _squares(model, parts, scale):
+        squares += part.sum().item()
+        count += part[..., 0].numel()
     return relative(squares, count, scale.spread)
 
 
-@torch.no_grad()
 def estimated_error(
     model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, scale: ErrorScale
 ) -> tuple[float, float]:
     """Return the relative error of windows, and its standard error; infinite where it overflows."""
-    objective, mode = Objective(), model.training
-    model.eval()
-    new_states = objective.new_states(model, targets)
-    difference = objective.difference(model, inputs, new_states)[..., list(scale.components)]
-    model.train(mode)
-    squares = difference.square().sum(-1).mean(-1).double()  # (window,)
+    (parts,) = _squares(model, [(inputs, targets)], scale)
+    squares = parts.sum(-1).mean(-1).double()  # (window,)
     mean, count = squares.mean().item(), len(squares)
     if not math.isfinite(mean):
         return math.inf, 0.0
@@ -311,6 +288,18 @@ def estimated_error(
     # the root of a mean has half of its relative standard error
     noise = squares.std(correction=0).item() / math.sqrt(count) / (2 * mean) if mean > 0 else 0.0
     return error, error * noise
+
+
+@torch.no_grad()
+def _squares(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> Iterator[torch.Tensor]:
+    """Yield squared differences (window, time, component) of the components that count."""
+    objective, mode = Objective(), model.training
+    model.eval()
+    for inputs, targets in parts:
+        check_time()
+        difference = objective.difference(model, inputs, objective.new_states(model, targets))
+        yield difference[..., list(scale.components)].square()
+    model.train(mode)
 
 
 def relative(squares: float, count: int, spread: float = 1.0) -> float:
@@ -362,8 +351,3 @@ def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:
     seen = states[..., list(moving)].reshape(-1, len(moving))
     spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
     return ErrorScale(moving, spread)
-
-
-def _keeps_others(model: Integrator, scale: ErrorScale) -> bool:
-    """Whether the components that do not count are exact."""
-    return {*range(model.dim)} - {*scale.components} <= model.conserved_components
