@@ -8,8 +8,10 @@ import torch
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, sample, symplecticity_defect
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.training.linear import fit_linear, layer_pairs
+from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.linear import layer_pairs
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -30,8 +32,7 @@ def solved(dataset, **arguments):
     data = TrainingData(dataset)
     data.normalise(model)
     pairs = layer_pairs(model, data, 300)
-    before, after = (states[:, -1] for states in pairs[: len(pairs)])
-    fit_linear(model, before, after)
+    fit_pairs(model, pairs)
     return model, data
 
 
@@ -68,7 +69,7 @@ def test_coefficients_of_small_steps_are_those_of_the_series():
     model = vp.models.build(system, "sgf", functions="hamiltonian", degree=1, order=4)
     model.set_normalisation(torch.zeros(2), torch.ones(2))
     model.adapt(torch.from_numpy(initial))
-    fit_linear(model, torch.from_numpy(initial), torch.from_numpy(after))
+    fit_pairs(model, Pairs.of_tensors(*(torch.from_numpy(x)[:, None] for x in (initial, after))))
     exact = model.core.exact
     # normalised states may have another size of the form
     size = float(model.scale[0] * model.scale[1])

@@ -12,6 +12,7 @@ from scipy import optimize
 from vpintegrator.errors import InputError
 from vpintegrator.training.least_squares import (
     DampedIteration,
+    LeftOut,
     Residual,
     SequentialQR,
     normal_equations,
@@ -106,8 +107,7 @@ def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_s
         )
 
     everything = fit(np.arange(groups))
-    residual = b - A @ everything.coefficients
-    error = everything.left_out_error(A @ everything.directions, residual, folds)
+    error = LeftOut(A, A, b, folds).choice(everything)
     squares = []
     for fold in range(len(sizes)):
         out = folds == fold
@@ -121,8 +121,7 @@ def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_s
 def test_a_row_that_alone_determines_a_coefficient_has_an_infinite_error():
     A, b = RNG(0).normal(size=(20, 1, 3)), RNG(1).normal(size=(20, 1))
     A[:-1, :, 2] = 0
-    solution = factored(A, b).solve()
-    error = solution.left_out_error(A @ solution.directions, b - A @ solution.coefficients)
+    error = LeftOut(A, A, b).choice(factored(A, b).solve())
     assert (error.square, error.deviation) == (math.inf, 0.0)
     assert math.isfinite(error.typical)
 

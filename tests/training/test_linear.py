@@ -12,16 +12,17 @@ from click.testing import CliRunner
 import vpintegrator as vp
 from tests.nn.laws import assert_close, symplecticity_defect
 from vpintegrator.cli.train import main
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     SymplecticGeneratingFunctionMap,
     VolumePreservingGeneratingFunctionMap,
 )
-from vpintegrator.training import linear
+from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.linear import (
+    Equations,
     LinearFit,
     enough_pairs,
-    fit_linear,
     implicit_map,
     layer_pairs,
     linear_part,
@@ -59,7 +60,11 @@ def fitted(system, name, degree, path, far=False, count=None, **options):
     data.normalise(model)
     pairs = layer_pairs(model, data, count or enough_pairs(model))
     before, after = (states[:, -1] for states in pairs[: len(pairs)])
-    return model, fit_linear(model, before, after, far), before, after
+    return model, fit_pairs(model, pairs, far), before, after
+
+
+def pairs_of(before, after):
+    return Pairs.of_tensors(before[:, None], after[:, None])
 
 
 def matrices(model, before, after):
@@ -104,7 +109,7 @@ def test_no_more_equations_than_coefficients(pairs):
     states = orbits(count=pairs, times=2)
     model = SymplecticGeneratingFunctionMap(dim=2, degree=8)
     before, after = torch.from_numpy(states).unbind(1)
-    fit = fit_linear(model, before, after)
+    fit = fit_pairs(model, pairs_of(before, after))
     assert fit.penalty > 0
     assert type(fit.penalty) is float
     assert math.isfinite(fit.error)
@@ -119,7 +124,7 @@ def test_maps_near_half_a_turn(tmp_path):
     for far in (False, True):
         model = SymplecticGeneratingFunctionMap(dim=2, degree=8)
         model.adapt(torch.cat([before, after]))
-        errors[far] = fit_linear(model, before, after, far).error
+        errors[far] = fit_pairs(model, pairs_of(before, after), far).error
     assert errors[True] < 1e-6 < 1e-2 < errors[False]
     assert symplecticity_defect(model, before[:1]) < 1e-13
     data = dataset(orbits(100, 8, ANGLE), tmp_path / "turn.h5")
@@ -232,7 +237,7 @@ def test_a_degree_too_high_costs_little_where_few_pairs_have_noise():
         model = SymplecticGeneratingFunctionMap(dim=2, degree=degree)
         model.set_normalisation(z.mean(0), z.std(0))
         model.adapt(torch.cat([z, images]))
-        fit_linear(model, z, noisy)
+        fit_pairs(model, pairs_of(z, noisy))
         found = model(torch.from_numpy(fresh)[:, None])[:, 0].detach().numpy()
         errors.append(np.sqrt(np.mean((found - kicked(fresh)) ** 2)))
     assert errors[1] < 2 * errors[0]
@@ -283,7 +288,7 @@ def test_exact_terms_beside_polynomials_that_give_them(tmp_path):
     data = TrainingData(dataset)
     data.normalise(model)
     pairs = layer_pairs(model, data, 1000)
-    fit_linear(model, *(states[:, -1] for states in pairs[: len(pairs)]))
+    fit_pairs(model, pairs)
     exact = model.core.exact
     size = float(model.scale[0] * model.scale[1])
     found = (exact.coefficients / exact.term_scale).detach() * size
@@ -312,11 +317,13 @@ def test_maps_in_a_row_weigh_pairs_by_their_expected_error(tmp_path, monkeypatch
         )
         data.normalise(model)
         pairs = layer_pairs(model, data, 500)
-        fit_linear(model, *(states[:, -1] for states in pairs[: len(pairs)]))
+        fit_pairs(model, pairs)
         inputs, targets = (states[:, -1] for states in data.pairs(model)[:200])
         with torch.no_grad():
             return float((model(inputs[:, None])[:, -1] - targets).norm(dim=-1).median())
 
     weighed = median_error()
-    monkeypatch.setattr(linear, "_expected_errors", lambda layer, matrix: np.ones(len(matrix)))
+    monkeypatch.setattr(
+        Equations, "_expected_errors", lambda self, matrix, unit=1: np.ones((len(matrix), 1))
+    )
     assert weighed < 0.02 * median_error()

@@ -16,8 +16,9 @@ from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.linearised import ShearDerivatives
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import (
+    Choice,
     DampedIteration,
-    LeftOutError,
+    LeftOut,
     NormalEquations,
     Residual,
     SequentialQR,
@@ -77,7 +78,7 @@ def fit_few_pairs(
         return FewPairsFit(math.inf, math.inf, math.inf)
     with one_blas_thread():
         fit.run(iterations, exact=1e-30 * images.after.numel(), settled=0.98)
-        left_out = images.left_out_error()
+        left_out = images.left_out()
     return FewPairsFit(
         training=float(images.residual.square().mean().sqrt()),
         error=math.sqrt(left_out.square),
@@ -127,11 +128,11 @@ class ShearImages(Residual):
         equations.add(root * torch.eye(len(parameters)).double(), root * parameters)
         return equations
 
-    def left_out_error(self) -> LeftOutError:
+    def left_out(self) -> Choice:
         """Return the leave-one-out error of the equations linearised at the model's parameters."""
         J = self._jacobian().numpy()
         count = J.shape[2]
         qr = SequentialQR(count)
         qr.add(J.reshape(-1, count), self.residual.flatten().numpy())
         (solution,) = qr.ridge(torch.ones(count).numpy(), [self.penalty / qr.rows])
-        return solution.left_out_error(J @ solution.directions, self.residual.numpy())
+        return LeftOut(J, J, self.residual.numpy()).choice(solution)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -148,24 +149,6 @@ class SequentialQR:
         return sizes, U.T @ right, V.T / weights[:, None]
 
 
-class LeftOutError(NamedTuple):
-    """Error of rows that are left out of a fit; infinite where others do not determine it.
-
-    Attributes
-    ----------
-    square
-        Mean square.
-    deviation
-        Standard error of the mean square, relative to it.
-    typical
-        Mean square without the largest twentieth, see ``trimmed``.
-    """
-
-    square: float
-    deviation: float
-    typical: float
-
-
 @dataclass(frozen=True)
 class Solution:
     r"""Coefficients of least squares, and how each row moves them.
@@ -192,68 +175,88 @@ class Solution:
         """Number of coefficients that the equations determine."""
         return int(np.count_nonzero(self.sizes))
 
-    def left_out(
-        self, projected: np.ndarray, residual: np.ndarray, least: float = 1e-10
-    ) -> np.ndarray:
-        r"""Return residuals of groups of rows if each group is left out of the fit.
 
-        .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
+class Choice(NamedTuple):
+    """A solution, and its error on rows that are left out of the fit.
 
-        Infinite where other rows do not determine the coefficients that a group reads: where
-        :math:`H_{ii}`, the leverage, has an eigenvalue of one.
+    Attributes
+    ----------
+    square
+        Mean square; infinite where other rows do not determine the coefficients that a row reads.
+    deviation
+        Standard error of the mean square, relative to it.
+    typical
+        Mean square without the largest twentieth, see ``trimmed``.
+    solution
+    """
 
-        Parameters
-        ----------
-        projected : (group, row, direction)
-            Rows that the fit has used, times ``directions``.
-        residual : (group, row) or (group, row, right side)
-            Residuals of the rows, which may be in other units than the rows of the fit.
-        least
-            Distance of a leverage from one below which it counts as one. Rounding leaves 1e-12.
-        """
-        own, one = projected * self.sizes, np.eye(projected.shape[1])
-        matrices = one - own @ own.transpose(0, 2, 1)
-        alone = np.linalg.eigvalsh(matrices)[:, 0] < least
-        matrices[alone] = one
-        right = residual.reshape(*residual.shape[:2], -1)
-        result = np.linalg.solve(matrices, right).reshape(residual.shape)
-        result[alone] = np.inf
-        return result
+    square: float
+    deviation: float
+    typical: float
+    solution: Solution
 
-    def left_out_error(
-        self, projected: np.ndarray, residual: np.ndarray, folds: np.ndarray | None = None
-    ) -> LeftOutError:
-        """Return the error of groups that are left out one by one, or fold by fold.
 
-        Parameters
-        ----------
-        projected, residual
-            Arguments of ``left_out``.
-        folds : (group,), optional
-            Number of the fold of each group: groups of a fold are left out together. All of the
-            coefficients have penalties then, or are determined.
-        """
-        least = 1e-10 if folds is None else 1e-14
-        _, members, counts = np.unique(
-            np.arange(len(residual)) if folds is None else folds,
-            return_inverse=True,
-            return_counts=True,
-        )
+class LeftOut:
+    r"""Errors of groups of rows that are left out of fits, without further fits.
+
+    .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
+
+    with the residuals r of the fit to all rows. Infinite where :math:`H_{ii}`, the leverage, has an
+    eigenvalue of one.
+
+    Parameters
+    ----------
+    rows : (group, row, column)
+        Rows as the fits use them.
+    matrix, right : (group, row, column), (group, row) or (group, row, right side)
+        The same equations in the units of the error.
+    folds : (group,), optional
+        Number of the fold of each group: groups of a fold are left out together.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        matrix: np.ndarray,
+        right: np.ndarray,
+        folds: np.ndarray | None = None,
+    ) -> None:
+        self.rows, self.matrix, self.right = rows, matrix, right
+        self._directions = self._projected = np.zeros(0)
+        # distance of a leverage from one: rounding leaves 1e-12 of what one group determines alone;
+        # of folds, penalties determine all coefficients
+        self._least = 1e-10 if folds is None else 1e-14
+        numbers = np.arange(len(right)) if folds is None else folds
+        _, members, counts = np.unique(numbers, return_inverse=True, return_counts=True)
         order, begins = np.argsort(members, kind="stable"), np.cumsum(counts) - counts
-        squares = []
-        for size in np.unique(counts):  # folds of equal sizes together
-            places = order[begins[counts == size, None] + np.arange(size)]  # (fold, group)
-            rows, right = (
-                x[places].reshape(len(places), -1, *x.shape[2:]) for x in (projected, residual)
+        # groups (fold, group) of the folds of equal sizes
+        self._places = [order[begins[counts == n, None] + np.arange(n)] for n in np.unique(counts)]
+
+    def choice(self, solution: Solution) -> Choice:
+        """Return a solution with its error."""
+        if solution.directions is not self._directions:  # once: the largest part of the work
+            self._directions = solution.directions
+            self._projected = self.rows @ solution.directions
+        projected = self._projected * solution.sizes
+        residual = self.right - self.matrix @ solution.coefficients
+        residual = residual.reshape(*residual.shape[:2], -1)  # (group, row, right side)
+        parts = []
+        for places in self._places:
+            own, rest = (
+                x[places].reshape(len(places), -1, x.shape[2]) for x in (projected, residual)
             )
-            left_out = self.left_out(rows, right, least)
-            squares.append((left_out.reshape(len(places), -1) ** 2).mean(1))
-        square = np.concatenate(squares)
-        mean = float(square.mean())
-        if not math.isfinite(mean):
-            return LeftOutError(math.inf, 0.0, trimmed(square))
-        deviation = float(square.std()) / math.sqrt(len(square)) / max(mean, 1e-300)
-        return LeftOutError(mean, deviation, trimmed(square))
+            one = np.eye(own.shape[1])
+            matrices = one - own @ own.transpose(0, 2, 1)
+            alone = np.linalg.eigvalsh(matrices)[:, 0] < self._least
+            matrices[alone] = one
+            left_out = np.linalg.solve(matrices, rest)
+            left_out[alone] = np.inf
+            parts.append((left_out**2).mean((1, 2)))
+        squares = np.concatenate(parts)
+        mean, deviation = float(squares.mean()), 0.0
+        if math.isfinite(mean):
+            deviation = float(squares.std()) / math.sqrt(len(squares)) / max(mean, 1e-300)
+        return Choice(mean, deviation, trimmed(squares), solution)
 
 
 def trimmed(squares: np.ndarray, part: float = 0.05) -> float:
@@ -264,78 +267,50 @@ def trimmed(squares: np.ndarray, part: float = 0.05) -> float:
     return float(np.sort(squares)[: math.ceil((1 - part) * len(squares))].mean())
 
 
-class NormalEquations(ABC):
-    """J^T J and the gradient J^T r of residuals r (row,) with the Jacobian J (row, parameter)."""
+class NormalEquations:
+    """J^T J and the gradient J^T r of residuals r (row,) with the Jacobian J (row, parameter).
 
-    def __init__(self, like: torch.Tensor) -> None:
-        self.gradient = torch.zeros_like(like)
+    Parameters
+    ----------
+    like
+        A vector of parameters.
+    machine
+        Machine code, which takes the memory of one matrix and half of the arithmetic. By default
+        PyTorch, with three matrices, two of them only during the solution.
+    """
 
-    @abstractmethod
+    def __init__(self, like: torch.Tensor, machine: SymmetricMatrix | None = None) -> None:
+        self.gradient, self._machine, size = torch.zeros_like(like), machine, len(like)
+        self._matrix = torch.from_numpy(machine.array) if machine else like.new_zeros(size, size)
+
     def clear(self) -> None:
         """Set matrix and gradient to zero."""
-
-    @abstractmethod
-    def add(self, jacobian: torch.Tensor, residual: torch.Tensor) -> None:
-        """Add some rows, in the order that ``CompiledResidual`` gives where it gave them."""
-
-    @abstractmethod
-    def largest(self) -> float:
-        """Return the largest element of J^T J."""
-
-    @abstractmethod
-    def solve(self, damping: float) -> torch.Tensor | None:
-        """Return -(J^T J + damping)^-1 J^T r, or None where rounding leaves no factor."""
-
-
-class _InPyTorch(NormalEquations):
-    """Normal equations on any device; three matrices, two of them only during the solution."""
-
-    def __init__(self, like: torch.Tensor) -> None:
-        super().__init__(like)
-        self._matrix = like.new_zeros(len(like), len(like))
-
-    def clear(self) -> None:
         self._matrix.zero_()
         self.gradient.zero_()
 
     def add(self, jacobian: torch.Tensor, residual: torch.Tensor) -> None:
-        self._matrix.addmm_(jacobian.mT, jacobian)
-        self.gradient.addmv_(jacobian.mT, residual)
+        """Add some rows; to machine code also in the order of ``CompiledResidual``."""
+        if self._machine:
+            self._machine.add(jacobian.numpy(), residual.numpy(), self.gradient.numpy())
+        else:
+            self._matrix.addmm_(jacobian.mT, jacobian)
+            self.gradient.addmv_(jacobian.mT, residual)
 
     def largest(self) -> float:
+        """Return the largest element of J^T J, which is on the diagonal."""
         return self._matrix.diagonal().max().item()
 
     def solve(self, damping: float) -> torch.Tensor | None:
+        """Return -(J^T J + damping)^-1 J^T r, or None where rounding leaves no factor."""
+        if self._machine:
+            solvable = self._machine.factor(damping)
+            right = (-self.gradient).numpy()
+            return torch.from_numpy(self._machine.solve(right)) if solvable else None
         damped = self._matrix.clone()
         damped.diagonal().add_(damping)
         factor, failed = torch.linalg.cholesky_ex(damped)
-        return (
-            None if failed.item() else torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]
-        )
-
-
-class _InMachineCode(NormalEquations):
-    """Normal equations on the CPU, which take the memory of one matrix."""
-
-    def __init__(self, like: torch.Tensor) -> None:
-        super().__init__(like)
-        dtype = like.numpy().dtype.type
-        self._matrix = SymmetricMatrix(len(like), dtype, torch.get_num_threads())
-
-    def clear(self) -> None:
-        self._matrix.clear()
-        self.gradient.zero_()
-
-    def add(self, jacobian: torch.Tensor, residual: torch.Tensor) -> None:
-        self._matrix.add(jacobian.numpy(), residual.numpy(), self.gradient.numpy())
-
-    def largest(self) -> float:
-        return float(np.max(self._matrix.array.diagonal(), initial=0.0))
-
-    def solve(self, damping: float) -> torch.Tensor | None:
-        if not self._matrix.factor(damping):
-            return None
-        return torch.from_numpy(self._matrix.solve((-self.gradient).numpy()))
+        delta = torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]
+        return None if failed.item() else delta
 
 
 def normal_equations(
@@ -360,23 +335,22 @@ def normal_equations(
     InputError
         If memory does not suffice for the matrix, or there are too many parameters.
     """
-    size = len(like) ** 2 * like.element_size() / 1e9
+    count, size = len(like), len(like) ** 2 * like.element_size() / 1e9
     instead = "use the optimizer adam, which needs no matrix"
-    if len(like) > most:
+    if count > most:
         raise InputError(
-            f"levenberg-marquardt trains up to {most:,} parameters, and these are "
-            f"{len(like):,}: J^T J would take {size:.1f} GB; {instead}"
+            f"levenberg-marquardt trains up to {most:,} parameters, and these are {count:,}: J^T J "
+            f"would take {size:.1f} GB; {instead}"
         )
     try:
-        if compiled or (like.device.type == "cpu" and len(like) >= large):
-            try:
-                return _InMachineCode(like)
-            except NotCompilable:
-                pass
-        return _InPyTorch(like)
+        if compiled or (like.device.type == "cpu" and count >= large):
+            with suppress(NotCompilable):
+                dtype = like.numpy().dtype.type
+                return NormalEquations(like, SymmetricMatrix(count, dtype, torch.get_num_threads()))
+        return NormalEquations(like)
     except (MemoryError, RuntimeError):  # PyTorch's, of the same
         raise InputError(
-            f"there is no memory for J^T J of {len(like):,} parameters, {size:.1f} GB; {instead}"
+            f"there is no memory for J^T J of {count:,} parameters, {size:.1f} GB; {instead}"
         ) from None
 
 
@@ -414,8 +388,6 @@ class DampedIteration:
         First parameters.
     damping
         First damping, in units of the largest element of J^T J.
-    largest
-        Damping in the same units beyond which a step is too short to change anything.
 
     Attributes
     ----------
@@ -439,14 +411,8 @@ class DampedIteration:
     tensor([1., 1.], dtype=torch.float64)
     """
 
-    def __init__(
-        self,
-        problem: Residual,
-        parameters: torch.Tensor,
-        damping: float = 1e-3,
-        largest: float = 1e12,
-    ) -> None:
-        self.problem, self.first, self.largest = problem, damping, largest
+    def __init__(self, problem: Residual, parameters: torch.Tensor, damping: float = 1e-3) -> None:
+        self.problem, self.first = problem, damping
         self.parameters, self.cost, self.damping = parameters, problem.cost(parameters), 0.0
 
     def step(self) -> bool:
@@ -456,7 +422,8 @@ class DampedIteration:
         damping, growth = self.damping or self.first * curvature, 2.0
         # rounding of J^T J hides any damping smaller than this
         least = torch.finfo(self.parameters.dtype).eps * curvature
-        while damping < self.largest * curvature:  # false where the curvature is zero or nan
+        # beyond this damping steps are too short to change anything; false where it is zero or nan
+        while damping < 1e12 * curvature:
             if self._lowers(equations, max(damping, least)):
                 return True
             damping *= growth

@@ -1,4 +1,7 @@
-"""Training of generating functions: one linear least-squares solve."""
+"""Generating functions from pairs of states before and after their map: linear least squares.
+
+The leave-one-out error chooses the ridge penalty where data are scarce.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,26 +23,12 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.generating_arguments import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
-from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.least_squares import SequentialQR, Solution
+from vpintegrator.training.least_squares import Choice, LeftOut, SequentialQR
 from vpintegrator.training.training_data import TrainingData
 
 ROWS = 20  # equations for each coefficient, if the data have as many
-_BLOCK = 1 << 27  # bytes of the matrix that are built at once
-LEFT_OUT = 500  # pairs over which the leave-one-out error is averaged
-SETTLED = 100  # states by which the number of Newton iterations is found
-_ACCURATE = 1e-13  # tolerance of states half-way, that of datasets
-_REAL = 1e-8
-# tolerances of dependent columns, tried in turn until other pairs determine each pair: Kepler's
-# degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty
-_TOLERANCES = [1e-13, 1e-12, 1e-11, 1e-10, 1e-9]
 FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
 PENALTIES = (10.0 ** np.arange(-18, 3)).tolist()  # ridge penalties, relative to the equations
-# coefficients of analytic functions decay geometrically with the degree: an alternative weight that
-# the leave-one-out error may choose; it errs less by half from noisy pairs, by ten from an orbit
-_DECAY = 8.0
-_HIGHEST = 3  # exact terms of the highest order
-_LEAST = 1e-3  # expected error, relative to that of other pairs, that is told from rounding
 MOST = 10_000  # coefficients, of which the triangle takes 800 MB
 
 
@@ -76,6 +65,20 @@ class LinearFit:
     seconds: float
     typical: float | None = None
 
+    @classmethod
+    def of(cls, choice: Choice, pairs: int, start: float) -> LinearFit:
+        """Return the result of a solve that began at a time of ``time.perf_counter``."""
+        return cls(
+            coefficients=choice.solution.coefficients.size,
+            rank=choice.solution.rank,
+            pairs=pairs,
+            error=math.sqrt(choice.square),
+            penalty=choice.solution.penalty,
+            deviation=choice.deviation,
+            seconds=time.perf_counter() - start,
+            typical=math.sqrt(choice.typical),
+        )
+
 
 def implicit_map(model: Integrator) -> ImplicitMap:
     """Return the layer whose coefficients pairs of states give.
@@ -93,74 +96,150 @@ def implicit_map(model: Integrator) -> ImplicitMap:
     return core
 
 
-def fit_linear(
+class Equations:
+    """Linear equations of the coefficients of a generating function, in units of the spread.
+
+    Parameters
+    ----------
+    layer
+        The generating function.
+    before, after : (pair, dim)
+        Normalised states before and after its map.
+    block
+        Bytes of the matrix that are built at once.
+    """
+
+    def __init__(
+        self, layer: Any, before: torch.Tensor, after: torch.Tensor, block: int = 1 << 27
+    ) -> None:
+        self.layer, self.before, self.after = layer, before, after
+        self.size = after.shape[1] - int(getattr(layer, "conserved", 0))
+        self.weight = weights(after[:, : self.size])
+        self.count = sum(c.numel() for c in layer.coefficients())
+        self.block = max(block // (8 * max(self.count, 1) * self.size), 1)
+        self.are_scarce = len(after) * self.size < ROWS * self.count
+        degrees = layer.degrees.numpy()
+        self.penalty_weights = [degrees**2.0, 8.0**degrees]
+
+    @property
+    def coefficients(self) -> torch.Tensor:
+        """Coefficients of the layer (coefficient,)."""
+        return torch.cat([c.detach() for c in self.layer.coefficients()])
+
+    @coefficients.setter
+    @torch.no_grad()
+    def coefficients(self, values: torch.Tensor) -> None:
+        own = self.layer.coefficients()
+        for each, part in zip(own, values.split([c.numel() for c in own]), strict=True):
+            each.copy_(part)
+
+    def rows(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the matrix (pair, component, coefficient) and right sides (pair, component)."""
+        matrix, right = self.layer.equations(z, image)
+        if not bool(matrix.isfinite().all()):
+            raise InputError(
+                "some functions of the generating function are not finite at states of the "
+                "training pairs; leave out these expressions, or the states"
+            )
+        return matrix, right
+
+    @torch.no_grad()
+    def blocks(self, pairs: slice = slice(None)) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield weighted equations of some pairs, block by block."""
+        parts = (states[pairs].split(self.block) for states in (self.before, self.after))
+        for z, image in zip(*parts, strict=True):
+            matrix, right = self.rows(z, image)
+            yield (matrix * self.weight[:, None]).numpy(), (right * self.weight).numpy()
+
+    def solve(self, folds: np.ndarray | None = None, sample: int = 500) -> Choice:
+        """Return the solution of least leave-one-out error.
+
+        Dependent columns are left out, the more of them the higher the tolerance, until other pairs
+        determine each pair: Kepler's degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty.
+        Exact terms come first, then polynomials to what is left: together they depend on one
+        another, and large coefficients that cancel slow the Newton iteration down. Where data are
+        scarce, ridge penalties are tried with two weights: the squared degree, and powers of the
+        degree, as coefficients of analytic functions decay geometrically. The second errs less by
+        half from noisy pairs, by ten from an orbit.
+
+        Parameters
+        ----------
+        folds : (pair,), optional
+            Number of the fold of each pair, for few pairs: the pairs of a fold are left out
+            together, and all of them count.
+        sample
+            Pairs over which the leave-one-out error is averaged otherwise.
+        """
+        matrix, right = next(self.blocks(slice(sample if folds is None else None)))
+        unit = float(np.sqrt((self._expected_errors(matrix) ** 2).mean()))
+        qr = SequentialQR(self.count)
+        for rows, values in self.blocks():
+            own = self._expected_errors(rows, unit)
+            qr.add((rows / own[:, :, None]).reshape(-1, self.count), (values / own).reshape(-1))
+        own = self._expected_errors(matrix, unit)
+        left_out = LeftOut(matrix / own[:, :, None], matrix, right, folds)
+        choices: list[Choice] = []
+        tolerances = [1e-13, 1e-12, 1e-11, 1e-10, 1e-9]
+        for solution in qr.solutions(tolerances, self.layer.exact_places):
+            choices = [left_out.choice(solution)]
+            if math.isfinite(choices[0].square):
+                break
+        if self.are_scarce or math.isinf(choices[0].square):
+            for weights in self.penalty_weights:
+                choices += map(left_out.choice, qr.ridge(weights, PENALTIES))
+        return min(choices, key=lambda each: each.square)
+
+    def _expected_errors(self, matrix: np.ndarray, unit: float = 1.0) -> np.ndarray:
+        """Return errors (pair, 1) that are expected of a fit, at least a thousandth of a unit.
+
+        Maps in a row with exact terms err where the derivatives of H are large, by many orders more
+        than elsewhere. Equations in units of these errors do not spoil all other pairs for the few.
+        One for maps that are applied once, whose polynomials correct the largest errors.
+
+        Parameters
+        ----------
+        matrix : (pair, component, coefficient)
+            Weighted equations.
+        unit
+            Typical error, below which a thousandth is rounding.
+        """
+        exact = self.layer.exact_places[-3:]  # of the highest order
+        if self.layer.repeats == 1 or not len(exact):
+            return np.ones((len(matrix), 1))
+        size = np.linalg.norm(matrix[:, :, exact], axis=(1, 2))[:, None]
+        return np.maximum(size / unit, 1e-3) if size.any() else np.ones_like(size)
+
+
+def solve_layer(
     model: Integrator,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
+    before: torch.Tensor,
+    after: torch.Tensor,
     far: bool = False,
     folds: np.ndarray | None = None,
-) -> LinearFit:
+) -> Choice:
     """Set the coefficients of a generating function by linear least squares.
 
     Parameters
     ----------
     model
         Normalised and adapted to its states. Its other buffers stay as they are.
-    inputs, targets : (pair, dim)
-        States before and after the map of the model's layer: for a reversible volume-preserving
-        model, of half a step, see ``layer_pairs``.
+    before, after : (pair, dim)
+        Normalised states before and after the map of the model's layer: for a reversible
+        volume-preserving model, of half a step, see ``layer_pairs``.
     far
         Whether a linear map is fitted first, and the generating function to the rest: for maps that
         turn some plane by nearly half a turn.
-    folds : (pair,), optional
-        Number of the fold of each pair, for few pairs: the pairs of a fold are left out together,
-        and all of them count.
-
-    Raises
-    ------
-    InputError
-        If states are not finite, coincide, or there are fewer equations than coefficients need.
+    folds
+        Argument of ``Equations.solve``.
     """
-    start = time.perf_counter()
     layer = implicit_map(model)
-    before, after = normalised_pairs(model, inputs, targets)
-    if folds is not None and len(folds) != len(before):
-        folds = np.arange(len(before))  # equal pairs were left out
-    size = after.shape[1] - getattr(layer, "conserved", 0)
-    count = sum(c.numel() for c in layer.coefficients())
     if far:
-        layer.set_linear(linear_part(model, before[:, :size], after[:, :size]))
+        layer.set_linear(linear_part(model, before, after))
         layer.adapt(torch.cat([before, after]))
-    if layer.has_linear:
-        before, after = layer.outer(before), layer.outer(after, backward=True)
-    weight = weights(after[:, :size])
-    qr = SequentialQR(count)
-    some = slice(0, LEFT_OUT if folds is None else len(before))
-    matrix, right = next(_equations(layer, before[some], after[some], weight, count))
-    sizes = _expected_errors(layer, matrix)
-    unit = math.sqrt(float((sizes**2).mean()))
-    for rows, values in _equations(layer, before, after, weight, count):
-        own = np.maximum(_expected_errors(layer, rows) / unit, _LEAST)
-        rows /= own[:, None, None]
-        values /= own[:, None]
-        qr.add(rows.reshape(-1, count), values.reshape(-1))
-    scarce = qr.rows < ROWS * count
-    with one_blas_thread():
-        best = _best(qr, matrix, right, np.maximum(sizes / unit, _LEAST), layer, scarce, folds)
-    solution = best.solution
-    set_coefficients(layer, solution.coefficients)
-    layer.settle(layer.outer(before[:SETTLED], backward=True).to(model.scale))
-    spent = time.perf_counter() - start
-    return LinearFit(
-        coefficients=count,
-        rank=solution.rank,
-        pairs=len(before),
-        error=math.sqrt(best.square),
-        penalty=best.penalty,
-        deviation=best.deviation,
-        seconds=spent,
-        typical=math.sqrt(best.typical),
-    )
+    equations = Equations(layer, layer.outer(before), layer.outer(after, backward=True))
+    choice = equations.solve(folds)
+    equations.coefficients = torch.from_numpy(choice.solution.coefficients)
+    return choice
 
 
 def normalised_pairs(
@@ -188,20 +267,6 @@ def weights(images: torch.Tensor) -> torch.Tensor:
     return 1 / torch.where(spread > 0, spread, torch.ones(()).double())
 
 
-def coefficients(layer: ImplicitMap) -> np.ndarray:
-    """Return all coefficients (coefficient,)."""
-    return torch.cat([c.detach() for c in layer.coefficients()]).numpy()
-
-
-@torch.no_grad()
-def set_coefficients(layer: ImplicitMap, values: np.ndarray) -> None:
-    """Set all coefficients (coefficient,)."""
-    own = layer.coefficients()
-    parts = torch.from_numpy(values).split([c.numel() for c in own])
-    for each, part in zip(own, parts, strict=True):
-        each.copy_(part)
-
-
 def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
     r"""Return the square root K of the linear map that is nearest to pairs of states.
 
@@ -211,15 +276,15 @@ def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) ->
     determinant one) and is reversed by them. It leaves translations along periodic and cyclic
     components as they are, which the map commutes with. The identity where A has no real logarithm.
     """
-    n, arguments = before.shape[1], model.arguments
+    n, arguments = len(implicit_map(model).get_buffer("linear")), model.arguments
     fixed = [k for k, _ in arguments.get("periodic", ())] + [*arguments.get("cyclic", ())]
     others = np.array([k not in fixed for k in range(n)], dtype=float)
-    z, image = (states - states.mean(0) for states in (before, after))
+    z, image = (states[:, :n] - states[:, :n].mean(0) for states in (before, after))
     A = torch.linalg.lstsq(z, image).solution.mT.numpy()
     with warnings.catch_warnings():  # of an inaccurate logarithm, which the fit corrects
         warnings.simplefilter("ignore")
         X = linalg.logm(A)
-    if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > _REAL:
+    if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > 1e-8:
         X = np.zeros((n, n))
     X = np.real(X)
     elements, time = signs_of_time(model.reversing_symmetries, model.dim)
@@ -259,90 +324,6 @@ def _check(before: torch.Tensor, after: torch.Tensor, count: int, size: int) -> 
         )
 
 
-def _equations(
-    layer: Any, before: torch.Tensor, after: torch.Tensor, weight: torch.Tensor, count: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Weighted equations, (pair, component, coefficient) and (pair, component), block by block."""
-    block = max(_BLOCK // (8 * count * len(weight)), 1)
-    for z, image in zip(before.split(block), after.split(block), strict=True):
-        with torch.no_grad():
-            matrix, right = layer.equations(z, image)
-        if not bool(matrix.isfinite().all()):
-            raise InputError(
-                "some functions of the generating function are not finite at states of the "
-                "training pairs; leave out these expressions, or the states"
-            )
-        yield (matrix * weight[:, None]).numpy(), (right * weight).numpy()
-
-
-def _expected_errors(layer: ImplicitMap, matrix: np.ndarray) -> np.ndarray:
-    """Return errors (pair,) that are expected of a fit, up to a factor.
-
-    Maps in a row with exact terms err where the derivatives of H are large, by many orders more
-    than elsewhere. Equations in units of these errors do not spoil all other pairs for the few.
-    One for maps that are applied once, whose polynomials correct the largest errors.
-
-    Parameters
-    ----------
-    matrix : (pair, component, coefficient)
-        Weighted equations.
-    """
-    exact = layer.exact_places
-    if layer.repeats == 1 or not len(exact):
-        return np.ones(len(matrix))
-    size = np.linalg.norm(matrix[:, :, exact[-_HIGHEST:]], axis=(1, 2))
-    return size if size.any() else np.ones(len(matrix))
-
-
-def roughness(layer: ImplicitMap) -> np.ndarray:
-    """Return the ridge weight of each coefficient: the square of its degree."""
-    return layer.degrees.numpy() ** 2.0
-
-
-class Judged(NamedTuple):
-    """A solution and its leave-one-out mean square error, as of ``left_out_error``."""
-
-    square: float
-    deviation: float
-    typical: float
-    penalty: float
-    solution: Solution
-
-
-def _best(
-    qr: SequentialQR,
-    matrix: np.ndarray,
-    right: np.ndarray,
-    sizes: np.ndarray,
-    layer: ImplicitMap,
-    scarce: bool,
-    folds: np.ndarray | None = None,
-) -> Judged:
-    """Return the solution of least leave-one-out error, over ridge penalties where data are scarce.
-
-    The fit has divided the equations of each pair by its number of ``sizes`` (pair,).
-    """
-
-    def judged(solution: Solution, projected: np.ndarray, penalty: float = 0.0) -> Judged:
-        residual = right - matrix @ solution.coefficients
-        return Judged(*solution.left_out_error(projected, residual, folds), penalty, solution)
-
-    # exact terms alone, then polynomials to what is left: together they depend on one another, and
-    # large coefficients that cancel slow the Newton iteration down
-    found: list[Judged] = []
-    rows = matrix / sizes[:, None, None]
-    for plain in qr.solutions(_TOLERANCES, layer.exact_places):
-        found = [judged(plain, rows @ plain.directions)]
-        if math.isfinite(found[0].square):  # else some pair alone determines a direction
-            break
-    if scarce or math.isinf(found[0].square):
-        for weights in (roughness(layer), _DECAY ** layer.degrees.numpy()):
-            damped = list(qr.ridge(weights, PENALTIES))
-            projected = rows @ damped[0].directions  # once: the largest part of the work
-            found += [judged(s, projected, p) for s, p in zip(damped, PENALTIES, strict=True)]
-    return min(found, key=lambda each: each.square)
-
-
 class WholePairs(Pairs):
     """Pairs of a map that is made of several, with no states between."""
 
@@ -361,41 +342,30 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
     layer that is applied k times in a row is fitted to the states at each k-th part. Where these
     are not known, as of measured data, the pairs are ``WholePairs``.
     """
-    repeats = implicit_map(model).repeats
+    repeats, maps, dataset = implicit_map(model).repeats, maps_of(model), data.dataset
     if data.is_few:
         before, after, _ = data.known_pairs
     else:
         sampled = data.pairs(model).sample(count, torch.Generator().manual_seed(seed))
         before, after = (states[:, -1].double().cpu() for states in sampled)
-    maps = maps_of(model)
-    way = torch.stack([before, after]) if maps == 1 else _way(data, before, after, maps)
-    if way is None:
-        return WholePairs.of_tensors(before[:, None], after[:, None])
+    way = torch.stack([before, after])  # (part + 1, pair, dim)
+    if maps > 1:
+        states = None
+        if not dataset.is_observed:
+            accurate = 1e-13  # as datasets are
+            states = states_between(dataset.system, before.numpy(), dataset.step, maps, accurate)
+        if states is None:
+            return WholePairs.of_tensors(before[:, None], after[:, None])
+        way = torch.cat([torch.from_numpy(states[:-1]), after[None]])
+    before, after = way[:-1], way[1:]
     if isinstance(model.core, Reversible):
         back, on = model.reflected(way[: repeats + 1]), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
-    else:
-        before, after = way[:-1], way[1:]
     return Pairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
 
 
-def _way(
-    data: TrainingData, before: torch.Tensor, after: torch.Tensor, parts: int
-) -> torch.Tensor | None:
-    """Return states (part + 1, state, dim) at equal parts of the step, None if unknown."""
-    dataset = data.dataset
-    if dataset.is_observed:
-        return None
-    way = states_between(dataset.system, before.numpy(), dataset.step, parts, _ACCURATE)
-    if way is None:
-        return None
-    found = torch.from_numpy(way)
-    found[-1] = after
-    return found
-
-
 def enough_pairs(model: Integrator) -> int:
-    """Twenty equations for each coefficient."""
+    """Return the number of pairs that gives twenty equations for each coefficient."""
     layer = implicit_map(model)
     count = sum(c.numel() for c in layer.coefficients())
     moving = model.dim - getattr(layer, "conserved", 0)

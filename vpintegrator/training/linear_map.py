@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 import numpy as np
@@ -11,13 +10,8 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.affine_map import AffineMap
-from vpintegrator.training.linear import LinearFit
-
-# singular values, relative to the largest, below which a direction is not determined: the
-# leave-one-out error chooses
-_TOLERANCES = [1e-14, 1e-13, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2]
-_DETERMINED = 1e-10  # distance of a leverage from one
-_NUMBERS = 1 << 22  # of the equations: 32 MB, a second
+from vpintegrator.training.least_squares import LeftOut, SequentialQR
+from vpintegrator.training.linear import LinearFit, weights
 
 
 def linear_layer(model: Integrator) -> AffineMap | None:
@@ -25,10 +19,17 @@ def linear_layer(model: Integrator) -> AffineMap | None:
     return model.core if isinstance(model.core, AffineMap) else None
 
 
-def fit_linear_map(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) -> LinearFit:
+def fit_linear_map(
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    folds: np.ndarray | None = None,
+    most: int = 1 << 22,
+) -> LinearFit:
     """Set matrix and offset of a linear map by least squares.
 
-    Directions that the pairs do not determine stay as the identity has them.
+    Directions that the pairs do not determine stay as the identity has them. The leave-one-out
+    error chooses how many these are, by the tolerance of singular values.
 
     Parameters
     ----------
@@ -36,6 +37,10 @@ def fit_linear_map(model: Integrator, inputs: torch.Tensor, targets: torch.Tenso
         A linear map, normalised.
     inputs, targets : (pair, dim)
         States before and after the step.
+    folds : (pair,), optional
+        Number of the fold of each pair: the pairs of a fold are left out together.
+    most
+        Numbers of the equations, by default 32 MB.
 
     Returns
     -------
@@ -51,50 +56,20 @@ def fit_linear_map(model: Integrator, inputs: torch.Tensor, targets: torch.Tenso
     layer = linear_layer(model)
     if layer is None:
         raise InputError(f"{model.name} is no linear map")
-    z, y = (model.normalised(each.double().cpu()).detach().numpy() for each in (inputs, targets))
-    if len(z) < 2 or not (np.isfinite(z).all() and np.isfinite(y).all()):
+    z, y = (model.normalised(each.double().cpu()).detach() for each in (inputs, targets))
+    if len(z) < 2 or not bool(z.isfinite().all() and y.isfinite().all()):
         raise InputError("a linear map needs two or more pairs of finite states; give others")
-    most = max(_NUMBERS // (layer.dim + 1), 2)
-    change, rank, error, deviation = _least_squares(z[:most], y[:most])
+    some = slice(max(most // (layer.dim + 1), 2))
+    weight = weights(y).numpy()
+    rows = torch.cat([z, torch.ones_like(z[:, :1])], 1)[some].numpy()
+    right = (y - z)[some].numpy() * weight
+    qr = SequentialQR(layer.dim + 1)
+    qr.add(rows, right)
+    left_out = LeftOut(rows[:, None], rows[:, None], right[:, None], folds)
+    solutions = qr.truncated([1e-14, 1e-13, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2])
+    choice = min(map(left_out.choice, solutions), key=lambda each: each.square)
+    change = torch.from_numpy(choice.solution.coefficients[:-1] / weight)  # transposed
     with torch.no_grad():
-        layer.matrix.copy_(torch.from_numpy(np.eye(layer.dim) + change))
-        rest = torch.from_numpy(y) - torch.from_numpy(z) @ layer.matrix.double().mT
-        layer.offset.copy_(rest.mean(0))
-    return LinearFit(
-        coefficients=layer.dim * (layer.dim + 1),
-        rank=rank,
-        pairs=len(z),
-        error=error,
-        penalty=0.0,
-        deviation=deviation,
-        seconds=time.perf_counter() - start,
-    )
-
-
-def _least_squares(z: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int, float, float]:
-    """Return the matrix less the identity, its rank, the leave-one-out error and its deviation."""
-    rows = np.hstack([z, np.ones((len(z), 1))])
-    U, sizes, V = np.linalg.svd(rows, full_matrices=False)
-    projected = U.T @ (y - z)
-    spread = y.std(0)
-    weight = 1 / np.where(spread > 0, spread, 1.0)
-    best: tuple[np.ndarray, int, float, float] | None = None
-    for tolerance in _TOLERANCES:
-        kept = sizes > tolerance * sizes[0]
-        basis = U[:, kept]
-        residual = y - z - basis @ projected[kept]
-        determined = 1 - (basis**2).sum(1)  # less the leverage of each pair
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left_out = np.where(
-                determined[:, None] > _DETERMINED, residual / determined[:, None], np.inf
-            )
-        squares = ((left_out * weight) ** 2).mean(1)
-        square = float(squares.mean())
-        error = math.sqrt(square) if math.isfinite(square) else math.inf
-        if best is None or error < best[2]:
-            finite = math.isfinite(error)
-            noise = float(squares.std()) / math.sqrt(len(squares)) if finite else 0.0
-            change = V[kept].T @ (projected[kept] / sizes[kept, None])
-            best = change[:-1].T, int(kept.sum()), error, noise / max(square, 1e-300)
-    assert best is not None
-    return best
+        layer.matrix.copy_(torch.eye(layer.dim).double() + change.mT)
+        layer.offset.copy_((y - z @ layer.matrix.mT).mean(0))
+    return LinearFit.of(choice, len(z), start)
