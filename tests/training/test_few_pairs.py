@@ -11,8 +11,10 @@ import vpintegrator as vp
 from tests.training.conftest import fits_of
 from vpintegrator.cli.train import main
 from vpintegrator.training.choice import best
+from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.few_pairs import fit_few_pairs
-from vpintegrator.training.kinds import Couplings
+from vpintegrator.training.kinds import Couplings, GeneratingFunctions
+from vpintegrator.training.linear import layer_pairs
 from vpintegrator.training.training_data import FEW, TrainingData
 
 
@@ -65,7 +67,7 @@ def test_an_orbit_given_as_pairs_is_one_trajectory_with_folds_in_time(tmp_path):
     assert data.shapes["train"] == (1, 51, 2)
     folds = TrainingData(data).known_pairs.folds
     assert (np.diff(folds) >= 0).all() and len(set(folds)) == 5
-    found = vp.training.find_generating_function(make(data, "sgf"), data)
+    found = vp.fit(data, [GeneratingFunctions()], progress=False)
     assert np.isnan(found.history.test_error) and found.error < 1e-3
 
 
@@ -126,8 +128,13 @@ def test_two_fits_give_equal_models(tmp_path):
 def test_kinds_are_compared_without_the_pairs_at_the_edge(tmp_path):
     """One pair that is left out has an image far off: its square decides the mean."""
     data = pairs(tmp_path / "few.h5", 60)
-    found = vp.training.find_generating_function(make(data, "sgf"), data)
-    assert 0 < found.typical < found.error and found.compared == found.typical
+    model = make(data, "sgf")({"degree": 6})
+    training = TrainingData(data)
+    training.normalise(model)
+    fit = fit_pairs(model, layer_pairs(model, training, 60))
+    assert 0 < fit.typical < fit.error
+    found = vp.fit(data, [GeneratingFunctions({"degree": 6})], progress=False)
+    assert found.tried[0].error == pytest.approx(fit.typical)
     states = np.random.default_rng(0).normal(size=(40, 3, 2))
     orbits = vp.import_dataset(states, tmp_path / "orbits.h5", step=1.0)
     assert not TrainingData(orbits).known_pairs.are_single

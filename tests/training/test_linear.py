@@ -19,6 +19,7 @@ from vpintegrator.models import (
     VolumePreservingGeneratingFunctionMap,
 )
 from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.kinds import GeneratingFunctions, generating
 from vpintegrator.training.linear import (
     Equations,
     LinearFit,
@@ -27,7 +28,6 @@ from vpintegrator.training.linear import (
     layer_pairs,
     linear_part,
 )
-from vpintegrator.training.search import degrees
 from vpintegrator.training.training_data import TrainingData
 
 RNG = np.random.default_rng
@@ -128,9 +128,7 @@ def test_maps_near_half_a_turn(tmp_path):
     assert errors[True] < 1e-6 < 1e-2 < errors[False]
     assert symplecticity_defect(model, before[:1]) < 1e-13
     data = dataset(orbits(100, 8, ANGLE), tmp_path / "turn.h5")
-    found = vp.training.find_generating_function(
-        lambda arguments: vp.models.build(data.system, "sgf", **arguments), data
-    )
+    found = vp.fit(data, [GeneratingFunctions()], progress=False)
     assert found.error < 1e-6
     assert implicit_map(found.model).has_linear
 
@@ -158,10 +156,7 @@ def test_a_linear_map_in_front_leaves_angles_as_they_are(tmp_path):
 def test_angles_of_a_chart_do_not_jump_between_a_state_and_its_image(tmp_path):
     dataset = vp.generate("tokamak", tmp_path / "a.h5", count=100, steps=20)
 
-    def make(arguments):
-        return vp.models.build(dataset.system, "vpgf", **arguments)
-
-    found = vp.training.find_generating_function(make, dataset, sizes={"degree": 6})
+    found = vp.fit(dataset, [GeneratingFunctions({"degree": 6}, form="volume")], progress=False)
     assert found.model.chart is not None
     assert found.error < 1e-3
 
@@ -192,24 +187,19 @@ def test_reversible_maps_that_preserve_volume(tmp_path):
     assert vp.training.relative_error(model, *held_out, scale=data.error_scale) < 1e-5
 
 
-@pytest.mark.parametrize(("coefficients", "beyond"), [(300, 2), (30, 5)])
-def test_the_search_ends_some_degrees_beyond_the_one_that_is_chosen(
-    coefficients, beyond, tmp_path, monkeypatch
-):
-    """Errors that go on falling by less than their standard error promise nothing."""
+@pytest.mark.filterwarnings("ignore:sgf is not to be relied on")  # nothing is fitted
+def test_the_smallest_degree_within_the_standard_error_is_chosen(tmp_path, monkeypatch):
+    """Errors that go on falling by less than that promise nothing, and degrees end."""
     errors = iter([1e-2, 1e-4, *(1e-6 * (1 - 0.005 * n) for n in range(9))])
 
     def fit(*_, **__):
-        return LinearFit(coefficients, coefficients, 1000, next(errors), 0.0, 0.1, 0.01)
+        return LinearFit(30, 30, 1000, next(errors), 0.0, 0.1, 0.01)
 
-    monkeypatch.setattr(degrees, "fit_pairs", fit)
-    monkeypatch.setattr(degrees, "_COMPARED", 99)
+    monkeypatch.setattr(generating, "fit_pairs", fit)
     data = dataset(orbits(), tmp_path / "a.h5")
-    found = vp.training.find_generating_function(
-        lambda arguments: vp.models.build(data.system, "sgf", **arguments), data
-    )
-    assert found.model.arguments["degree"] == 6
-    assert (found.history.best_epoch, found.history.epochs) == (3, 3 + beyond)
+    result = vp.fit(data, [GeneratingFunctions(compared=99)], progress=False)
+    assert result.model.arguments["degree"] == 6
+    assert len(result.tried) == 3 + 5
 
 
 # bad data
@@ -252,11 +242,8 @@ def test_data_that_determine_no_map(name, tmp_path):
         vp.train(SymplecticGeneratingFunctionMap(dim=2, degree=8), data)
     assert str(refused.value).count("\n") == 0
 
-    def make(arguments):
-        return vp.models.build(data.system, "sgf", **arguments)
-
     with pytest.raises(InputError, match=sentence):
-        vp.training.find_generating_function(make, data, sizes={"degree": 8})
+        vp.fit(data, [GeneratingFunctions({"degree": 8})], progress=False)
     output = tmp_path / "model.safetensors"
     arguments = [str(path), "--model", "sgf", "--degree", "8", "-o", str(output)]
     result = CliRunner().invoke(main, arguments)

@@ -10,11 +10,8 @@ import vpintegrator as vp
 from vpintegrator.cli import train as command
 from vpintegrator.errors import InputError
 from vpintegrator.nn import AffineMap
+from vpintegrator.training.kinds import GeneratingFunctions, LinearMaps
 from vpintegrator.training.linear_map import fit_linear_map
-from vpintegrator.training.search.models import search
-from vpintegrator.training.search.options import SearchOptions
-from vpintegrator.training.search.proposals import SearchTask
-from vpintegrator.training.training_data import TrainingData
 
 CELLS = 35
 
@@ -96,13 +93,10 @@ def test_a_map_that_is_not_linear_is_left_to_others(tmp_path):
     after = np.stack([before[:, 0] + p, p], 1)
     data = imported(before, after, tmp_path / "a.h5", components=["q", "p"])
 
-    def made(name):
-        return lambda arguments: vp.models.build(data.system, name, **arguments)
-
-    known = SearchTask(TrainingData(data), SearchOptions(), made("sgf"), linear=made("linear"))
-    found = search(known)
+    kinds = [LinearMaps(), GeneratingFunctions()]
+    found = vp.fit(data, kinds, progress=False)
     assert found.model.name == "sgf" and found.error < 1e-8
-    assert "linear maps" in found.summary
+    assert "linear maps" in str(found)
 
 
 def test_the_layer_and_its_inverse():

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.composed import fit_pairs
@@ -119,6 +120,8 @@ class GeneratingFunctions(Kind):
         for degree in self._sequence(data, functions):
             model = self._model(data, degree, budget, functions)
             if isinstance(model, str):  # too many terms, or none that the symmetries allow
+                if "degree" in self.options:
+                    raise InputError(model)
                 if before is None:
                     continue
                 return
