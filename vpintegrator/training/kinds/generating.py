@@ -21,6 +21,7 @@ from vpintegrator.training.kinds.kind import (
     count,
     forms,
     least,
+    least_explicit,
     why_not_complete,
 )
 from vpintegrator.training.kinds.splittings import Splittings
@@ -144,6 +145,11 @@ class GeneratingFunctions(Kind):
                 else:
                     far = False
             before = last.model
+            ratio = min(last.error / error, 1.0)  # 0 at the first degree
+            # terms are as many as the degree to the power of the number of components
+            degrees = degree * ((most / count(model)) ** (1 / self._moving(data)) - 1)
+            if degree > 4 and last.error * ratio ** max(degrees / 2, 0.0) > least_explicit(fits):
+                return  # an explicit map stays better
             stalled = 0 if last.error < error / 2 else stalled + 1
             error = min(error, last.error)
             # a product of even polynomials gains at every second degree; small solves are cheap
