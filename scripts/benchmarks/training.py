@@ -39,9 +39,8 @@ from vpintegrator import models
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Integrator
-from vpintegrator.training import Objective
 from vpintegrator.training.optimizers import Adam, LevenbergMarquardt
-from vpintegrator.training.residuals import ParameterVector
+from vpintegrator.training.residuals import Objective, ParameterVector
 
 _PLAIN_BYTES = 1 << 23  # of a block of the Jacobian
 

@@ -1,7 +1,5 @@
 """vp-gen --pairs with arrays, columns and files."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,10 +7,7 @@ import vpintegrator as vp
 from tests.cli.conftest import refused
 from tests.data.test_import_pairs import AFTER, BEFORE, NAMES, expected, pairs_of, table
 from vpintegrator.cli.gen import main
-from vpintegrator.cli.searching import Candidate
 from vpintegrator.cli.train import main as train
-from vpintegrator.training import History, SearchResult
-from vpintegrator.training.training_data import TrainingData
 
 
 def write(folder):
@@ -76,37 +71,3 @@ def test_pairs_of_a_ring_become_a_symplectic_map(run, tmp_path):
     pairs = vp.open_dataset("ring.h5").states("test")
     states = vp.rollout(model, pairs[:, :1], 1)
     assert np.abs(np.asarray(states)[:, -1] - pairs[:, 1]).max() < 1e-12
-
-
-def _unclaimed(tmp_path):
-    return vp.import_pairs(BEFORE, AFTER, tmp_path / "pairs.h5", components=[*"abcd"])
-
-
-@pytest.mark.parametrize(
-    ("errors", "name"),
-    [
-        ((1e-3, 1e-2, 1e-2), "spff"),
-        ((1e-3, 9.5e-4, 9.2e-4), "spff"),
-        ((1e-3, 1e-3, 1e-5), "resnet"),
-        ((1e-3, None, 1e-5), "spff"),  # interrupted before there is a second model
-    ],
-)
-def test_the_error_decides_which_structure_unclaimed_states_have(
-    run, tmp_path, monkeypatch, errors, name
-):
-    def searched(candidate, data, options):
-        kind = candidate.architecture.name
-        error = dict(zip(("spff", "vpff", "resnet"), errors, strict=True))[kind]
-        if error is None:
-            raise KeyboardInterrupt
-        model = candidate.make({} if kind == "resnet" else {"functions": "polynomial", "degree": 2})
-        TrainingData(data).describe(model)
-        model.metadata["training"] = json.dumps(History("adam", 0, 1).summary())
-        history = History("adam", 0, 1, best_validation_error=error, stopped_by="solved")
-        return SearchResult(model, error, history, complete=True)
-
-    monkeypatch.setattr(Candidate, "_searched", searched)
-    _unclaimed(tmp_path)
-    result = run(train, "pairs.h5", "-o", "model.safetensors")
-    assert "the states claim no structure: spff, vpff, resnet are tried" in result.output
-    assert vp.load(tmp_path / "model.safetensors").name == name

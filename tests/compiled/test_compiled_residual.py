@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from vpintegrator.compiled import CompiledResidual, NotWorthIt
-from vpintegrator.training import Objective
-from vpintegrator.training.residuals import ParameterVector
+from vpintegrator.training.residuals import Objective, ParameterVector
 
 from .conftest import MODELS, build, windows
 

@@ -13,12 +13,12 @@ from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import Pairs
-from vpintegrator.training import Budget, find_functions
+from vpintegrator.training import kinds_of
 from vpintegrator.training.optimizers import BY_NAME, LBFGS
 from vpintegrator.training.residuals import relative_error
 
 SAME = 1e-9  # a few steps magnify rounding
-FEW = {"batch": 60, "compiled": False, "progress": False}
+FEW = {"batch": 60, "compiled": False}
 
 
 @pytest.fixture(autouse=True)
@@ -108,15 +108,9 @@ def test_a_trained_model_is_trained_on(device, body, tmp_path):
 
 
 def test_functions_are_found(device, swing):
+    few = {"epochs": 3, "target": 0.1}
     found = [
-        find_functions(
-            lambda arguments: made(dim=2, **arguments),
-            swing,
-            Budget(None, 3, 0.1),
-            sizes={"degree": 2, "depth": 1},
-            device=where,
-            **FEW,
-        )
+        vp.fit(swing, kinds_of("spff", {"degree": 2, "depth": 1}, FEW | {"device": where}), **few)
         for where in (device, "cpu")
     ]
     assert found[0].model.arguments == found[1].model.arguments

@@ -7,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from vpintegrator.training.search import cheapest, proposals
+from vpintegrator.training.search.cheapest import KEY, Cheapest
 
 import vpintegrator as vp
 from vpintegrator.cli import gen as generate_command
@@ -14,8 +16,6 @@ from vpintegrator.cli.train import main
 from vpintegrator.training import Budget, find_model
 from vpintegrator.training.history import History
 from vpintegrator.training.performance import Performance
-from vpintegrator.training.search import cheapest, proposals
-from vpintegrator.training.search.cheapest import KEY, Cheapest
 
 COSTS = st.one_of(st.floats(1e-9, 1e-3), st.just(math.nan))
 ROWS = st.lists(st.builds(Performance, st.just("map"), st.floats(1e-16, math.inf), COSTS))

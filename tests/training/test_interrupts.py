@@ -19,7 +19,8 @@ from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.runtime.deadline import check_time, unhurried, until
 from vpintegrator.runtime.interrupts import held_back, stopping
-from vpintegrator.training import Objective, relative_error, train
+from vpintegrator.training import relative_error, train
+from vpintegrator.training.residuals import Objective
 from vpintegrator.training.training_data import TrainingData
 
 

@@ -8,9 +8,9 @@ from vpintegrator import models
 from vpintegrator.data import windows
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.training import OPTIMIZERS, Objective, train
+from vpintegrator.training import OPTIMIZERS, train
 from vpintegrator.training.optimizers import BY_NAME, LevenbergMarquardt, Optimizer
-from vpintegrator.training.residuals import relative
+from vpintegrator.training.residuals import Objective, relative
 
 
 class Linear(models.Integrator):

@@ -8,7 +8,7 @@ import pytest
 from vpintegrator import models
 from vpintegrator.data import Dataset, import_dataset
 from vpintegrator.dynamics.training_domain import Domain
-from vpintegrator.training import Budget, find_functions, train, training_data
+from vpintegrator.training import fit, kinds_of, train, training_data
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -60,7 +60,7 @@ def test_a_part_of_the_data_trains_as_well(body, one_step, small):
 
 
 @pytest.mark.thorough
-def test_a_search_reads_once_and_is_tested_at_its_end(body, one_step, monkeypatch):
+def test_a_fit_reads_once_and_is_tested_at_its_end(body, monkeypatch):
     reads, original = [], Dataset.states
 
     def states(self, group, *arguments):
@@ -68,12 +68,7 @@ def test_a_search_reads_once_and_is_tested_at_its_end(body, one_step, monkeypatc
         return original(self, group, *arguments)
 
     monkeypatch.setattr(Dataset, "states", states)
-
-    def make(arguments):
-        return type(one_step())(dim=3, **arguments)
-
-    options = {"progress": False, "compiled": False}
-    found = find_functions(make, body, Budget(None, 100), **options)
+    found = fit(body, kinds_of("vpff", training={"compiled": False}), epochs=100)
     assert reads == ["train", "validation", "test"]
     assert len(found.tried) > 1
     assert 0 < found.history.test_error < 1
