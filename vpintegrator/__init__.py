@@ -3,11 +3,8 @@
     import vpintegrator as vp
 
     dataset = vp.generate("rigid-body", "rigid-body.h5")
-    model = vp.models.VolumePreservingFeedForward(
-        dim=3, reversing_symmetries=dataset.system.reversing_symmetries
-    )
-    vp.train(model, dataset, seconds=60)
-    report = vp.compare(model, against=["implicit-midpoint", "rk4"], time=120.0)
+    result = vp.fit(dataset)
+    report = vp.compare(result.model, against=["implicit-midpoint", "rk4"], time=120.0)
 
 States and times are dimensionless. NumPy arrays go in and come out for systems and classical
 methods, torch tensors for models. Names are imported when they are first used, so that importing

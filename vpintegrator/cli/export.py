@@ -82,7 +82,7 @@ def main(
 
     \b
     Examples:
-      vp-export rigid-body-vpgf.safetensors -o step.c
+      vp-export rigid-body-split.safetensors -o step.c
       vp-export family.safetensors --step 0.1 -p I1=2.2 --name body
     """
     from vpintegrator.export.exporting import export
