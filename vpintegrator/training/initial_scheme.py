@@ -25,6 +25,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.growth import attention
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
@@ -142,15 +143,12 @@ def shears_of(model: Integrator) -> list[LinearShear]:
     psi = psi_of(model.core)
     if not isinstance(psi, Composition):
         return []
-    # unlike couplings, attention, which is frozen here, moves no state by itself
-    stack = [each for each in psi if is_prolongable(each) or not _may_be_identity(each)]
+    # unlike couplings, attention moves no state by itself
+    mixing = {id(layer) for layer in attention(model)}
+    stack = [layer for layer in psi if id(layer) not in mixing]
     if not all(map(is_prolongable, stack)):
         return []
     return [shear for layer in stack for shear in layer.shears()]  # type: ignore[operator]
-
-
-def _may_be_identity(layer: torch.nn.Module) -> bool:
-    return bool(getattr(layer, "identity_at_zero", False))
 
 
 def parts_of(shears: list[LinearShear]) -> list[int]:

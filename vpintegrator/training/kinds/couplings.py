@@ -32,17 +32,7 @@ from vpintegrator.training.choice import Fit
 from vpintegrator.training.few_pairs import fit_few_pairs
 from vpintegrator.training.history import History
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
-from vpintegrator.training.kinds.kind import (
-    GOOD,
-    ROUNDING,
-    Budget,
-    Kind,
-    Trial,
-    count,
-    forms,
-    least,
-    least_explicit,
-)
+from vpintegrator.training.kinds.kind import GOOD, Budget, Kind, Trial, count, forms, least
 from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.train import run
 from vpintegrator.training.training_data import TrainingData
@@ -112,8 +102,8 @@ class Couplings(Kind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether couplings can be chosen: no explicit map is good, and none is at rounding."""
-        enough = GOOD if data.is_few else ROUNDING
-        return least_explicit(fits) > GOOD and least(fits) > enough
+        enough = GOOD if data.is_few else self.exact / 10
+        return least([fit for fit in fits if fit.explicit]) > GOOD and least(fits) > enough
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield models that grow as the errors of those before suggest."""
@@ -166,12 +156,11 @@ class _Growth:
         form = kind.form or next(iter(forms(data)), "volume")
         named = {"functions": "polynomial", **kind.options}
         name = suited(data.dataset.system, named, kind.options.get("chart", data.chart))
-        prefix = {"symplectic": "sp", "volume": "vp"}[form]
+        prefix = "sp" if form == "symplectic" else "vp"
         self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
-        self.total, self.used = budget.epochs or kind.iterations, 0
         self.is_beside = least(fits) <= GOOD and not budget.cheapest
-        if self.is_beside:
-            self.total = min(self.total, kind.iterations_beside)
+        total, self.used = budget.epochs or kind.iterations, 0
+        self.total = min(total, kind.iterations_beside) if self.is_beside else total
         self.scheme = kind.training.get("initial_scheme", "auto")
         self.best: Fit | None = None
         self.way, self.patience = "", 20
