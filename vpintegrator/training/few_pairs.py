@@ -7,8 +7,9 @@ takes the place of a validation error.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
 
+import numpy as np
 import torch
 
 from vpintegrator.models import Integrator
@@ -24,38 +25,17 @@ from vpintegrator.training.least_squares import (
     SequentialQR,
     normal_equations,
 )
-from vpintegrator.training.linear import normalised_pairs, weights
+from vpintegrator.training.linear import LinearFit, normalised_pairs, weights
 from vpintegrator.training.residuals import ParameterVector
 
 
-@dataclass(frozen=True)
-class FewPairsFit:
-    """Result of a fit to few pairs.
-
-    All errors are infinite where the map overflows at the first parameters.
-
-    Attributes
-    ----------
-    training
-        Root mean square of the images' errors in units of the spread of each component.
-    error
-        Leave-one-out error of the same kind, by the equations linearised at the fit.
-    typical
-        Leave-one-out error without the largest twentieth of the errors: pairs at the edge of the
-        data, which the linearised equations extrapolate too far.
-    deviation
-        Standard error of the mean square that ``error`` is the root of, relative to it.
-    """
-
-    training: float
-    error: float
-    typical: float
-    deviation: float = 0.0
-
-
 def fit_few_pairs(
-    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, iterations: int = 150
-) -> FewPairsFit:
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    folds: np.ndarray | None = None,
+    iterations: int = 150,
+) -> LinearFit:
     """Fit an explicit map to few pairs of states, in place.
 
     Parameters
@@ -64,27 +44,32 @@ def fit_few_pairs(
         Normalised, and made of shears with derivatives.
     inputs, targets : (pair, dim)
         States before and after a step.
+    folds : (pair,), optional
+        Number of the fold of each pair: pairs of a fold are left out together.
     iterations
         Largest number of iterations.
+
+    Returns
+    -------
+    LinearFit
+        The last linear solve. Its errors are by the equations linearised there, and infinite where
+        the map overflows at the first parameters.
 
     Raises
     ------
     InputError
         If states are not finite, coincide, or there are fewer equations than parameters need.
     """
+    start = time.perf_counter()
     images = ShearImages(model, *normalised_pairs(model, inputs, targets))
     fit = DampedIteration(images, images.units * images.vector.read().double(), damping=1e-2)
     if not math.isfinite(fit.cost):
-        return FewPairsFit(math.inf, math.inf, math.inf)
+        count = len(images.units)
+        seconds = time.perf_counter() - start
+        return LinearFit(count, count, len(inputs), math.inf, 0.0, 0.0, seconds, math.inf)
     with one_blas_thread():
         fit.run(iterations, exact=1e-30 * images.after.numel(), settled=0.98)
-        left_out = images.left_out()
-    return FewPairsFit(
-        training=float(images.residual.square().mean().sqrt()),
-        error=math.sqrt(left_out.square),
-        typical=math.sqrt(left_out.typical),
-        deviation=left_out.deviation,
-    )
+        return LinearFit.of(images.left_out(folds), len(inputs), start)
 
 
 class ShearImages(Residual):
@@ -128,11 +113,11 @@ class ShearImages(Residual):
         equations.add(root * torch.eye(len(parameters)).double(), root * parameters)
         return equations
 
-    def left_out(self) -> Choice:
-        """Return the leave-one-out error of the equations linearised at the model's parameters."""
+    def left_out(self, folds: np.ndarray | None = None) -> Choice:
+        """Return the error of pairs or folds that are left out, by the linearised equations."""
         J = self._jacobian().numpy()
         count = J.shape[2]
         qr = SequentialQR(count)
         qr.add(J.reshape(-1, count), self.residual.flatten().numpy())
         (solution,) = qr.ridge(torch.ones(count).numpy(), [self.penalty / qr.rows])
-        return LeftOut(J, J, self.residual.numpy()).choice(solution)
+        return LeftOut(J, J, self.residual.numpy(), folds).choice(solution)

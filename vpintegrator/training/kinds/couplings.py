@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.few_pairs import fit_few_pairs
-from vpintegrator.training.history import History
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
 from vpintegrator.training.kinds.kind import GOOD, Budget, Kind, Trial, count, forms, least
 from vpintegrator.training.kinds.shooting import shooting_start
@@ -118,14 +116,12 @@ class Couplings(Kind):
         """Train on windows; of few pairs all are fitted, and leave-one-out errors judge."""
         if not self._is_for_few(trial.model, data):
             return super().train(trial, data, budget)
-        start, known = time.perf_counter(), data.known_pairs
-        fit = fit_few_pairs(trial.model, known.before, known.after, trial.epochs or 1)
-        error = fit.typical if known.are_single else fit.error
-        history = History("levenberg-marquardt", budget.seed, count(trial.model))
-        history.windows, history.stopped_by = len(known.before), "solved"
-        history.add(time.perf_counter() - start, fit.training, error)
-        judged_by = "left out" if known.are_single else "blocks"
-        return self.fit_of(trial, history, error, error * fit.deviation / 2, judged_by)
+        before, after, folds = known = data.known_pairs
+        left_out = None if known.are_single else folds
+        result = fit_few_pairs(trial.model, before, after, left_out, trial.epochs or 1)
+        fit = self.solved(trial, result, data, budget)
+        fit.history.optimizer = "levenberg-marquardt"
+        return fit
 
     def _is_for_few(self, model: Integrator, data: TrainingData) -> bool:
         """Whether the data are few, and the model consists of shears with derivatives."""
