@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import compare, integrate, open_rollout, rollout
-    from vpintegrator.training import fit, train
-    from vpintegrator.verdicts import verdict
+    from vpintegrator.training import fit, one_step, train
 
 __version__ = "0.1.0"
 
@@ -67,8 +66,7 @@ _NAMES = {
         "models": ("prolong", "load", "save", "wrap"),
         "plotting": ("draw",),
         "rollout": ("compare", "integrate", "open_rollout"),
-        "training": ("fit", "train"),
-        "verdicts": ("verdict",),
+        "training": ("fit", "one_step", "train"),
     }.items()
     for name in names
 }
@@ -91,6 +89,7 @@ __all__ = [
     "load_system",
     "models",
     "nn",
+    "one_step",
     "open_dataset",
     "open_rollout",
     "prolong",
@@ -99,7 +98,6 @@ __all__ = [
     "save",
     "solve",
     "train",
-    "verdict",
     "windows",
     "wrap",
 ]

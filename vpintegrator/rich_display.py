@@ -1,4 +1,4 @@
-"""Base class of objects that notebooks show with formulas, tables and figures."""
+"""Base class of objects that notebooks show with formulas, tables and figures; times in words."""
 
 from __future__ import annotations
 
@@ -45,3 +45,11 @@ class RichDisplay:
 
     def _repr_markdown_(self) -> str | None:
         return self._shown("markdown")
+
+
+def duration(seconds: float) -> str:
+    """Return a time in s, ms, µs or ns."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

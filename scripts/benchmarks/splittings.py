@@ -58,24 +58,25 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     trials = [(stages, False) for stages in STAGES]
     if maker(True)({"stages": 1}).core.commutators.numel():
         trials += [(stages, True) for stages in WITH_COMMUTATORS]
-    verdict = None
+    table = None
     for stages, commutators in trials:
         start = time.perf_counter()
         found = find_splitting(maker(commutators), data, sizes={"stages": stages})
         spent = time.perf_counter() - start
-        verdict = vp.verdict(found.model, data.dataset, seconds=seconds)
+        table = vp.one_step(found.model, data.dataset, seconds=seconds)
+        (own,) = table.models
         rows.append(
             {
                 "stages": stages,
                 "commutators": commutators,
                 "coefficients": found.history.parameters,
                 "seconds": spent,
-                "error": verdict.model.error,
-                "cost": verdict.model.cost,
+                "error": own.error,
+                "cost": own.cost,
             }
         )
-    assert verdict is not None
-    peers = {each.name: [each.error, each.cost] for each in verdict.methods}
+    assert table is not None
+    peers = {each.name: [each.error, each.cost] for each in table.methods}
     entry = {"system": name, "entry": "splittings", "rows": rows, "peers": peers}
     return entry | {"machine": machine()}
 

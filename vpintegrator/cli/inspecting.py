@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,10 @@ from vpintegrator.storage.toml import read_toml
 from vpintegrator.training.choice import attention_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from vpintegrator.data import Dataset
     from vpintegrator.data.inspection import Group
     from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
-    from vpintegrator.training.performance import Performance
 
 _COMPONENTS = 12  # listed one by one
 _OF_TRAINING = {
@@ -201,31 +197,6 @@ def _inspect_rollout(path: Path) -> None:
     write_json(lambda: rollout_results(report))
 
 
-def _of_comparisons(metadata: Mapping[str, str], path: Path) -> Lines:
-    """Yield the candidates by cost, and the verdict."""
-    from vpintegrator.training.cheapest import Cheapest
-    from vpintegrator.verdicts import Verdict
-
-    if "fastest" in metadata:
-        cheapest = Cheapest.from_text(
-            metadata["fastest"], f"{path}: the candidates of its training"
-        )
-        yield "candidates", cheapest.sentence
-        yield from _performances("candidates", cheapest.candidates)
-    if "verdict" in metadata:
-        verdict = Verdict.from_text(metadata["verdict"], f"{path}: the verdict of its training")
-        yield "verdict", verdict.sentence
-        yield from _performances("verdict", (verdict.model, *verdict.methods))
-
-
-def _performances(heading: str, rows: Iterable[Performance]) -> Lines:
-    from vpintegrator.plotting.tables import duration
-
-    for each in rows:
-        cost = f", {duration(each.cost)} a step" if math.isfinite(each.cost) else ""
-        yield heading, f"{each.name} errs by {each.error:.1e}{cost}"
-
-
 def _inspect_model(path: Path) -> None:
     from vpintegrator.models import load
 
@@ -239,6 +210,7 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     from vpintegrator.dynamics.training_domain import Domain
     from vpintegrator.rollout.start import find_system
     from vpintegrator.storage.reading import read_json
+    from vpintegrator.training.one_step import KEY, OneStepTable
 
     metadata = model.metadata
     count = sum(p.numel() for p in model.parameters())
@@ -268,7 +240,9 @@ def _of_model(model: Integrator, path: Path) -> Lines:
             yield heading, _plain(str(metadata[key]))
     for name, (low, high) in model.conditions.items():
         yield "family", f"{_plain(name)} from {low:.6g} to {high:.6g}"
-    yield from _of_comparisons(metadata, path)
+    if KEY in metadata:
+        table = OneStepTable.from_text(metadata[KEY], f"{path}: the table of one step")
+        yield from (("one step", line) for line in str(table).splitlines())
     if "region" in metadata:
         region = Domain.from_text(metadata["region"], f"{path}: the region of training")
         ranges = region.components | region.invariants

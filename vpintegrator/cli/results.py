@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 # metadata that results hold as they are read
-_READ = ("system", "training", "region", "verdict", "fastest")
+_READ = ("system", "training", "region", "one_step")
 
 
 def system_results(system: System) -> dict[str, Any]:
@@ -69,8 +69,7 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "attention_layers": layers,
         "acting_attention_layers": acting,
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
-        "verdict": read_json(model.metadata.get("verdict", "{}"), "the verdict of the training"),
-        "fastest": read_json(model.metadata.get("fastest", "{}"), "the candidates of the training"),
+        "one_step": read_json(model.metadata.get("one_step", "{}"), "the table of one step"),
         "metadata": {k: v for k, v in model.metadata.items() if k not in _READ},
     }
 

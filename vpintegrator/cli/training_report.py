@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.architecture import help_of_options, model_options
 from vpintegrator.cli.common import console, progress_bar, tell
-from vpintegrator.cli.output import write_json
+from vpintegrator.cli.output import is_asked, write_json
 from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.training import Fit
 
-VERDICT_SECONDS = 10.0  # to measure the cost of classical methods
+VERDICT_SECONDS = 3.0  # to measure costs of a step
 
 
 def list_models() -> None:
@@ -50,15 +51,20 @@ def announce(data: Dataset) -> None:
 def judge(fit: Fit, data: Dataset, path: Path) -> None:
     """Compare a step of the model with classical methods, here and in its file."""
     import vpintegrator as vp
+    from vpintegrator.training.one_step import KEY
 
-    with progress_bar() as bar:
-        bar.add_task("comparison with classical methods", total=None)
-        verdict = vp.verdict(fit.model, data, seconds=VERDICT_SECONDS)
-    if verdict is None:
+    system, table = data.system, None
+    if system.is_measured or system.is_discrete or 0 in data.shapes.get("test", (0,)):
         return
-    fit.model.metadata["verdict"] = verdict.text
+    with suppress(KeyboardInterrupt), progress_bar() as bar:  # the model is written already
+        bar.add_task("comparison with classical methods", total=None)
+        table = vp.one_step(fit.model, data, seconds=VERDICT_SECONDS)
+    if table is None or not table.methods:
+        return
+    fit.model.metadata[KEY] = table.text
     vp.save(fit.model, path, overwrite=True)
-    tell(f"  {verdict.sentence}")
+    for line in str(table).splitlines() if is_asked("verbose") else [table.sentence]:
+        tell(f"  {line}")
 
 
 def results(fit: Fit, path: Path) -> dict[str, Any]:

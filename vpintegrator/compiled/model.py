@@ -104,7 +104,7 @@ class CompiledModel:
         windows
             The last windows.
         """
-        windows, calls = np.array(windows, dtype=self.dtype, order="C"), calls * self._repeats
+        windows = np.array(windows, dtype=self.dtype, order="C")
         states = np.empty(
             (len(windows), calls * self.prediction_window, self.dim), dtype=self.dtype
         )
@@ -117,11 +117,10 @@ class CompiledModel:
                 pointer(self._constants),
                 ctypes.c_long(part.stop - part.start),
                 ctypes.c_long(calls),
+                ctypes.c_long(self._repeats),
             )
 
         shared(run, len(windows), self.lanes, threads)
-        if self._repeats > 1:  # one state for each call
-            states = states[:, self._repeats - 1 :: self._repeats]
         return states, windows
 
 

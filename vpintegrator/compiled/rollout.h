@@ -7,7 +7,9 @@ extern "C" void constants(const real *parameters, real *c) {
     compute_constants(parameters, c);
 }
 
-extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls) {
+// `repeats` steps make a call
+extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls,
+                    long repeats) {
     constexpr long width = sizeof(value) / sizeof(real);
     constexpr long room = 1 + 1024 / (OUTPUTS * sizeof(real));
     real gathered[width][room * OUTPUTS];
@@ -21,9 +23,11 @@ extern "C" void run(real *windows, real *states, const real *c, long trajectorie
         for (long done = 0; done < calls; done += room) {
             const long part = calls - done < room ? calls - done : room;
             for (long call = 0; call < part; call++) {
-                step(v, c, y);
-                memmove(v, v + OUTPUTS, KEPT * sizeof(value));
-                memcpy(v + KEPT, y, sizeof y);
+                for (long n = 0; n < repeats; n++) {
+                    step(v, c, y);
+                    memmove(v, v + OUTPUTS, KEPT * sizeof(value));
+                    memcpy(v + KEPT, y, sizeof y);
+                }
                 for (long k = 0; k < width; k++)
                     for (int i = 0; i < OUTPUTS; i++)
                         gathered[k][call * OUTPUTS + i] = ((real *)(y + i))[k];

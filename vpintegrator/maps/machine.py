@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class CompiledMethod:
         Some that it is compared with NumPy at, (trajectory, dim).
     step
         The step with which that is done.
+    wait
+        Whether to wait for the compiler, and compare; else :meth:`ready` does that.
 
     Attributes
     ----------
@@ -68,20 +70,38 @@ class CompiledMethod:
     """
 
     def __init__(
-        self, method: OneStepMethod, system: System, states: np.ndarray, step: float
+        self,
+        method: OneStepMethod,
+        system: System,
+        states: np.ndarray,
+        step: float,
+        wait: bool = True,
     ) -> None:
         source = write_step_source(method, system)
         self.operations, self._dim = source.operations, system.dim
-        self._library = Compilation(source.units).library()
-        self._lanes, self._weights = int(self._library.lanes()), np.array(source.weights)
-        parameters = np.array([*source.parameters, 0.0])
+        self._weights = np.array(source.weights)
+        self._parameters = np.array([*source.parameters, 0.0])
         self._constants = np.zeros(source.constants + 1)
-        self._library.constants(pointer(parameters), pointer(self._constants))
+        self._example = method, system, states, step
+        self._compilation = Compilation(source.units)
+        if wait:
+            self.ready()
+
+    def ready(self) -> Self:
+        """Wait for the compiler, and compare some steps with those in NumPy."""
+        self._library = self._compilation.library()
+        self._lanes = int(self._library.lanes())
+        self._library.constants(pointer(self._parameters), pointer(self._constants))
 
         def steps(first: np.ndarray, step: float, count: int) -> np.ndarray:
             return self.start(first, step).advance(count)
 
-        verify(steps, method, system, states, step)
+        verify(steps, *self._example)
+        return self
+
+    def stop(self) -> None:
+        """End the compiler, if it is still at work."""
+        self._compilation.stop()
 
     def start(self, initial: np.ndarray, step: float) -> Cursor:
         """Return a cursor of trajectories from initial states (trajectory, dim)."""

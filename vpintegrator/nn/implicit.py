@@ -38,15 +38,15 @@ def unrolled() -> Iterator[None]:
 @contextmanager
 def once(core: nn.Module) -> Iterator[int]:
     """Let a map that is several equal ones in a row be one of them; gives how many they are."""
-    count: Any = getattr(core, "repeats", 1)
-    if count == 1:
-        yield 1
-        return
-    core.repeats = 1
+    layer: Any = core
+    count = getattr(layer, "repeats", 1)
+    if count > 1:
+        layer.repeats = 1
     try:
         yield count
     finally:
-        core.repeats = count
+        if count > 1:
+            layer.repeats = count
 
 
 def is_unrolled() -> bool:

@@ -21,6 +21,7 @@ from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.plotting.latex import escape, latex
 from vpintegrator.plotting.names import grouped
+from vpintegrator.rich_display import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -387,14 +388,6 @@ def departures(report: Report) -> list[str]:
     if not parts:
         return []
     return [f"Left the training domain, outside of which a model is a guess: {'; '.join(parts)}."]
-
-
-def duration(seconds: float) -> str:
-    """Return a time in s, ms, µs or ns."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
 
 
 def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = None) -> _Layout:

@@ -2,6 +2,7 @@
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.choice import Fit, best
+from vpintegrator.training.classical import ClassicalCandidate, cheapest_classical
 from vpintegrator.training.fit import fit
 from vpintegrator.training.history import History
 from vpintegrator.training.kinds import (
@@ -17,6 +18,7 @@ from vpintegrator.training.kinds import (
     Trial,
     kinds_of,
 )
+from vpintegrator.training.one_step import OneStep, OneStepTable, one_step
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.train import train
 
@@ -25,6 +27,7 @@ __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "Budget",
+    "ClassicalCandidate",
     "Couplings",
     "Fit",
     "GeneratingFunctions",
@@ -32,12 +35,16 @@ __all__ = [
     "Kind",
     "LinearMaps",
     "Network",
+    "OneStep",
+    "OneStepTable",
     "PolynomialRegression",
     "Splittings",
     "Trial",
     "best",
+    "cheapest_classical",
     "fit",
     "kinds_of",
+    "one_step",
     "relative_error",
     "train",
 ]

@@ -1,0 +1,222 @@
+"""The table of one step: errors and costs of models beside classical methods of the same step."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.cli import gen as generate_command
+from vpintegrator.cli import train as train_command
+from vpintegrator.errors import InputError
+from vpintegrator.training import cheapest_classical
+from vpintegrator.training.one_step import KEY, METHODS, OneStep, OneStepTable
+from vpintegrator.training.training_data import TrainingData
+
+COSTS = st.one_of(st.floats(1e-9, 1e-3), st.just(math.nan))
+ROWS = st.builds(OneStep, st.just("map"), st.just("model"), st.floats(1e-16, math.inf), COSTS)
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory):
+    path = tmp_path_factory.mktemp("one-step") / "pendulum.h5"
+    return vp.generate("pendulum", path, count=40, steps=10)
+
+
+def trained(dataset, degree):
+    model = vp.models.build(dataset.system, "sgf", degree=degree)
+    vp.train(model, dataset, optimizer="linear")
+    return model
+
+
+def test_errors_are_those_of_one_step_on_the_test_group(pendulum):
+    model = trained(pendulum, 8)
+    table = vp.one_step(model, pendulum, seconds=0)
+    test = pendulum.states("test")
+    first, image = test[:, :-1].reshape(-1, 2), test[:, 1:].reshape(-1, 2)
+    spread = pendulum.states("train").reshape(-1, 2).std(0)
+    for row in table.methods:
+        other = vp.integrate(pendulum.system, row.name, first, pendulum.step, 1)[:, 1]
+        error = np.sqrt(((other - image) ** 2).sum(1).mean() / (spread**2).sum())
+        assert row.error == pytest.approx(error, rel=0.3)
+    known = json.loads(model.metadata["training"])["test_error"]
+    assert [row.error for row in table.models] == [pytest.approx(known)]
+    assert [row.error for row in table.methods] == sorted(row.error for row in table.methods)
+    assert {row.name for row in table.methods} == {*METHODS}
+    assert all(math.isnan(row.cost) and row.note for row in table.rows)
+
+
+def test_the_better_one_is_named(pendulum):
+    good = vp.one_step(trained(pendulum, 12), pendulum, seconds=0)
+    poor = vp.one_step(trained(pendulum, 2), pendulum, seconds=0)
+    assert good.sentence.startswith("A step of sgf errs ")
+    assert good.methods[0].name in good.sentence
+    assert " is better here: it errs " in poor.sentence
+
+
+def test_costs_are_measured_and_those_in_numpy_are_marked(pendulum):
+    start = time.process_time()
+    table = vp.one_step(trained(pendulum, 4), pendulum, seconds=60)
+    assert time.process_time() - start < 3
+    assert all(0 < row.cost < 1 for row in table.rows)
+    noted = {row.name: row.note for row in table.rows if row.note}
+    assert noted == dict.fromkeys(("gauss-legendre-4", "gauss-legendre-6"), "in NumPy")
+    assert "cost" in table.sentence
+
+
+def test_several_models_stand_in_their_order_under_names_of_their_own(pendulum):
+    models = [trained(pendulum, degree) for degree in (4, 6)]
+    table = vp.one_step(models, pendulum, methods=["heun"], seconds=0)
+    assert [row.name for row in table.rows] == ["sgf", "sgf-2", "heun"]
+    named = vp.one_step({"coarse": models[0]}, pendulum, methods=(), group="validation")
+    assert [row.name for row in named.rows] == ["coarse"] and named.sentence == ""
+    with pytest.raises(InputError, match="boris needs"):
+        vp.one_step(models, pendulum, methods=["boris"])
+    with pytest.raises(InputError, match="group must be one of"):
+        vp.one_step(models, pendulum, group="train")
+
+
+def table_of(own, *others):
+    rows = [OneStep("sgf", "model", *own)]
+    return OneStepTable((*rows, *(OneStep(n, "classical", *rest) for n, *rest in others)))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "sentence"),
+    [
+        ((1e-9, 2e-7), (1e-7, 2e-6), "errs 100 times less than rk4 at 1/10 of the cost."),
+        ((1e-9, math.nan), (1.5e-9, 1e-7), "errs as little as rk4."),
+        ((1e-9, 1e-9), (1.5e-9, 1e-7, "in NumPy"), "errs as little as rk4."),
+        ((1e-4, 1e-6), (1e-6, 1e-8), "rk4 is better here: it errs 100 times less at 1/100 of the"),
+        ((2e-15, 3e-7), (4e-16, 1e-7), "sgf and rk4 err by rounding alone at 3 times the cost."),
+        ((math.inf, 1e-7), (1e-6, 1e-8), "rk4 is better here"),
+    ],
+)
+def test_sentences(own, other, sentence):
+    assert sentence in table_of(own, ("rk4", *other)).sentence
+
+
+def test_the_cheapest_of_methods_as_accurate_is_compared():
+    rivals = [("order-6", 1e-12, 1e-6), ("order-8", 1e-11, 1e-8), ("order-2", 1e-3, 1e-9)]
+    assert "order-8 is better here" in table_of((1e-9, 1e-7), *rivals).sentence
+
+
+def test_a_table_is_printed_and_shown(pendulum):
+    table = table_of((1e-9, 1.234e-7), ("<rk4>", 1e-5, 7e-6, "in NumPy"))
+    lines = str(table).splitlines()
+    assert lines[1].split() == ["sgf", "1.0e-09", "120", "ns"]
+    assert lines[2].split() == ["<rk4>", "1.0e-05", "7", "µs", "in", "NumPy"]
+    assert lines[-1] == table.sentence
+    assert "<td>&lt;rk4&gt;</td>" in table._repr_html_()
+
+
+def test_texts_are_read_again_and_others_refused():
+    table = table_of((math.inf,), ("rk4", 1e-5, 1e-8), ("heun", 0.0, math.nan, "no compiler"))
+    again = OneStepTable.from_text(table.text, "the file")
+    assert str(again) == str(table) and again.rows[1:2] == table.rows[1:2]
+    assert again.models[0].error == math.inf and again.methods[1].error == 0
+    for text in ("[1", "{}", '{"rows": 1}', '{"rows": [{"name": "a"}]}', '{"rows": [1]}'):
+        with pytest.raises(InputError, match="the file"):
+            OneStepTable.from_text(text, "the file")
+
+
+@given(st.lists(ROWS, min_size=1), st.floats(1e-15, 1.0))
+def test_none_below_the_error_is_cheaper_than_what_is_taken(rows, target):
+    taken = OneStepTable(tuple(rows)).cheapest(target)
+    if below := [row for row in rows if row.error <= target]:
+        assert taken in below
+        assert not any(row.cost < taken.cost for row in below)
+        assert math.isfinite(taken.cost) or not any(math.isfinite(row.cost) for row in below)
+    else:
+        assert taken.error == min(row.error for row in rows)
+
+
+def test_maps_have_no_classical_methods(tmp_path):
+    standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
+    model = vp.models.build(standard.system, "sgf", degree=2)
+    assert vp.one_step(model, standard, seconds=0).methods == []
+
+
+def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path):
+    name, vary = "rigid-body", {"step": (0.1, 0.3), "I1": (0.9, 1.1)}
+    family = vp.generate(name, tmp_path / "family.h5", count=20, steps=5, vary=vary)
+    data = vp.data.ExtendedDataset(family)
+    model = vp.models.build(data.system, functions="polynomial", degree=2, depth=1)
+    TrainingData(data).describe(model)
+    table = vp.one_step(model, data)
+    assert {row.name for row in table.methods} == {*METHODS} - {"stoermer-verlet"}
+    assert all(row.cost > 0 or row.note for row in table.rows) and table.models[0].cost > 0
+    spread = TrainingData(data).error_scale.spread
+    for row in table.methods:
+        wrong = []
+        for states, values in zip(family.states("test"), family.conditions("test"), strict=True):
+            own = dict(zip(family.varied, map(float, values), strict=True))
+            step = own.pop("step", None) or family.step
+            system = vp.load_system(name, **own)
+            image = vp.integrate(system, row.name, states[:-1], step, 1)[:, 1]
+            wrong.append(image - states[1:])
+        error = np.sqrt((np.concatenate(wrong) ** 2).sum(1).mean()) / spread
+        assert row.error == pytest.approx(error, rel=1e-6, abs=1e-15)
+
+
+def test_the_command_says_and_keeps_it(pendulum, tmp_path):
+    path = tmp_path / "model.safetensors"
+    arguments = [str(pendulum.path), "-o", str(path), "--model", "sgf", "--degree", "10"]
+    result = CliRunner().invoke(train_command.main, [*arguments, "-v"])
+    assert result.exit_code == 0, result.output
+    assert "one step ahead" in result.output and "A step of sgf errs" in result.output
+    kept = OneStepTable.from_text(vp.load(path).metadata[KEY], "the model")
+    assert kept.sentence in result.output
+    shown = CliRunner().invoke(generate_command.main, ["--inspect", str(path)])
+    assert " ".join(kept.sentence.split()) in " ".join(shown.output.split())
+    told = CliRunner().invoke(train_command.main, [*arguments, "--overwrite", "--json"])
+    assert json.loads(told.stdout)[KEY]["rows"][1]["name"] == kept.methods[0].name
+    silent = CliRunner().invoke(train_command.main, [*arguments, "--overwrite", "--no-verdict"])
+    assert "one step ahead" not in silent.output and KEY not in vp.load(path).metadata
+
+
+def test_models_of_windows_with_attention_at_rest(pendulum):
+    """They are simplified first, as in rollouts; their windows are those of the simplified map."""
+    model = vp.models.build(pendulum.system, "spt", window=3, functions="polynomial", degree=4)
+    vp.models.growth.freeze_attention(model)
+    (row,) = vp.one_step(model, pendulum, methods=(), seconds=60).models
+    assert math.isfinite(row.error) and row.cost > 0
+
+
+# classical methods as candidates
+
+
+@pytest.mark.parametrize("name", ["pendulum", "rigid-body", "chirped-pendulum"])
+def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
+    data = TrainingData(vp.generate(name, tmp_path / "a.h5", count=20, steps=10))
+    first, image = (
+        tensor.numpy() for tensor in data.held_out(vp.models.LinearMap(dim=data.dataset.dim))
+    )
+    scale = data.error_scale
+
+    def error_of(method, substeps):
+        step = data.dataset.step / substeps
+        found = vp.integrate(data.dataset.system, method, first[:, 0], step, substeps)[:, -1]
+        wrong = (found - image[:, 0])[:, list(scale.components)]
+        return np.sqrt((wrong**2).sum(1).mean()) / scale.spread
+
+    candidates = cheapest_classical(data, 1e-9)
+    assert {"rk4", "dormand-prince-8"} <= {m.arguments["method"] for m, _ in candidates}
+    for model, error in candidates:
+        method, substeps = model.arguments["method"], model.arguments["substeps"]
+        assert error <= 1e-9 and error == pytest.approx(error_of(method, substeps), rel=1e-4)
+        assert substeps == 1 or error_of(method, substeps - 1) > 1e-9
+        assert model.metadata["system_name"] == name and "step" in model.metadata
+    table = vp.one_step({m.description: m for m, _ in candidates}, data, methods=())
+    assert table.cheapest(1e-8).error <= 1e-8
+
+
+def test_there_are_none_for_maps_or_below_rounding(pendulum, tmp_path):
+    assert cheapest_classical(pendulum, 1e-17) == []
+    standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
+    assert cheapest_classical(standard, 1e-3) == []
