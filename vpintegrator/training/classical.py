@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from typing import NamedTuple
 
+from vpintegrator.arguments import positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -61,7 +62,7 @@ def cheapest_classical(dataset: TrainingData | Dataset, target: float) -> list[C
     >>> vp.training.cheapest_classical(dataset, 1e-8)[-1].model.description
     'dormand-prince-8'
     """
-    data = TrainingData.of(dataset)
+    data, target = TrainingData.of(dataset), positive("target", target)
     system = data.dataset.system
     if system.is_measured or system.is_discrete or system.family is not None:
         return []

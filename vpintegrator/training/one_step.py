@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -255,11 +255,11 @@ def _named(maps: Maps) -> dict[str, Integrator]:
     if isinstance(maps, Mapping):
         named = dict(maps)
     else:
-        named = {}
-        for model in maps if isinstance(maps, list | tuple) else [maps]:
-            check_integrator(model)
-            others = sum(other.name == model.name for other in named.values())
-            named[f"{model.name}-{others + 1}" if others else model.name] = model
+        models: Sequence[Any] = maps if isinstance(maps, list | tuple) else [maps]
+        names = [getattr(model, "name", "") for model in models]
+        numbers = [names[:place].count(name) + 1 for place, name in enumerate(names)]
+        unique = [f"{a}-{n}" if n > 1 else a for a, n in zip(names, numbers, strict=True)]
+        named = dict(zip(unique, models, strict=True))
     for model in named.values():
         check_integrator(model)
     return named
@@ -295,7 +295,7 @@ class _Trial:
 
     row: OneStep
     run: Callable[[], object] | None = None
-    steps: int = _STEPS
+    steps: int = 1
     expected: float = 0.0
     times: list[float] = field(default_factory=list)
 
@@ -372,17 +372,17 @@ class _Case:
         spent = (time.perf_counter() - start) / len(self.first)
         wrong = (images - self.images)[:, list(scale.components)]
         error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
-        run = partial(_iterate, partial(method.start, self.system), self.states, self.step)
+        run = partial(_iterate, partial(method.start, self.system), self.states, self.step, 1)
         row = OneStep(method.name, "classical", error, note="in NumPy")
-        return _Trial(row, run, expected=spent * _STATES * _STEPS)
+        return _Trial(row, run, expected=spent * _STATES)
 
     def take(self, trial: _Trial, machine: CompiledMethod | str, end: float) -> None:
         """Replace NumPy by machine code, if there is any."""
         if isinstance(machine, CompiledMethod):
             machine = _machine_code(machine.ready, end)
         if isinstance(machine, CompiledMethod):
-            trial.run = partial(_iterate, machine.start, self.states, self.step)
-            trial.row, trial.expected = replace(trial.row, note=""), 0.0
+            trial.run = partial(_iterate, machine.start, self.states, self.step, _STEPS)
+            trial.row, trial.steps, trial.expected = replace(trial.row, note=""), _STEPS, 0.0
 
     def of_model(self, name: str, model: Integrator, end: float) -> _Trial:
         """Return the error of a model, and its run as machine code."""
@@ -407,8 +407,10 @@ def _repeated(states: np.ndarray) -> np.ndarray:
     return states[np.arange(_STATES) % len(states)]
 
 
-def _iterate(start: Callable[[np.ndarray, float], Cursor], states: np.ndarray, step: float) -> None:
-    start(states, step).advance(_STEPS)
+def _iterate(
+    start: Callable[[np.ndarray, float], Cursor], states: np.ndarray, step: float, steps: int
+) -> None:
+    start(states, step).advance(steps)
 
 
 def _factor(ratio: float) -> str:
