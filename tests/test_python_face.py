@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.training.history import History, shown
+from vpintegrator.training.history import History, training_bar
 
 
 def test_a_system_is_integrated_by_its_name(tmp_path):
@@ -50,22 +50,21 @@ class Terminal(io.StringIO):
         return True
 
 
-def follow(progress):
+def test_a_training_shows_progress_where_somebody_looks(monkeypatch):
     history = History("adam", 0, 1)
     history.add(0.5, 0.1, 0.2)
-    with shown(progress) as show:
-        if show is not None:
-            show(history)
-    return show is not None
 
+    def text(progress, stream):
+        monkeypatch.setattr("sys.stderr", stream)
+        with training_bar(progress, seconds=100.0) as bar:
+            bar.update("couplings", error=0.3, share=0.25)
+            bar.show(history)
+        return stream.getvalue()
 
-def test_a_training_shows_progress_where_somebody_looks(monkeypatch):
-    monkeypatch.setattr("sys.stderr", Terminal())
-    assert follow(None)
-    assert not follow(False)
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert not follow(None)
-    assert follow(True)
-    seen = []
-    assert follow(seen.append)
-    assert seen[0].epochs == 1
+    shown = text(None, Terminal())
+    for words in ("couplings", "least error 3.0e-01", "iteration 1, 2.0e-01"):
+        assert words in shown
+    assert text(True, Terminal())
+    assert not text(False, Terminal())
+    assert not text(lambda history: None, Terminal())
+    assert not text(None, io.StringIO())

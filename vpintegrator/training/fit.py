@@ -22,7 +22,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.runtime.deadline import time_left, until
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.training.choice import Fit, best
-from vpintegrator.training.history import fit_bar
+from vpintegrator.training.history import training_bar
 from vpintegrator.training.kinds import KINDS
 from vpintegrator.training.kinds.kind import Budget, Kind
 from vpintegrator.training.residuals import doubt
@@ -131,7 +131,7 @@ def _try_kinds(
     prefix = "{}: {}" if len(reasons) > 1 else "{1}"
     refusals = [prefix.format(kind.name, why) for kind, why in reasons if why is not None]
     stopped_by = ""
-    with fit_bar(progress, budget.seconds) as bar, until(end):
+    with training_bar(progress, budget.seconds) as bar, until(end):
         budget = replace(budget, show=bar.show)
         for place, kind in enumerate(admitted):
             if len(kinds) > 1 and not kind.is_needed(data, [] if budget.cheapest else fits):

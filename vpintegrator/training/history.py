@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.runtime.deadline import BEYOND, time_left
 from vpintegrator.runtime.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -135,98 +134,56 @@ class History:
 Show = Callable[[History], None]
 
 
-@contextmanager
-def shown(progress: Show | bool | None) -> Iterator[Show | None]:
-    """Yield a function to call after every epoch, or None.
-
-    Parameters
-    ----------
-    progress
-        A function; True for a bar on standard error (plain lines where that is no terminal), None
-        for a bar where it is a terminal, False for nothing.
-    """
-    if progress is None:
-        progress = sys.stderr is not None and sys.stderr.isatty()
-    if not isinstance(progress, bool):
-        yield progress
-    elif progress:
-        with training_bar() as show:
-            yield show
-    else:
-        yield None
-
-
-@contextmanager
-def training_bar(quiet: bool = False) -> Iterator[Show]:
-    """A progress bar with epochs, errors and time left."""
-    from rich.progress import TextColumn
-
-    columns = (
-        TextColumn("epoch {task.fields[epoch]} ({task.fields[rate]})"),
-        TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
-    )
-    with progress_bar(*columns, quiet=quiet) as bar:
-        pace = BEYOND / max(
-            time_left(), 1.0
-        )  # zero without a limit: then the first epoch has no share
-        words = dict.fromkeys(("rate", "training", "validation"), "")
-        task = bar.add_task("training", total=1.0 if pace else None, pace=pace, epoch=0, **words)
-
-        def show(history: History) -> None:
-            bar.update(
-                task,
-                total=1.0,
-                completed=history.share,
-                pace=history.share / (history.used or math.inf),
-                epoch=history.epochs,
-                rate=f"{history.epochs / history.used:.2g}/s" if history.used else "",
-                training=f"{history.training_error[-1]:.1e}",
-                validation=f"{history.validation_error[-1]:.1e}",
-            )
-
-        yield show
-
-
-class FitBar:
-    """Progress bar of a fit: the time used, the kind of map at hand, and the least error so far.
+class TrainingBar:
+    """Progress bar of trainings: what is trained, its iterations and errors, and the time.
 
     Parameters
     ----------
     bar
-        The bar of rich; None for none.
+        Bar of rich; None shows nothing.
     seconds
-        Time of the fit; None for no limit.
+        Time of all trainings; None for no limit.
     """
 
     def __init__(self, bar: Progress | None, seconds: float | None) -> None:
-        self.bar, self.kind, self.error = bar, "", "-"
-        self.start = time.perf_counter()
+        self.bar, self.seconds, self.start = bar, seconds, time.perf_counter()
         if bar is not None:
-            self.task = bar.add_task("", total=seconds, error="-", training="")
+            pace = 1 / seconds if seconds else 0.0
+            total = 1.0 if seconds else None  # without a limit the bar says only that it is at work
+            self.task = bar.add_task("", total=total, pace=pace, error="-", training="")
 
-    def update(self, kind: str = "", error: float | None = None, training: str = "") -> None:
-        """Show another kind, the error of a model, or how far its training is."""
-        self.kind = kind or self.kind
-        self.error = self.error if error is None else f"{error:.1e}"
-        if self.bar is not None:
-            spent = time.perf_counter() - self.start
-            words = {"description": self.kind, "error": self.error, "training": training}
-            self.bar.update(self.task, completed=spent, **words)
+    def update(
+        self, kind: str | None = None, error: float | None = None, share: float | None = None
+    ) -> None:
+        """Show another kind of model, the least error, or the share of the work that is done."""
+        if self.bar is None:
+            return
+        words: dict[str, Any] = {} if kind is None else {"description": kind, "training": ""}
+        words |= {} if error is None else {"error": f"{error:.1e}"}
+        spent = time.perf_counter() - self.start
+        if self.seconds:
+            share = max(share or 0.0, spent / self.seconds)
+        if share is not None:
+            words |= {"total": 1.0, "completed": share, "pace": share / (spent or math.inf)}
+        self.bar.update(self.task, **words)
 
     def show(self, history: History) -> None:
         """Show an iteration of a training."""
-        self.update(training=f"iteration {history.epochs}, {history.validation_error[-1]:.1e}")
+        if self.bar is not None:
+            words = f"iteration {history.epochs}, {history.validation_error[-1]:.1e}"
+            self.bar.update(self.task, training=words)
+            self.update()
 
 
 @contextmanager
-def fit_bar(progress: object, seconds: float | None) -> Iterator[FitBar]:
-    """Show the bar of a fit: if ``progress`` is True, or not False and there is a terminal."""
+def training_bar(progress: object, seconds: float | None) -> Iterator[TrainingBar]:
+    """Show a bar if ``progress`` is True, or None and standard error is a terminal."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if not (progress is True or (progress is None and is_terminal)):
+        yield TrainingBar(None, seconds)
+        return
     from rich.progress import TextColumn
 
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    if progress is False or not (progress is True or is_terminal):
-        yield FitBar(None, seconds)
-        return
     columns = TextColumn("least error {task.fields[error]}"), TextColumn("{task.fields[training]}")
     with progress_bar(*columns) as bar:
-        yield FitBar(bar, seconds)
+        yield TrainingBar(bar, seconds)

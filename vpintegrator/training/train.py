@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from vpintegrator.arguments import one_of, positive, whole
+from vpintegrator.arguments import called, one_of, positive, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
@@ -26,7 +26,7 @@ from vpintegrator.runtime.devices import check_device
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.storage.files import check_output, locked
-from vpintegrator.training.history import History, Show, shown
+from vpintegrator.training.history import History, Show, training_bar
 from vpintegrator.training.initial_scheme import check_initial_scheme, start_as_splitting
 from vpintegrator.training.linear_map import linear_layer
 from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
@@ -164,6 +164,8 @@ def train(
     objective = Objective(loss, horizon, noise)
     check_initial_scheme(initial_scheme)
     check_device(str(device))
+    if progress is not None and not isinstance(progress, bool):
+        called("progress", progress, "a function, true or false")
     seed = whole("seed", seed, 0, LARGEST_SEED)
     sizes = {"seconds": seconds, "target": target, "learning_rate": learning_rate}
     counts = {"epochs": epochs, "patience": patience, "batch": batch}
@@ -190,7 +192,13 @@ def train(
         data.check_test(model)
         best = _weights(trained)
 
-        with stopping() as end, until(deadline), torch_threads(), shown(progress) as show:
+        with (
+            stopping() as end,
+            until(deadline),
+            torch_threads(),
+            training_bar(progress, seconds) as bar,
+        ):
+            bar.update(model.name)
             pairs = kind.pairs_of(data, trained, objective)
             size = batch or kind.default_batch(trained, objective)
             expected = kind.steps(len(pairs), size) * kind.step_seconds * (epochs or math.inf)
@@ -246,8 +254,10 @@ def train(
                 history.windows = solver.windows
                 shares = history.epochs / (epochs or math.inf), history.used / (seconds or math.inf)
                 history.share = min(max(shares), 1.0)
-                if show is not None:
-                    show(history)
+                bar.update(error=history.best_validation_error, share=history.share)
+                bar.show(history)
+                if callable(progress):
+                    progress(history)
 
         history.stopped_by = end.by or history.stopped_by
         is_first = math.isinf(history.best_validation_error) and not history.epochs
