@@ -23,11 +23,10 @@ def block(language, text=README):
 def test_the_python_tour(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = block("python")
-    assert "seconds=60" in code
-    exec(compile(code.replace("seconds=60", "seconds=2"), "README.md", "exec"), {})
+    exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "figures" / "overview.png").exists()
-    error = float(capsys.readouterr().out.split()[0])
-    assert 0 < error < 0.5
+    assert "relative error one window ahead" in capsys.readouterr().out
+    assert vp.load("body.safetensors").volume_preserving
 
 
 def test_the_system_of_ones_own(tmp_path):
