@@ -28,6 +28,10 @@ def factored(A, b):
     return qr
 
 
+def solved(qr, **options):
+    return next(qr.solutions([1e-13], **options))
+
+
 # linear problems
 
 
@@ -40,8 +44,8 @@ def test_sequential_factors_are_those_of_all_rows():
     assert parts.rows == whole.rows == 60
     expected = np.linalg.lstsq(A, b)[0]
     for qr in (whole, parts):
-        np.testing.assert_allclose(qr.solve().coefficients, expected, atol=1e-14)
-        assert qr.solve().rank == 7
+        np.testing.assert_allclose(solved(qr).coefficients, expected, atol=1e-14)
+        assert solved(qr).rank == 7
 
 
 def test_dependent_columns_get_no_coefficient():
@@ -50,7 +54,7 @@ def test_dependent_columns_get_no_coefficient():
     qr = SequentialQR(5)
     qr.add(A, b)
     expected = np.linalg.lstsq(A, b)[0]
-    pivoted, (truncated,) = qr.solve(), qr.truncated([1e-12])
+    pivoted, (truncated,) = solved(qr), qr.truncated([1e-12])
     assert pivoted.rank == truncated.rank == 4
     assert np.count_nonzero(pivoted.coefficients) == 4
     np.testing.assert_allclose(A @ pivoted.coefficients, A @ expected, atol=1e-13)
@@ -63,7 +67,7 @@ def test_first_columns_keep_the_coefficients_that_they_have_alone():
     b = 3 * A[:, 1] + A[:, 0]
     qr = SequentialQR(6)
     qr.add(A, b)
-    coefficients = qr.solve(first=[1]).coefficients
+    coefficients = solved(qr, first=[1]).coefficients
     alone = float(A[:, 1] @ b / (A[:, 1] @ A[:, 1]))
     assert coefficients[1] == pytest.approx(alone, rel=1e-8)
     np.testing.assert_allclose(A @ coefficients, b, atol=1e-12)
@@ -101,10 +105,9 @@ def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_s
 
     def fit(kept):
         qr = factored(A[kept], b[kept])
-        # the same penalty for fewer rows
-        return (
-            next(qr.ridge(weights, [penalty * groups * rows / qr.rows])) if penalty else qr.solve()
-        )
+        if not penalty:
+            return solved(qr)
+        return next(qr.ridge(weights, [penalty * groups * rows / qr.rows]))  # equal in all fits
 
     everything = fit(np.arange(groups))
     error = LeftOut(A, A, b, folds).choice(everything)
@@ -121,7 +124,7 @@ def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_s
 def test_a_row_that_alone_determines_a_coefficient_has_an_infinite_error():
     A, b = RNG(0).normal(size=(20, 1, 3)), RNG(1).normal(size=(20, 1))
     A[:-1, :, 2] = 0
-    error = LeftOut(A, A, b).choice(factored(A, b).solve())
+    error = LeftOut(A, A, b).choice(solved(factored(A, b)))
     assert (error.square, error.deviation) == (math.inf, 0.0)
     assert math.isfinite(error.typical)
 
@@ -251,16 +254,17 @@ def test_an_interruption_leaves_the_problem_at_the_best_parameters():
 
 @pytest.mark.parametrize("machine_code", [False, True])
 def test_normal_equations_are_those_of_all_rows(machine_code):
-    J, r = (torch.from_numpy(RNG(0).normal(size=size)) for size in ((40, 6), (40,)))
+    J, r, x = (torch.from_numpy(RNG(0).normal(size=size)) for size in ((40, 6), 40, 6))
     equations = normal_equations(torch.zeros(6).double(), large=6 if machine_code else 7)
     for _ in range(2):
         equations.clear()
         for rows in torch.arange(40).split(16):
             equations.add(J[rows], r[rows])
-    A = J.mT @ J
-    expected = -torch.linalg.solve(A + 0.3 * torch.eye(6), J.mT @ r)
+        equations.add_penalty(0.5, x)
+    A, b = J.mT @ J + 0.5 * torch.eye(6), J.mT @ r + 0.5 * x
+    expected = -torch.linalg.solve(A + 0.3 * torch.eye(6), b)
     torch.testing.assert_close(equations.solve(0.3), expected)
-    torch.testing.assert_close(equations.gradient, J.mT @ r)
+    torch.testing.assert_close(equations.gradient, b)
     assert equations.largest() == pytest.approx(float(A.max()))
     assert equations.solve(-2 * equations.largest()) is None
 

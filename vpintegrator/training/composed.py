@@ -95,9 +95,7 @@ class ComposedMaps(Equations, Residual):
         self.units = torch.from_numpy(self.penalty_weights[0])
         self.first = self.change = torch.zeros(self.count).double()
 
-    def fit(
-        self, start: Integrator | None = None, folds: np.ndarray | None = None, rounds: int = 10
-    ) -> Choice:
+    def fit(self, start: Integrator | None, folds: np.ndarray | None) -> Choice:
         """Set the coefficients; return the leave-one-out error of the linearised equations.
 
         The coefficients begin as those of a lower degree, or as the solution of the linear
@@ -114,8 +112,6 @@ class ComposedMaps(Equations, Residual):
             The fitted model of a lower degree, if there is one.
         folds
             Argument of ``Equations.solve``.
-        rounds
-            Largest number of penalties.
         """
         if start is not None:
             self.layer.prolong(implicit_map(start))
@@ -125,17 +121,16 @@ class ComposedMaps(Equations, Residual):
         if not math.isfinite(self.cost(self.coefficients * self.units)):
             self.coefficients = torch.zeros(self.count).double()  # of the identity
         self.first = self.coefficients
-        choice = self.solve(folds) if self.are_scarce else None
-        for _ in range(rounds):
-            last, penalty = choice, choice.solution.penalty if choice else 0.0
+        penalty, error = 0.0, math.inf
+        if self.are_scarce:
+            choice = self.solve(folds)
+            penalty, error = choice.solution.penalty, choice.square
+        while True:
             self._iterate(penalty)
             choice = self.solve(folds)
-            if choice.solution.penalty == penalty:
-                break
-            if last is not None and choice.square > 0.9 * last.square:
-                break
-        assert choice is not None
-        return choice
+            if choice.solution.penalty == penalty or not choice.square < 0.9 * error:
+                return choice
+            penalty, error = choice.solution.penalty, choice.square
 
     def _iterate(self, penalty: float) -> None:
         """Minimise the sum of squares with a penalty relative to the number of equations."""
@@ -162,9 +157,8 @@ class ComposedMaps(Equations, Residual):
 
     def linearise(self, parameters: torch.Tensor) -> NormalEquations:
         """Return normal equations at the coefficients."""
-        equations, root = normal_equations(parameters), math.sqrt(self.penalty)
-        change = parameters - self.first * self.units
-        equations.add(root * torch.eye(self.count).double(), root * change)
+        equations = normal_equations(parameters)
+        equations.add_penalty(self.penalty, parameters - self.first * self.units)
         for matrix, right in self.blocks():
             rows = torch.from_numpy(matrix.reshape(-1, self.count)) / self.units
             equations.add(rows, -torch.from_numpy(right).flatten())

@@ -108,9 +108,9 @@ class ShearImages(Residual):
 
     def linearise(self, parameters: torch.Tensor) -> NormalEquations:
         """Return normal equations at the model's parameters."""
-        equations, root = normal_equations(parameters), math.sqrt(self.penalty)
+        equations = normal_equations(parameters)
         equations.add(self._jacobian().flatten(0, 1), self.residual.flatten())
-        equations.add(root * torch.eye(len(parameters)).double(), root * parameters)
+        equations.add_penalty(self.penalty, parameters)
         return equations
 
     def left_out(self, folds: np.ndarray | None = None) -> Choice:

@@ -48,7 +48,8 @@ class SequentialQR:
     >>> qr = SequentialQR(3)
     >>> for rows in np.array_split(np.arange(50), 4):
     ...     qr.add(A[rows], b[rows])
-    >>> bool(np.allclose(qr.solve().coefficients, np.linalg.lstsq(A, b)[0]))
+    >>> solution = next(qr.solutions([1e-13]))
+    >>> bool(np.allclose(solution.coefficients, np.linalg.lstsq(A, b)[0]))
     True
     """
 
@@ -71,19 +72,6 @@ class SequentialQR:
         R, right = self._triangle[:, : self.columns], self._triangle[:, self.columns :]
         return R, right.reshape(len(R), *self._right_sides)
 
-    def solve(self, tolerance: float = 1e-13, first: Sequence[int] = ()) -> Solution:
-        """Return the coefficients of least squares.
-
-        Parameters
-        ----------
-        tolerance
-            Columns that others give to this relative accuracy get the coefficient zero.
-        first
-            Columns whose coefficients stay as they are without the others, but for what the others
-            cannot make up for.
-        """
-        return next(self.solutions([tolerance], first))
-
     def solutions(
         self, tolerances: Sequence[float], first: Sequence[int] = (), pull: float = 1e-9
     ) -> Iterator[Solution]:
@@ -91,8 +79,11 @@ class SequentialQR:
 
         Parameters
         ----------
-        tolerances, first
-            Arguments of ``solve``.
+        tolerances
+            Columns that others give to this relative accuracy get the coefficient zero.
+        first
+            Columns whose coefficients stay as they are without the others, but for what the others
+            cannot make up for.
         pull
             Relative size of the equations that hold the first coefficients where they were.
         """
@@ -101,7 +92,7 @@ class SequentialQR:
         if chosen := list(first):
             alone = SequentialQR(len(chosen))
             alone.add(R[:, chosen], right)
-            known[chosen] = alone.solve().coefficients
+            known[chosen] = next(alone.solutions([1e-13])).coefficients
             held = np.diag(pull * np.linalg.norm(R, axis=0))[chosen]
             right = np.append(right - R @ known, 0 * known[chosen], axis=0)
             R = np.vstack([R, held])
@@ -295,6 +286,11 @@ class NormalEquations:
         else:
             self._matrix.addmm_(jacobian.mT, jacobian)
             self.gradient.addmv_(jacobian.mT, residual)
+
+    def add_penalty(self, penalty: float, change: torch.Tensor) -> None:
+        """Add the equations of a ridge penalty on a change (parameter,)."""
+        self._matrix.diagonal().add_(penalty)
+        self.gradient.add_(change, alpha=penalty)
 
     def largest(self) -> float:
         """Return the largest element of J^T J, which is on the diagonal."""

@@ -29,7 +29,6 @@ from vpintegrator.training.training_data import TrainingData
 ROWS = 20  # equations for each coefficient, if the data have as many
 FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
 PENALTIES = (10.0 ** np.arange(-18, 3)).tolist()  # ridge penalties, relative to the equations
-MOST = 10_000  # coefficients, of which the triangle takes 800 MB
 
 
 @dataclass(frozen=True)
@@ -243,21 +242,44 @@ def solve_layer(
 
 
 def normalised_pairs(
-    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor
+    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, most: int = 10_000
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return different pairs of states (pair, dim) as they enter and leave the core of a model.
+
+    Leaving out one of two equal pairs would tell nothing.
+
+    Parameters
+    ----------
+    model
+        Normalised.
+    inputs, targets : (pair, dim)
+        States before and after the map.
+    most
+        Largest number of coefficients, of which the triangle takes 800 MB.
 
     Raises
     ------
     InputError
-        As ``fit_linear``.
+        If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
     z, image = inputs.double().cpu(), targets.double().cpu()
     before = model.normalised(model.in_the_middle(z, z))
     after = model.normalised(model.in_the_middle(z, image), near=before)
-    before, after = _distinct(before, after)
+    _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
+    before, after = (states[np.sort(first)] for states in (before, after))
     count = sum(p.numel() for p in model.parameters())
-    _check(before, after, count, after.shape[1] - getattr(model.core, "conserved", 0))
+    equations = len(before) * (after.shape[1] - getattr(model.core, "conserved", 0))
+    if not bool(before.isfinite().all() and after.isfinite().all()):
+        raise InputError("some states of the training pairs are not finite; leave these out")
+    if len(before) < 2 or bool((before == before[0]).all()):
+        raise InputError("the training pairs all begin at the same state; give different ones")
+    if count > most:
+        raise InputError(f"{count:,} coefficients are too many for a solve; take a lower degree")
+    if equations < count / 2:
+        raise InputError(
+            f"{len(before):,} different pairs of states give {equations:,} equations for "
+            f"{count:,} coefficients; give more pairs, or a lower --degree"
+        )
     return before, after
 
 
@@ -300,28 +322,6 @@ def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) ->
         X = X * others
         X = X - np.trace(X) / max(others.sum(), 1) * np.diag(others)
     return torch.from_numpy(linalg.expm(X / 2))
-
-
-def _distinct(before: torch.Tensor, after: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return distinct pairs in order: leaving out one of two equal pairs tells nothing."""
-    _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
-    places = torch.from_numpy(np.sort(first))
-    return before[places], after[places]
-
-
-def _check(before: torch.Tensor, after: torch.Tensor, count: int, size: int) -> None:
-    """Refuse data that do not determine a map."""
-    if not bool(before.isfinite().all() and after.isfinite().all()):
-        raise InputError("some states of the training pairs are not finite; leave these out")
-    if len(before) < 2 or bool((before == before[0]).all()):
-        raise InputError("the training pairs all begin at the same state; give different ones")
-    if count > MOST:
-        raise InputError(f"{count:,} coefficients are too many for a solve; take a lower degree")
-    if len(before) * size < count / 2:
-        raise InputError(
-            f"{len(before):,} different pairs of states give {len(before) * size:,} equations for "
-            f"{count:,} coefficients; give more pairs, or a lower --degree"
-        )
 
 
 class WholePairs(Pairs):
