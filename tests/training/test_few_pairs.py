@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import vpintegrator as vp
 from tests.training.conftest import fits_of
 from vpintegrator.cli.train import main
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.training.choice import best
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.few_pairs import fit_few_pairs
@@ -155,3 +156,22 @@ def test_kinds_are_compared_without_the_pairs_at_the_edge(tmp_path):
     states = np.random.default_rng(0).normal(size=(40, 3, 2))
     orbits = vp.import_dataset(states, tmp_path / "orbits.h5", step=1.0)
     assert not TrainingData(orbits).known_pairs.are_single
+
+
+@pytest.mark.parametrize("name", ["sgf", "spff"])
+def test_equal_pairs_count_once_and_keep_their_folds(name, tmp_path):
+    data = TrainingData(pairs(tmp_path / "few.h5", 80, noise=1e-3))
+    before, after, _ = data.known_pairs
+    folds = np.arange(len(before)) % 5
+    errors = []
+    for places in (torch.arange(len(before)), torch.arange(2 * len(before)) // 2):
+        sizes = {"functions": "polynomial", "depth": 2} if name == "spff" else {}
+        model = make(data.dataset, name)({"degree": 4, **sizes})
+        data.normalise(model)
+        z, image, numbers = before[places], after[places], folds[places.numpy()]
+        if name == "spff":
+            fit = fit_few_pairs(model, z, image, numbers)
+        else:
+            fit = fit_pairs(model, Pairs.of_tensors(z[:, None], image[:, None]), folds=numbers)
+        errors.append(fit.error)
+    assert errors[0] == errors[1] > 1e-3

@@ -87,6 +87,23 @@ def test_left_out_pairs_are_predicted_by_the_others():
     assert np.isclose(error, np.sqrt(np.mean(squares)), rtol=1e-6)
 
 
+def test_blocks_of_time_judge_a_linear_map_of_an_orbit(tmp_path):
+    """States beside the ones that are left out would tell them."""
+    q, p = [0.8], [0.0]
+    for _ in range(200):  # of a pendulum
+        p.append(p[-1] - 0.1 * np.sin(q[-1]))
+        q.append(q[-1] + 0.1 * p[-1])
+    orbit = np.stack([q, p], 1)[None]
+    (fit,) = vp.fit(orbit, [LinearMaps()], step=0.1, progress=False).tried
+    before, after = torch.from_numpy(orbit[0, :-1]), torch.from_numpy(orbit[0, 1:])
+    model = vp.models.LinearMap(dim=2)
+    one_by_one = fit_linear_map(model, before, after).error
+    folds = np.arange(200) * 5 // 200
+    by_blocks = fit_linear_map(model, before, after, folds).error
+    assert fit.judged_by == "blocks" and fit.error > one_by_one
+    assert by_blocks > one_by_one
+
+
 def test_a_map_that_is_not_linear_is_left_to_others(tmp_path):
     before = np.random.default_rng(0).uniform(-1, 1, (100, 2))
     p = before[:, 1] + 0.3 * np.sin(before[:, 0])

@@ -65,9 +65,7 @@ def fit_pairs(
     """
     began = time.perf_counter()
     inputs, targets = (states[:, -1] for states in pairs[: len(pairs)])
-    before, after = normalised_pairs(model, inputs, targets)
-    if folds is not None and len(folds) != len(before):
-        folds = np.arange(len(before))  # equal pairs were left out
+    before, after, folds = normalised_pairs(model, inputs, targets, folds)
     with one_blas_thread():
         if isinstance(pairs, WholePairs):
             choice = ComposedMaps(model, before, after).fit(start, folds)

@@ -61,7 +61,8 @@ def fit_few_pairs(
         If states are not finite, coincide, or there are fewer equations than parameters need.
     """
     start = time.perf_counter()
-    images = ShearImages(model, *normalised_pairs(model, inputs, targets))
+    before, after, folds = normalised_pairs(model, inputs, targets, folds)
+    images = ShearImages(model, before, after)
     fit = DampedIteration(images, images.units * images.vector.read().double(), damping=1e-2)
     if not math.isfinite(fit.cost):
         count = len(images.units)

@@ -242,9 +242,13 @@ def solve_layer(
 
 
 def normalised_pairs(
-    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, most: int = 10_000
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return different pairs of states (pair, dim) as they enter and leave the core of a model.
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    folds: np.ndarray | None = None,
+    most: int = 10_000,
+) -> tuple[torch.Tensor, torch.Tensor, np.ndarray | None]:
+    """Return different pairs of states (pair, dim) at the core of a model, and their folds.
 
     Leaving out one of two equal pairs would tell nothing.
 
@@ -254,6 +258,8 @@ def normalised_pairs(
         Normalised.
     inputs, targets : (pair, dim)
         States before and after the map.
+    folds : (pair,), optional
+        Number of the fold of each pair.
     most
         Largest number of coefficients, of which the triangle takes 800 MB.
 
@@ -266,7 +272,8 @@ def normalised_pairs(
     before = model.normalised(model.in_the_middle(z, z))
     after = model.normalised(model.in_the_middle(z, image), near=before)
     _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
-    before, after = (states[np.sort(first)] for states in (before, after))
+    places = np.sort(first)
+    before, after = before[places], after[places]
     count = sum(p.numel() for p in model.parameters())
     equations = len(before) * (after.shape[1] - getattr(model.core, "conserved", 0))
     if not bool(before.isfinite().all() and after.isfinite().all()):
@@ -280,7 +287,7 @@ def normalised_pairs(
             f"{len(before):,} different pairs of states give {equations:,} equations for "
             f"{count:,} coefficients; give more pairs, or a lower --degree"
         )
-    return before, after
+    return before, after, None if folds is None else folds[places]
 
 
 def weights(images: torch.Tensor) -> torch.Tensor:
