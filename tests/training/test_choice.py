@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from vpintegrator.training import History
 from vpintegrator.training.choice import Fit, best
 
-MODEL = SimpleNamespace()
-
 
 def fit(error, *, explicit=True, structured=True, parameters=10, deviation=0.0, judged="held out"):
     history = History("linear", 0, parameters)
     return Fit(
-        model=MODEL,
+        model=SimpleNamespace(name="model"),
         kind="kind",
         noun="the model",
         size="",

@@ -14,7 +14,7 @@ import vpintegrator as vp
 from vpintegrator.cli import gen as generate_command
 from vpintegrator.cli import train as train_command
 from vpintegrator.errors import InputError
-from vpintegrator.training import cheapest_classical
+from vpintegrator.training import ClassicalMethods
 from vpintegrator.training.one_step import KEY, METHODS, OneStep, OneStepTable
 from vpintegrator.training.training_data import TrainingData
 
@@ -205,18 +205,25 @@ def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
         wrong = (found - image[:, 0])[:, list(scale.components)]
         return np.sqrt((wrong**2).sum(1).mean()) / scale.spread
 
-    candidates = cheapest_classical(data, 1e-9)
-    assert {"rk4", "dormand-prince-8"} <= {m.arguments["method"] for m, _ in candidates}
-    for model, error in candidates:
-        method, substeps = model.arguments["method"], model.arguments["substeps"]
-        assert error <= 1e-9 and error == pytest.approx(error_of(method, substeps), rel=1e-4)
+    fits = vp.fit(data.dataset, [ClassicalMethods()], prefer="cost", target=1e-9).tried
+    assert {"rk4", "dormand-prince-8"} <= {fit.model.arguments["method"] for fit in fits}
+    for fit in fits:
+        method, substeps = fit.model.arguments["method"], fit.model.arguments["substeps"]
+        assert fit.error <= 1e-9 and fit.error == pytest.approx(
+            error_of(method, substeps), rel=1e-4
+        )
         assert substeps == 1 or error_of(method, substeps - 1) > 1e-9
-        assert model.metadata["system_name"] == name and "step" in model.metadata
-    table = vp.one_step({m.description: m for m, _ in candidates}, data, methods=())
-    assert table.cheapest(1e-8).error <= 1e-8
+
+
+def test_the_cheapest_map_is_no_dearer_than_a_classical_method(pendulum):
+    result = vp.fit(pendulum, prefer="cost", target=1e-6, progress=False)
+    assert result.error <= 1e-6 and "cheapest step below 1e-06" in result.reason
+    assert {"classical methods", "splittings"} <= {fit.kind for fit in result.tried}
 
 
 def test_there_are_none_for_maps_or_below_rounding(pendulum, tmp_path):
-    assert cheapest_classical(pendulum, 1e-17) == []
+    with pytest.raises(vp.InputError):
+        vp.fit(pendulum, [ClassicalMethods()], target=1e-17)
     standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
-    assert cheapest_classical(standard, 1e-3) == []
+    with pytest.raises(vp.InputError, match="no equations of one step"):
+        vp.fit(standard, [ClassicalMethods()], target=1e-3)

@@ -2,12 +2,12 @@
 
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.choice import Fit, best
-from vpintegrator.training.classical import ClassicalCandidate, cheapest_classical
 from vpintegrator.training.fit import fit
 from vpintegrator.training.history import History
 from vpintegrator.training.kinds import (
     KINDS,
     Budget,
+    ClassicalMethods,
     Couplings,
     GeneratingFunctions,
     Kind,
@@ -27,7 +27,7 @@ __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "Budget",
-    "ClassicalCandidate",
+    "ClassicalMethods",
     "Couplings",
     "Fit",
     "GeneratingFunctions",
@@ -41,7 +41,6 @@ __all__ = [
     "Splittings",
     "Trial",
     "best",
-    "cheapest_classical",
     "fit",
     "kinds_of",
     "one_step",

@@ -19,12 +19,14 @@ import numpy as np
 from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.data import Dataset, import_dataset, import_pairs
 from vpintegrator.errors import InputError
+from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import time_left, until
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.training.choice import Fit, best
 from vpintegrator.training.history import training_bar
-from vpintegrator.training.kinds import KINDS
+from vpintegrator.training.kinds import KINDS, ClassicalMethods
 from vpintegrator.training.kinds.kind import Budget, Kind
+from vpintegrator.training.one_step import one_step
 from vpintegrator.training.residuals import doubt
 from vpintegrator.training.training_data import TrainingData
 
@@ -108,9 +110,12 @@ def fit(
     budget = Budget(epochs, target, seconds, seed, prefer == "cost")
     with _opened(data, step, structure) as training_data:
         end = math.inf if seconds is None else start + seconds
+        kinds = [*kinds, ClassicalMethods()] if budget.cheapest else kinds
         fits, stopped_by = _try_kinds(training_data.without_test(), kinds, budget, end, progress)
+        choice = best(fits)
+        if budget.target is not None and budget.cheapest and stopped_by != "interrupt":
+            choice = _cheapest(fits, training_data, budget.target, end)
         with held_back():
-            choice = best(fits)
             _describe(choice, fits, training_data)
         spent = time.perf_counter() - start
         stopped_by = stopped_by or choice.stopped_by
@@ -160,6 +165,23 @@ def _try_kinds(
     if not any(math.isfinite(fit.error) for fit in fits):
         raise InputError("; ".join(refusals) or NOTHING_LEARNED)
     return fits, stopped_by if stopped_by in ("interrupt", "seconds") else ""
+
+
+def _cheapest(fits: Sequence[Fit], data: TrainingData, target: float, end: float) -> Fit:
+    """Return the fit of the cheapest step below an error, or of the least error if none is."""
+    below = [fit for fit in fits if fit.error <= target] or [best(fits)]
+    named = {f"{fit.model.name}, {fit.size}": fit for fit in below}
+    with until(max(end, time.perf_counter()) + 10.0):
+        models = {name: fit.model for name, fit in named.items()}
+        table = one_step(models, data, methods=(), group="validation", seconds=10.0 * len(models))
+    row = table.cheapest(target)
+    words = (
+        "no map errs by at most {0:g}, this one errs least"
+        if row.error > target
+        else ("the cheapest step below {0:g} among {1} maps, {2}")
+    )
+    reason = words.format(target, len(below), duration(row.cost))
+    return replace(named[row.name], cost=row.cost, reason=reason)
 
 
 def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions
 from vpintegrator.training.kinds.kind import Budget, Kind, Trial
@@ -92,6 +93,7 @@ __all__ = [
     "KINDS",
     "TAKEN",
     "Budget",
+    "ClassicalMethods",
     "Couplings",
     "GeneratingFunctions",
     "Kind",
