@@ -65,8 +65,3 @@ def check_time(needed: float = 0.0) -> None:
     check_signals()
     if time.perf_counter() + needed > _deadline.get():
         raise TimeIsUp
-
-
-def ending_of(interruption: KeyboardInterrupt) -> str:
-    """Return how a training says that it ended by an interruption."""
-    return "seconds" if isinstance(interruption, TimeIsUp) else "interrupt"

@@ -100,8 +100,14 @@ def train(
         Windows in a step; each optimizer has a default.
     learning_rate
         Initial learning rate of Adam.
-    loss, horizon, noise
-        Least-squares problem, see :class:`vpintegrator.training.residuals.Objective`.
+    loss
+        ``mean-square``: squares of errors in units of the model's normalisation, so that every
+        component counts alike. ``relative``: in the units of the states, as in the relative L2
+        error.
+    horizon, noise
+        Number of predictions in a row whose errors count, and standard deviation of noise on the
+        inputs in units of the normalisation. Both teach the model what happens on its own windows,
+        see :class:`vpintegrator.training.residuals.Objective`.
     initial_scheme
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
@@ -131,7 +137,8 @@ def train(
     -------
     History
         Ctrl-C and SIGTERM end training early, with the best weights so far, and are noted there as
-        ``stopped_by``. If not even an epoch was done by then, no file is written.
+        ``stopped_by``. If not even an epoch was done by then, no file is written. After SIGTERM the
+        program ends when the file is written, unless it handles SIGTERM itself.
 
     Raises
     ------
@@ -155,12 +162,9 @@ def train(
     data.check(model)
     if recipe is not None:
         one_of("recipe", recipe, ["published"])
-        if optimizer not in ("auto", "adam"):
-            raise InputError(f"the published recipe is for Adam; leave out optimizer = {optimizer}")
-        optimizer, loss, normalise = "adam", "relative", False
-    kind = choose_optimizer(model, optimizer, learning_rate)
-    if recipe is not None:
-        kind = PublishedAdam
+        one_of("optimizer of the published recipe", optimizer, ["auto", "adam"])
+        loss, normalise = "relative", False
+    kind = PublishedAdam if recipe else choose_optimizer(model, optimizer, learning_rate)
     objective = Objective(loss, horizon, noise)
     check_initial_scheme(initial_scheme)
     check_device(str(device))
