@@ -33,7 +33,7 @@ def test_loss_curve(body, name, compiled):
     options = {"recipe": "published", "compiled": compiled, "progress": False}
     history = vp.train(model, body, **options, **budget)
     assert history.compiled == compiled
-    np.testing.assert_allclose(history.training_error, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(history.training_error, expected, rtol=0, atol=1e-12)
     assert history.training_error[-1] < 0.9 * history.training_error[0]
     assert (model.scale == 1).all()  # no normalisation
 

@@ -12,7 +12,6 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.published import with_glorot_weights
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
@@ -151,7 +150,7 @@ class StandardTransformer(Integrator):
         """
         sizes = {"window": 3, "prediction_window": 3, "depth": 3, "blocks": 2, "heads": 1}
         layers = {"width": dim, "positions": False, "residual": False, "dtype": "float32"}
-        return with_glorot_weights(cls(**{"dim": dim, **sizes, **layers, **arguments}))
+        return cls(**{"dim": dim, **sizes, **layers, **arguments})
 
     def network(self, a: Arguments) -> nn.Module:
         """Return units of attention and feed-forward layers, between linear layers if need be."""

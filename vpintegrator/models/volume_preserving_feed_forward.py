@@ -10,7 +10,6 @@ from torch import nn
 from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.published import with_glorot_weights
 from vpintegrator.nn.composition import Composition
 
 
@@ -55,7 +54,8 @@ class VolumePreservingFeedForward(Integrator):
         """Make the network of arXiv 2312.11166: 135 parameters in three dimensions.
 
         It has six blocks of a linear and a nonlinear pair of triangular layers, and a linear pair
-        at the end, with tanh, in single precision.
+        at the end, with tanh, in single precision. The initial weights are small, so that the map
+        starts near the identity; those of the paper are of size one.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class VolumePreservingFeedForward(Integrator):
         135
         """
         sizes = {"feed_forward": "triangular", "depth": 1, "blocks": 6, "linear": 1}
-        return with_glorot_weights(cls(**{"dim": dim, "dtype": "float32", **sizes, **arguments}))
+        return cls(**{"dim": dim, "dtype": "float32", **sizes, **arguments})
 
     def network(self, a: Arguments) -> nn.Module:
         """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""

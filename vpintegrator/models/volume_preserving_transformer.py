@@ -17,7 +17,6 @@ from vpintegrator.models.arguments import (
 )
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import feed_forward, in_words
-from vpintegrator.models.published import with_glorot_weights
 from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.symmetry import invariant_entries
 
@@ -90,7 +89,9 @@ class VolumePreservingTransformer(Integrator):
         """Make the transformer of arXiv 2312.11166: 162 parameters in three dimensions.
 
         It reads and predicts windows of three states by three units of attention with the skew
-        weighting and two blocks of triangular layers, with tanh, in single precision.
+        weighting and two blocks of triangular layers, with tanh, in single precision. The
+        initial weights are small, so that the map starts near the identity; those of the paper are
+        of size one.
 
         Parameters
         ----------
@@ -108,7 +109,7 @@ class VolumePreservingTransformer(Integrator):
         """
         sizes = {"window": 3, "prediction_window": 3, "depth": 3, "blocks": 2, "linear": 1}
         layers = {"weighting": "skew", "feed_forward": "triangular", "dtype": "float32"}
-        return with_glorot_weights(cls(**{"dim": dim, **sizes, **layers, **arguments}))
+        return cls(**{"dim": dim, **sizes, **layers, **arguments})
 
     def network(self, a: Arguments) -> nn.Module:
         """Return attention, time mixing if asked for, and feed-forward layers by turns."""
