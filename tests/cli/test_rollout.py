@@ -1,6 +1,7 @@
 """vp-rollout and vp-plot, and the whole road of four commands."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,20 @@ def test_the_table(run, model):
     assert result.exit_code == 0, result.output
     for text in ("net", "Implicit midpoint", "RK4", "RMSE", "energy", "per step"):
         assert text in result.output
+
+
+def test_models_of_one_name(run, model, tmp_path):
+    for name in ("net-0.safetensors", "net-1.safetensors"):
+        shutil.copy(model, tmp_path / name)
+    options = ["--against", "implicit-midpoint", "--steps", "10", "-o", "a.h5"]
+    result = run(main, "NET=net-*.safetensors", "RK4", model, *options)
+    assert result.exit_code == 0, result.output
+    assert "NET (2 seeds)" in result.output
+    report = open_rollout("a.h5")
+    assert list(report.runs) == ["NET", "net", "rk4", "implicit-midpoint"]
+    assert report.summary("NET").error == report.summary("net").error
+    refused(run(main, "NET=other-*.safetensors", "RK4"), "there is no file other-*.safetensors")
+    refused(run(main, "RK5", "--system", "pendulum"), "there is no file RK5")
 
 
 def test_initial_states(run, model):

@@ -21,7 +21,7 @@ _TIME = 120.0  # default
 
 
 def compare_methods(
-    models: dict[str, Integrator],
+    models: dict[str, list[Integrator]],
     given: System | None,
     against: str | None,
     output: Path | None,
@@ -33,15 +33,17 @@ def compare_methods(
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.compare import prepare_comparison
+    from vpintegrator.rollout.methods import single_models
     from vpintegrator.rollout.start import check_agreement
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output_last, safe_name
 
+    single: dict[str, Integrator] = single_models(models)[0]
     if given is not None:
-        check_agreement(models, given)
-    name = given.name if given else next(iter(models.values())).metadata.get("system_name", "model")
+        check_agreement(single, given)
+    name = given.name if given else next(iter(single.values())).metadata.get("system_name", "model")
     path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
-    options |= _start(models, given, options)
+    options |= _start(single, given, options)
     methods, columns = methods_named(against), options.pop("columns", None)
     asked = {name: value for name, value in options.items() if name != "compiled"}
     check_output_last(path, overwrite, lambda: prepare_comparison(models or None, methods, **asked))

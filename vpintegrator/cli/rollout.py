@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 
 
 @click.command(context_settings=SETTINGS)
-@click.argument(
-    "models",
-    nargs=-1,
-    type=click.Path(path_type=Path),
-    metavar="[MODEL.safetensors]...",
-)
+@click.argument("methods", nargs=-1, metavar="[MODEL.safetensors|NAME=FILES|METHOD]...")
 @click.option(
     "--against",
     metavar="NAME,...",
@@ -139,7 +135,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 @columns_option
 @common_options
 def main(
-    models: tuple[Path, ...],
+    methods: tuple[str, ...],
     against: str | None,
     initial: tuple[str, ...],
     system: str | None,
@@ -157,12 +153,16 @@ def main(
     the error, the drift of the invariants, the volume error and the time a step takes. Everything
     is written to a rollout file for vp-plot.
 
-    A rollout may take millions of steps: each is measured, some are kept.
+    The arguments are models, and classical methods beside those of --against. NAME=FILES names the
+    models of all files of a pattern, such as trainings with several seeds: they are one row of the
+    table, with medians over the models, and one curve with a band. A rollout may take millions of
+    steps: each is measured, some are kept.
 
     \b
     Examples:
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
       vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8 -o comparison.h5
+      vp-rollout VPT=vpt-*.safetensors RK4 --time 120
       vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
       vp-rollout family.safetensors --step 0.1 -p I1=2.2    # trained with --vary
       vp-rollout --system pendulum --against all --steps 1000000 --work-precision
@@ -175,12 +175,15 @@ def main(
     options = {name: value for name, value in options.items() if value is not None}
     if step is not None:
         options["step"] = positive("step", step)
+    models, named = _models_and_methods(methods)
+    if named:
+        against = ",".join([*named, *(methods_named(against) or [])])
     _check(models, given, parameters, initial, options)
     _check_methods(methods_named(against) or [])
     if initial:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
-    if any(model.conditions for model in loaded.values()):
+    if any(model.conditions for members in loaded.values() for model in members):
         loaded = _at_parameters(loaded, step, other, given)
     elif loaded and other:
         raise InputError(
@@ -190,8 +193,31 @@ def main(
     compare_methods(loaded, given, against, output, overwrite, options)
 
 
+def _models_and_methods(arguments: tuple[str, ...]) -> tuple[dict[str, list[Path]], list[str]]:
+    """Return files of models by name, and names of classical methods."""
+    from vpintegrator.names import CLASSICAL_METHODS
+
+    models: dict[str, list[Path]] = {}
+    methods = []
+    for argument in arguments:
+        name, equals, pattern = argument.partition("=")
+        path = Path(argument)
+        if equals and not path.exists():
+            paths = sorted(map(Path, glob.glob(pattern)), key=lambda p: (len(p.name), p.name))
+            if not name or not paths:
+                raise InputError(f"{argument}: there is no file {pattern}; expected NAME=FILES")
+            models.setdefault(name, []).extend(paths)
+        elif not path.exists() and argument.lower().partition("@")[0] in CLASSICAL_METHODS:
+            methods.append(argument.lower())
+        elif path.stem in models:
+            raise InputError("two of the model files have the same name; rename one")
+        else:
+            models[path.stem] = [path]
+    return models, methods
+
+
 def _check(
-    models: tuple[Path, ...],
+    models: dict[str, list[Path]],
     given: System | None,
     parameters: tuple[str, ...],
     initial: tuple[str, ...],
@@ -223,7 +249,9 @@ def _check_methods(named: list[str]) -> None:
             find_method(name.partition("@")[0])
 
 
-def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, Integrator]:
+def _load_models(
+    paths: dict[str, list[Path]], options: dict[str, Any]
+) -> dict[str, list[Integrator]]:
     """Load the models on the device asked for, and remove the device from the options."""
     device = options.pop("device")
     if not paths:  # nothing else needs PyTorch, which takes seconds to import
@@ -234,19 +262,18 @@ def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, 
     from vpintegrator.runtime.devices import check_device
 
     check_device(device, "--device")
-    if len({path.stem for path in paths}) < len(paths):
-        raise InputError("two of the model files have the same name; rename one")
-    return {path.stem: load(path, device) for path in paths}
+    return {name: [load(path, device) for path in files] for name, files in paths.items()}
 
 
 def _at_parameters(
-    models: dict[str, Integrator],
+    models: dict[str, list[Integrator]],
     step: float | None,
     parameters: dict[str, Any],
     system: System | None,
-) -> dict[str, Integrator]:
+) -> dict[str, list[Integrator]]:
     """Return families at the step and parameters that are asked for, or those of the system."""
-    ranges = [model.conditions["step"] for model in models.values() if "step" in model.conditions]
+    single = [model for members in models.values() for model in members]
+    ranges = [model.conditions["step"] for model in single if "step" in model.conditions]
     if ranges and step is None:
         low, high = ranges[0]
         raise InputError(f"this family takes any step from {low:g} to {high:g}: name it by --step")
@@ -256,10 +283,13 @@ def _at_parameters(
     asked = ({"step": step} if ranges else {}) | parameters
     own = {} if system is None else system.parameters
     return {
-        name: model.at(**{n: own[n] for n in model.conditions if n in own}, **asked)
-        if model.conditions
-        else model
-        for name, model in models.items()
+        name: [
+            model.at(**{n: own[n] for n in model.conditions if n in own}, **asked)
+            if model.conditions
+            else model
+            for model in members
+        ]
+        for name, members in models.items()
     }
 
 

@@ -89,7 +89,13 @@ def methods(scene: Scene) -> str:
         else:
             order = "" if run.order is None else f" (order {run.order})"
             parts.append(f"{run.title}{order}")
-    return f"Methods: {listed(parts)}."
+    several = [run.title for run in scene.runs.values() if run.seeds]
+    if not several:
+        return f"Methods: {listed(parts)}."
+    return (
+        f"Methods: {listed(parts)}. Of {listed(several)} orbits are those of the seed of median "
+        "error, and curves of errors medians over the seeds, in a band of all of them."
+    )
 
 
 def reference(scene: Scene) -> str:
@@ -127,7 +133,7 @@ def divergence(scene: Scene, mark: str = "") -> list[str]:
         return left
     parts = [
         f"{scene.runs[name].title} on {report.diverged(name)} of "
-        f"{len(report.reference)} orbits, first at t = "
+        f"{report.summary(name).trajectories} orbits, first at t = "
         f"{scene.first_failure(name):.4g}"
         for name in failed
     ]

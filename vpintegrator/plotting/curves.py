@@ -28,9 +28,15 @@ def draw_curve(
     sizes: np.ndarray,
     logarithmic: bool = True,
 ) -> None:
-    """Draw sizes (time,) of a method, with a cross where its first trajectory diverges."""
+    """Draw sizes (time,) of a method, with a cross where its first trajectory diverges.
+
+    Of several models of one name they are (seed, time): their median, in a band of all of them.
+    """
     look = scene.looks[name]
-    line = floored(sizes)
+    sizes = np.atleast_2d(sizes)
+    if len(sizes) > 1:
+        draw_band(axes, scene, name, times, sizes)
+    line = floored(np.median(sizes, axis=0))
     axes.plot(
         times,
         line,
@@ -57,6 +63,13 @@ def draw_curve(
             clip_on=False,
             zorder=5,
         )
+
+
+def draw_band(axes: Axes, scene: Scene, name: str, times: np.ndarray, sizes: np.ndarray) -> None:
+    """Draw a band from the least to the largest of sizes (any, time) that are known."""
+    with np.errstate(all="ignore"):
+        low, high = floored(np.nanmin(sizes, axis=0)), floored(np.nanmax(sizes, axis=0))
+    axes.fill_between(times, low, high, color=scene.looks[name].colour, alpha=0.12, lw=0)
 
 
 def time_axis(axes: Axes, logarithmic: bool = True) -> None:

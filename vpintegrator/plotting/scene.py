@@ -167,12 +167,14 @@ class Scene:
 
     def first_failure(self, name: str) -> float:
         """Return the time at which the first trajectory of a method diverges, NaN if none does."""
-        times = self.report.divergence_time(name)
+        members = self.report.run(name).members
+        times = np.stack([self.report.divergence_time(each.name) for each in members])
         return float(np.nanmin(times)) if np.isfinite(times).any() else float("nan")
 
     def legend_title(self, name: str) -> str:
         """Return a method's title, with the number of trajectories that diverged, if any."""
-        diverged, count = self.report.diverged(name), len(self.report.reference)
+        diverged = self.report.diverged(name)
+        count = len(self.report.reference) * len(self.report.run(name).members)
         if not diverged:
             return self.titles[name]
         share = "all" if diverged == count else f"{diverged} of {count}"

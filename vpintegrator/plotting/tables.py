@@ -304,6 +304,7 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     sentences = [
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.",
+        *seeds(report),
         f"RMSE is that of a component, over all times of the reference{_without_given(report)}; "
         "the final distance is Euclidean.",
         f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
@@ -336,6 +337,17 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     if left_out:
         sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
     return [printable(sentence) for sentence in sentences]
+
+
+def seeds(report: Report) -> list[str]:
+    """Return a sentence on the numbers of several models of one name, if there are any."""
+    titles = [run.title for run in report.runs.values() if run.seeds]
+    if not titles:
+        return []
+    return [
+        f"Of {', '.join(titles)} each number is the median over the seeds, the worst RMSE the "
+        "largest; best and worst seed have the least and the largest median RMSE."
+    ]
 
 
 def _without_given(report: Report) -> str:
@@ -381,8 +393,9 @@ def departures(report: Report) -> list[str]:
     for name, run in report.runs.items():
         summary = report.summary(name)
         if summary.left_domain:
+            count = summary.trajectories
             parts.append(
-                f"{run.title} on {summary.left_domain} of {len(run.states)} orbits, first at t = "
+                f"{run.title} on {summary.left_domain} of {count} orbits, first at t = "
                 f"{summary.left_domain_time:.4g}"
             )
     if not parts:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import spread_of
+from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
@@ -21,16 +21,16 @@ from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.measure import Progress, Propagation
 from vpintegrator.rollout.methods import (
+    Models,
     as_models,
     chosen_flows,
     named_models,
+    single_models,
 )
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.results import by_name
 from vpintegrator.rollout.start import Origin, Schedule, check_memory, find_origin, make_schedule
-
-if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
 
 _THRESHOLD = 0.1  # relative to the spread of the reference
 _LOST = 0.1  # error of the reference at which it ends, relative to the threshold
@@ -38,7 +38,7 @@ _LOST = 0.1  # error of the reference at which it ends, relative to the threshol
 
 @grouped(start=Start, duration=Duration, measures=Measures)
 def compare(
-    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
+    model: Models,
     against: str | Sequence[str | ClassicalMethod] | None = None,
     *,
     system: System | str | None = None,
@@ -57,7 +57,9 @@ def compare(
     model
         A trained model, several, or several by name; None for classical methods alone. Torch
         modules that map states to the next ones are models, too, where ``system`` or
-        ``dataset`` tells their components and step; see :func:`vpintegrator.wrap`.
+        ``dataset`` tells their components and step; see :func:`vpintegrator.wrap`. A sequence of
+        models under one name, such as trainings with several seeds, is one row of the table and
+        one curve with a band: ``{"VPT": [first, second, third]}``.
     against
         Names of classical methods, or methods of one's own; ``"all"`` for all that apply to the
         system. By default the implicit midpoint rule and RK4, and none where the equations are not
@@ -132,8 +134,12 @@ def compare(
         for flow in flows
     }
     studied = {}
-    if measures.work_precision:
-        studied = work_precision(flows, initial, progress=progress)
+    runs = by_name(runs, prepared.seeds)
+    if measures.work_precision:  # of several models of one name, the first
+        first_of = {each.members[0].name: name for name, each in runs.items()}
+        chosen = [flow for flow in flows if flow.name in first_of]
+        studied = work_precision(chosen, initial, progress=progress)
+        studied = {first_of[name]: study for name, study in studied.items()}
     return Report(
         system=system,
         step=step,
@@ -152,7 +158,7 @@ def compare(
 
 @grouped(start=Start, duration=Duration, measures=Measures)
 def prepare_comparison(
-    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
+    model: Models,
     against: str | Sequence[str | ClassicalMethod] | None = None,
     *,
     system: System | str | None = None,
@@ -167,8 +173,12 @@ def prepare_comparison(
     InputError
         If an argument is wrong, or does not fit the others.
     """
-    models, system, step = as_models(named_models(model), system, start, duration.step)
+    single, seeds = single_models(model)
+    models, system, step = as_models(named_models(single), system, start, duration.step)
     flows = chosen_flows(models, against, system, step)
+    for flow in flows:
+        if flow.name in seeds:
+            raise InputError(f"'{flow.name}' names several models, and another one; rename one")
     window = max(flow.window for flow in flows)
     plane = section_plane(system, measures.section)
     if measures.work_precision:
@@ -182,7 +192,7 @@ def prepare_comparison(
     values = 4 * tangent_steps * min(len(origin.initial), TANGENT_TRAJECTORIES)
     check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
     diagnostics = with_own(measures.diagnostics)
-    return PreparedComparison(system, step, flows, origin, schedule, plane, diagnostics)
+    return PreparedComparison(system, step, flows, origin, schedule, plane, diagnostics, seeds)
 
 
 @dataclass(frozen=True)
@@ -197,6 +207,8 @@ class PreparedComparison:
         The Poincare section, None for none.
     diagnostics
         Diagnostics that measure the methods.
+    seeds
+        Names of the models that share a name.
     """
 
     system: System
@@ -206,6 +218,7 @@ class PreparedComparison:
     schedule: Schedule
     plane: tuple[str, float, int] | None
     diagnostics: tuple[Diagnostic, ...]
+    seeds: dict[str, list[str]]
 
     def check_memory(self) -> None:
         """Check that the states and the measurements on them have room."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics import System, load_system
@@ -54,6 +54,42 @@ def chosen_flows(
             for name, method in methods.items()
         ),
     ]
+
+
+Models = Union[
+    "Integrator",
+    Sequence["Integrator"],
+    Mapping[str, "Integrator | Sequence[Integrator]"],
+    None,
+]
+
+
+def single_models(model: Models) -> tuple[Any, dict[str, list[str]]]:
+    """Return models of which no two share a name, and the names of those that were given under one.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.methods import single_models
+    >>> single_models({"VPT": ["first", "second"], "RNN": ["third"]})
+    ({'VPT 1': 'first', 'VPT 2': 'second', 'RNN': 'third'}, {'VPT': ['VPT 1', 'VPT 2']})
+    """
+    if not isinstance(model, Mapping):
+        return model, {}
+    single: dict[str, Any] = {}
+    seeds: dict[str, list[str]] = {}
+    for name, given in model.items():
+        members = [*given] if isinstance(given, list | tuple) else [given]
+        if not members:
+            raise InputError(f"there is no model of the name '{name}'")
+        names = [name] if len(members) == 1 else [f"{name} {k + 1}" for k in range(len(members))]
+        if len(members) > 1:
+            _check_name("model", str(name))
+            seeds[str(name)] = names
+        for own, member in zip(names, members, strict=True):
+            if own in single:
+                raise InputError(f"two models are named '{own}'; rename one")
+            single[own] = member
+    return single, seeds
 
 
 def named_models(

@@ -28,7 +28,7 @@ from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS, with_own
-from vpintegrator.rollout.results import Results, Run, Summary
+from vpintegrator.rollout.results import Results, Run, Summary, by_name, summary_of_seeds
 from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5
 from vpintegrator.storage.reading import StoredGroup, open_hdf5
@@ -63,7 +63,12 @@ def write_rollout(
     with create_hdf5(path, overwrite) as f:
         write_header(f, FORMAT, FORMAT_VERSION, report.system, report.step)
         f.attrs["title"] = f"Rollout: {printable(report.system.title)}"
-        f.attrs["methods"] = json.dumps(list(report.runs))
+        f.attrs["methods"] = json.dumps(list(report.members))
+        seeds = {
+            n: [each.name for each in run.seeds] for n, run in report.runs.items() if run.seeds
+        }
+        if seeds:
+            f.attrs["seeds"] = json.dumps(seeds)
         f.attrs["every"] = report.every
         f.attrs["threshold"] = report.threshold
         if report.seed is not None:
@@ -75,7 +80,7 @@ def write_rollout(
         write_states(group, report.reference, times, report.system)
         title, error = "estimate of the largest error in any component", report.reference_error
         Variable("estimated_error", title, TRAJECTORY, values=error).write(group)
-        for name, run in report.runs.items():
+        for name, run in report.members.items():
             group = f.create_group(name, track_order=True)
             _write_method(group, run)
             write_states(group, run.states, report.times, report.system)
@@ -126,7 +131,8 @@ class Report(Results, RichDisplay, by="report"):
     threshold
         The error at which a method is taken to have failed.
     runs
-        The methods by name, learned ones first.
+        The methods by name, learned ones first. Several models of one name are one run, with all
+        of them in its ``seeds``.
     seed
         Seed of the initial states, or None where they were given.
     section_plane
@@ -143,11 +149,13 @@ class Report(Results, RichDisplay, by="report"):
     def summary(self, name: str) -> Summary:
         """Return the summary of a method."""
         run = self.run(name)
+        if run.seeds:
+            return summary_of_seeds(run, [self.summary(each.name) for each in run.seeds])
         texts = ("name", "title", "kind", "order", "structure")
         numbers = {text: getattr(run, text) for text in texts}
         for diagnostic in self.diagnostics:
             numbers |= diagnostic.summary(run, self)
-        return Summary(**numbers)
+        return Summary(**numbers, seeds=None, best_seed=None, worst_seed=None)
 
     @cached_property
     def invariant_labels(self) -> dict[str, str]:
@@ -176,7 +184,9 @@ class Report(Results, RichDisplay, by="report"):
         """Return a row for each method; the keys are the column titles, in order, no two alike.
 
         ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX. "Median"
-        and "worst" are over the orbits; all other errors are the largest of any orbit.
+        and "worst" are over the orbits; all other errors are the largest of any orbit. Several
+        models of one name have the median of each number over the models, the largest of the
+        worst errors, and the sum of counts; best and worst seed are their median RMSE.
         """
         summaries = map(self.summary, self.runs)
         return [{column.title: column.value(s) for column in self.columns} for s in summaries]
@@ -233,6 +243,9 @@ _METHOD = [
     Column("kind", lambda s: s.kind, "hidden"),
     Column("order", lambda s: s.order, "words", rank=2, place=0),
     Column("structure", lambda s: ", ".join(s.structure), "words", rank=1, place=0),
+    Column("seeds", lambda s: s.seeds, "words", place=0),
+    Column("best seed", lambda s: s.best_seed, place=2),
+    Column("worst seed", lambda s: s.worst_seed, place=2),
 ]
 
 _LARGEST = 1e300  # value of a component
@@ -285,13 +298,16 @@ def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic]
             reference=states,
             reference_error=reference.array("estimated_error", (trajectories,)),
             threshold=root.number("threshold", finite=False),
-            runs={
-                name: _read_run(name, root.group(name), system, sizes, known_here)
-                for name in methods
-            },
+            runs=by_name(
+                {
+                    name: _read_run(name, root.group(name), system, sizes, known_here)
+                    for name in methods
+                },
+                seeds := _read_seeds(root, methods, path),
+            ),
             seed=root.whole("seed", None),
             section_plane=_read_plane(root, system, path),
-            work_precision=_read_studies(root, methods),
+            work_precision=_read_studies(root, [*methods, *seeds]),
             diagnostics=known_here,
         )
 
@@ -304,6 +320,18 @@ def _read_methods(root: StoredGroup, path: Path) -> list[str]:
     if len(set(methods)) < len(methods):
         raise InputError(f"{path}: the attribute 'methods' names a group twice")
     return list(methods)
+
+
+def _read_seeds(root: StoredGroup, methods: Sequence[str], path: Path) -> dict[str, list[str]]:
+    """Return the names of the groups of each name that several models share."""
+    seeds: dict[str, list[str]] = root.json("seeds", dict, {})
+    lists = [names for names in seeds.values() if isinstance(names, list) and names]
+    named = [name for names in lists for name in names if isinstance(name, str)]
+    sound = len(lists) == len(seeds) and len(named) == sum(map(len, lists))
+    unique = len({*named, *seeds}) == len(named) + len(seeds) and not {*seeds} & {*methods}
+    if not sound or not unique or not {*named} <= {*methods}:
+        raise InputError(f"{path}: the attribute 'seeds' must name groups of the file, each once")
+    return seeds
 
 
 def _read_times(group: StoredGroup, path: Path) -> np.ndarray:
@@ -394,7 +422,7 @@ def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
 
 def dataset_of(report: Results) -> xarray.Dataset:
     """Return the dataset of :meth:`vpintegrator.rollout.Report.to_xarray`."""
-    runs = list(report.runs.values())
+    runs = list(report.members.values())
     shape = (len(report.reference), len(report.times), report.system.dim)
     reference = np.full(shape, np.nan)
     reference[:, : report.reference.shape[1]] = report.reference

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -48,6 +49,9 @@ class Run:
         and those that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
     unknown
         Other measurements in the file, for which this version has no diagnostic.
+    seeds
+        Runs of several models of one name, such as trainings with several seeds, of which this is
+        the one of median error; empty for a single model.
     """
 
     name: str
@@ -62,6 +66,12 @@ class Run:
     states: np.ndarray
     measurements: dict[str, Any] = field(repr=False)
     unknown: tuple[str, ...] = ()
+    seeds: tuple[Run, ...] = field(default=(), repr=False)
+
+    @property
+    def members(self) -> tuple[Run, ...]:
+        """The runs of all models of this name; a single model alone."""
+        return self.seeds or (self,)
 
     def __getattr__(self, name: str) -> Any:
         measurements = self.__dict__.get("measurements", {})
@@ -96,7 +106,64 @@ class Summary(SimpleNamespace):
     :class:`Run`, and the sums of the diagnostics: ``error``, ``worst_error``, ``final_error``,
     ``threshold_time``, ``invariants``, ``drifts``, ``volume``, ``volume_preserved``, ``lyapunov``,
     ``diverged``, and so on. The classes in ``vpintegrator.rollout.diagnostics`` define them.
+    ``seeds`` is the number of models of this name, None for one; ``best_seed`` and ``worst_seed``
+    are then the least and the largest ``error`` of them.
     """
+
+
+def summary_of_seeds(run: Run, summaries: Sequence[Summary]) -> Summary:
+    """Return the medians over models of one name: of worst errors the largest, of counts the sum.
+
+    A truth value holds if it does for all of them.
+    """
+    texts = ("name", "title", "kind", "order", "structure")
+    numbers = {
+        name: _joined(name, [getattr(each, name) for each in summaries])
+        for name in vars(summaries[0])
+    }
+    numbers |= {text: getattr(run, text) for text in texts}
+    errors = [each.error for each in summaries]
+    numbers |= {"seeds": len(errors), "best_seed": min(errors), "worst_seed": max(errors)}
+    return Summary(**numbers)
+
+
+def _joined(name: str, values: Sequence[Any]) -> Any:
+    values = [value for value in values if value is not None]
+    first = values[0] if values else None
+    if isinstance(first, dict):
+        return {key: _joined(name, [value.get(key) for value in values]) for key in first}
+    if isinstance(first, bool | np.bool_):
+        return all(values)
+    if isinstance(first, int):
+        return sum(values)
+    if isinstance(first, float):
+        return float(max(values) if name == "worst_error" else np.median(values))
+    return first
+
+
+def by_name(runs: Mapping[str, Run], seeds: Mapping[str, Sequence[str]]) -> dict[str, Run]:
+    """Return runs by name, where those of several models of one name are one run.
+
+    Parameters
+    ----------
+    runs
+        Runs of all models and methods.
+    seeds
+        Names of the runs that share a name.
+    """
+    shared = {member: name for name, members in seeds.items() for member in members}
+    result: dict[str, Run] = {}
+    for run in runs.values():
+        name = shared.get(run.name)
+        if name is None:
+            result[run.name] = run
+        elif name not in result:
+            members = tuple(runs[member] for member in seeds[name])
+            errors = [np.median(member.root_mean_square_error) for member in members]
+            typical = members[np.argsort(errors)[(len(errors) - 1) // 2]]
+            title = f"{name} ({len(members)} seeds)"
+            result[name] = replace(typical, name=name, title=title, seeds=members)
+    return result
 
 
 @dataclass(frozen=True)
@@ -159,8 +226,15 @@ class Results:
         """Whether the reference goes beyond the states that a method was given."""
         return self.reference_time > (self.run(name).window - 1) * self.step
 
+    @cached_property
+    def members(self) -> dict[str, Run]:
+        """Runs of all models and methods by their own names, also those of models of one name."""
+        return {member.name: member for run in self.runs.values() for member in run.members}
+
     def run(self, name: str) -> Run:
         """Return the trajectories of a method, or raise InputError with the names of all."""
+        if name in self.members:
+            return self.members[name]
         if name not in self.runs:
             raise InputError(f"this rollout has no method '{name}'; it has {', '.join(self.runs)}")
         return self.runs[name]
@@ -168,10 +242,6 @@ class Results:
     def errors(self, name: str) -> np.ndarray:
         """Return the largest distance of a method from the reference, (trajectory, time)."""
         return self.run(name).error
-
-    def invariant_errors(self, name: str) -> dict[str, Any]:
-        """Return the ``InvariantError`` of every invariant along a method's trajectories."""
-        return self.run(name).invariants
 
     def divergence_time(self, name: str) -> np.ndarray:
         """Return the time at which each trajectory diverged, NaN if it has not, (trajectory,).
@@ -209,8 +279,9 @@ class Results:
         return float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
 
     def diverged(self, name: str) -> int:
-        """Return the number of trajectories of a method that have diverged."""
-        return int(np.isfinite(self.divergence_time(name)).sum())
+        """Return the number of trajectories of a method that have diverged, of all its models."""
+        members = self.run(name).members
+        return sum(int(np.isfinite(self.divergence_time(each.name)).sum()) for each in members)
 
     @property
     def invariant_labels(self) -> dict[str, str]:

@@ -12,8 +12,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, capital, closing
 from vpintegrator.plotting.curves import (
     cut,
+    draw_band,
     draw_curve,
-    floored,
     largest_between,
     thinned,
     time_axis,
@@ -27,24 +27,22 @@ def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     """Draw the median error of a method, in a band from least to largest.
 
     A diverged trajectory counts as an infinite error. The curve ends with the reference of half of
-    the orbits.
+    the orbits. Of several models of one name the band is that of their medians.
     """
-    report, look, start = scene.report, scene.looks[name], scene.start[name]
+    report, start = scene.report, scene.start[name]
     end = report.reference_end
     if not report.is_compared(name):
         return
     chosen = thinned(end - start, logarithmic=True) + start
-    values = largest_between(report.errors(name), chosen)
+    members = report.run(name).members
+    values = np.stack([largest_between(each.error, chosen) for each in members])
     # a measured reference may lack the states of some orbits, but not of all at each of its times
-    missing = np.isnan(values).all(axis=0)
-    chosen, values = chosen[~missing], values[:, ~missing]
-    times = report.times[chosen]
+    missing = np.isnan(values).all(axis=(0, 1))
+    times, values = report.times[chosen[~missing]], values[..., ~missing]  # (seed, orbit, time)
+    if scene.bands and len(members) == 1:
+        draw_band(axes, scene, name, times, values[0])
     with np.errstate(all="ignore"):
-        middle = np.nanmedian(values, axis=0)
-        low, high = floored(np.nanmin(values, axis=0)), floored(np.nanmax(values, axis=0))
-    if scene.bands:
-        axes.fill_between(times, low, high, color=look.colour, alpha=0.12, lw=0)
-    draw_curve(axes, scene, name, times, middle)
+        draw_curve(axes, scene, name, times, np.nanmedian(values, axis=1))
 
 
 def has_errors(scene: Scene) -> bool:
@@ -126,8 +124,8 @@ def error_numbers(scene: Scene) -> list[str]:
         if not report.is_compared(name):
             continue
         summary = report.summary(name)
-        known = report.errors(name)[:, : report.reference_end]
-        largest[name] = float(np.nanmax(known, initial=0.0))
+        errors = [run.error[:, : report.reference_end] for run in report.run(name).members]
+        largest[name] = float(np.nanmax(np.stack(errors), initial=0.0))
         if not np.isnan(summary.final_error):  # the reference is known at its end
             final[name] = summary.final_error
         if np.isfinite(summary.threshold_time):

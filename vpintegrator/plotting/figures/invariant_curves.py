@@ -25,11 +25,13 @@ def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> 
     where there is no drift and rises where there is one.
     """
     report, start = scene.report, scene.start[name]
+    members = report.run(name).members
+    errors = np.stack([each.invariants[invariant].error for each in members])
     with np.errstate(all="ignore"):
-        size = np.abs(report.invariant_errors(name)[invariant].error).max(axis=0)
-        envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size))
+        size = np.abs(errors).max(axis=1)  # (seed, time)
+        envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size), axis=1)
     chosen = thinned(len(report.times) - start, logarithmic=True) + start
-    draw_curve(axes, scene, name, report.times[chosen], envelope[chosen])
+    draw_curve(axes, scene, name, report.times[chosen], envelope[:, chosen])
 
 
 def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:

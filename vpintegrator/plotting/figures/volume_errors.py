@@ -34,15 +34,16 @@ def draw_volume_error(axes: Axes, scene: Scene, kind: str) -> None:
         volume = scene.runs[name].volume.get(kind)
         if volume is None:
             continue
+        members = [each.volume[kind].log_determinant for each in scene.runs[name].members]
         with np.errstate(all="ignore"):
-            sizes = np.abs(volume.log_determinant).max(axis=0)
+            sizes = np.abs(np.stack(members)).max(axis=1)  # (seed, time)
         later = np.full(len(volume.times), True)
         if logarithmic and np.isfinite(common):
             later = volume.times >= common
         elif kind == "phase-space":  # first windows come from the reference or a solver
             given = (scene.runs[name].window - 1) * scene.report.step
             later = volume.times > given * (1 + 1e-9)
-        draw_curve(axes, scene, name, volume.times[later], sizes[later], logarithmic)
+        draw_curve(axes, scene, name, volume.times[later], sizes[:, later], logarithmic)
     time_axis(axes, logarithmic)
     title, label = VOLUMES[kind]
     axes.set(yscale="log", ylabel=label, title=title)
