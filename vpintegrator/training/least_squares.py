@@ -202,7 +202,8 @@ class LeftOut:
     matrix, right : (group, row, column), (group, row) or (group, row, right side)
         The same equations in the units of the error.
     folds : (group,), optional
-        Number of the fold of each group: groups of a fold are left out together.
+        Number of the fold of each group: groups of a fold are left out together, those of number
+        -1 never.
     """
 
     def __init__(
@@ -218,8 +219,9 @@ class LeftOut:
         # of folds, penalties determine all coefficients
         self._least = 1e-10 if folds is None else 1e-14
         numbers = np.arange(len(right)) if folds is None else folds
-        _, members, counts = np.unique(numbers, return_inverse=True, return_counts=True)
-        order, begins = np.argsort(members, kind="stable"), np.cumsum(counts) - counts
+        kept = np.flatnonzero(numbers >= 0)
+        _, members, counts = np.unique(numbers[kept], return_inverse=True, return_counts=True)
+        order, begins = kept[np.argsort(members, kind="stable")], np.cumsum(counts) - counts
         # groups (fold, group) of the folds of equal sizes
         self._places = [order[begins[counts == n, None] + np.arange(n)] for n in np.unique(counts)]
 
@@ -242,7 +244,9 @@ class LeftOut:
             matrices[alone] = one
             left_out = np.linalg.solve(matrices, rest)
             left_out[alone] = np.inf
-            parts.append((left_out**2).mean((1, 2)))
+            # of a single fold each group counts
+            count = len(places) if len(places) > 1 or len(self._places) > 1 else places.size
+            parts.append((left_out**2).reshape(count, -1).mean(1))
         squares = np.concatenate(parts)
         mean, deviation = float(squares.mean()), 0.0
         if math.isfinite(mean):

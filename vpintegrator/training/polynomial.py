@@ -44,10 +44,8 @@ def polynomial_pairs(model: Integrator, data: TrainingData, seed: int = 0) -> Fo
     if data.is_few:
         before, after, folds = data.known_pairs
         pairs = FoldedPairs.of_tensors(before[:, None], after[:, None])
-        if len({*folds}) <= FOLDS:  # blocks of time
-            pairs.folds = np.where(folds == folds.max(), 0, -1)
-        elif not data.known_pairs.are_single:
-            pairs.folds = folds % FOLDS
+        if not data.known_pairs.are_single:
+            pairs.folds = np.where(folds < 0, -1, folds % FOLDS)
         return pairs
     terms = sum(p.numel() for p in model.parameters()) // model.dim
     count = min(max(ROWS * terms, FEWEST), max(BYTES // (8 * terms), 2))

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from vpintegrator.data import Dataset, open_dataset
+from vpintegrator.data.chains import chains
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.dynamics.sizes import spread_of
@@ -30,7 +31,7 @@ from vpintegrator.training.residuals import ErrorScale, estimated_error, relativ
 
 IN_MEMORY = 1 << 26  # bytes of states; of larger groups a part is read
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
-FOLDS = 5  # parts in time of few trajectories
+FOLDS = 5  # trajectories from which on some of them are left out, and not the end of each
 FEW = 1_000  # pairs of the training and validation groups, up to which none are held out
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 _AT_ONCE = 1_000  # windows of the test group between two looks at the time
@@ -45,8 +46,9 @@ class KnownPairs(NamedTuple):
     before, after : (pair, dim)
         States before and after a step.
     folds : (pair,)
-        Number of the fold of each pair; the pairs of a fold are left out together: those of a
-        trajectory, or of a part in time where there are few trajectories.
+        Number of the fold of each pair; the pairs of a fold are left out together: those that
+        follow one another. Of few trajectories the last fifth of the time is the fold 0, and the
+        others are never left out, -1: an error within an orbit says little on where it goes.
     """
 
     before: torch.Tensor
@@ -135,10 +137,12 @@ class TrainingData:
         groups = [self.held(name) for name in ("train", "validation") if self.has(name)]
         before = np.concatenate([states[:, :-1].reshape(-1, dim) for states in groups])
         after = np.concatenate([states[:, 1:].reshape(-1, dim) for states in groups])
-        lengths = np.concatenate([np.full(len(s), s.shape[1] - 1) for s in groups])
-        folds = np.repeat(np.arange(len(lengths)), lengths)
-        if len(lengths) < FOLDS:
-            folds = np.arange(len(before)) * FOLDS // len(before)
+        orbits = chains(before, after)
+        order = np.concatenate(orbits)
+        folds = np.repeat(np.arange(len(orbits)), [len(orbit) for orbit in orbits])
+        if min(len(orbits), self.dataset.shapes["train"][0]) < FOLDS:
+            folds = np.where(np.arange(len(order)) * FOLDS // len(order) < FOLDS - 1, -1, 0)
+        before, after = before[order], after[order]
         return KnownPairs(torch.from_numpy(before), torch.from_numpy(after), folds)
 
     @cached_property

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import one_of, positive
+from vpintegrator.data.chains import chains
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import Conditions, fingerprint, write_dataset
 from vpintegrator.data.importing.readers import Runs, plain_name, read_runs
@@ -95,7 +96,8 @@ def import_dataset(
     split, fractions, seed
         ``"trajectory"`` deals out trajectories at random; ``"time"`` cuts each into a first, a
         middle and a last part. Fractions are the parts of train, validation and test, 0.7, 0.15 and
-        0.15 by default. By default by trajectory if there are at least five.
+        0.15 by default. By default by trajectory if there are at least five. Pairs of states that
+        follow one another, in whatever order, are first joined to trajectories.
     overwrite
         Whether a file of that name may be replaced.
 
@@ -120,6 +122,7 @@ def import_dataset(
     if times is not None or components is not None:
         runs = _with_times_and_names(runs, times, components)
     _check_values(runs)
+    runs, in_order = _joined(runs) if split is None else (runs, False)
     steps, first = _steps(runs, None if step is None else positive("step", step))
     notes = [*runs.notes]
     found, order = _system(runs, system, parameters, structure, title, notes)
@@ -129,7 +132,7 @@ def import_dataset(
         angles = ", ".join(found.components[k] for k in jumped)
         notes.append(f"angles that jumped by their period are continued over it: {angles}")
     count, length, _ = states.shape
-    way, groups = _deal(count, length, split, fractions, seed)
+    way, groups = _deal(count, length, split, fractions, None if in_order else seed)
     values = {STEP: steps} | _parameters(runs)
     varied = {name: value for name, value in values.items() if np.ptp(value)}
     rows = np.concatenate([groups[name][0] for name in ("test", "train")])
@@ -176,14 +179,39 @@ def import_dataset(
     return Dataset(path)
 
 
+def _joined(runs: Runs) -> tuple[Runs, bool]:
+    """Return runs of pairs of states joined to trajectories, or in the order of time.
+
+    Pairs that follow one another are the same data as their trajectory, and give the same groups.
+    Where they make few trajectories of unequal lengths they stay pairs, which are dealt out in the
+    order of time: the second value is true.
+    """
+    count, length, _ = runs.states.shape
+    if length != 2 or count < 2 or runs.times is not None or runs.parameters:
+        return runs, False
+    orbits = chains(runs.states[:, 0], runs.states[:, 1])
+    if len({len(orbit) for orbit in orbits}) > 1:
+        order = np.concatenate(orbits)
+        few = len(orbits) < _FEW
+        return (replace(runs, states=runs.states[order]), True) if few else (runs, False)
+    if len(orbits) == count:
+        return runs, False
+    states = np.stack(
+        [np.vstack([runs.states[orbit[0], :1], runs.states[orbit, 1]]) for orbit in orbits]
+    )
+    many = "one trajectory" if len(orbits) == 1 else f"{len(orbits):,} trajectories"
+    note = f"the pairs follow one another: they are {many}"
+    return replace(runs, states=states, rows=None, notes=(*runs.notes, note)), False
+
+
 def _deal(
     count: int,
     length: int,
     split: Split | str | None,
     fractions: Sequence[float] | None,
-    seed: int,
+    seed: int | None,
 ) -> tuple[Split, dict[str, tuple[Any, slice]]]:
-    """Return the split, and the numbers and the times of the runs of each group."""
+    """Return the split, and numbers and times of the runs of each group; in order without seed."""
     split = split or ("trajectory" if count >= _FEW else "time")
     if isinstance(split, str):
         split = Split(split, None if fractions is None else tuple(fractions))
@@ -195,7 +223,8 @@ def _deal(
     if split.by == "time":
         cut = consecutive(split.counts(length, fewest=2))
         return split, {group: (np.arange(count), part) for group, part in cut.items()}
-    order, cut = np.random.default_rng(seed).permutation(count), consecutive(split.counts(count))
+    order = np.arange(count) if seed is None else np.random.default_rng(seed).permutation(count)
+    cut = consecutive(split.counts(count))
     return split, {group: (np.sort(order[part]), slice(0, length)) for group, part in cut.items()}
 
 

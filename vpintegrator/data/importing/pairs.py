@@ -33,9 +33,9 @@ def import_pairs(
 ) -> Dataset:
     """Make a dataset of states before and after a map.
 
-    Each pair becomes a trajectory of two states, or all of them one trajectory if each pair begins
-    where the one before ends. Pairs in which a number is missing or infinite (lost particles) are
-    left out and counted in ``notes`` of the recipe.
+    Each pair becomes a trajectory of two states, or those that follow one another become one
+    trajectory, see :func:`vpintegrator.import_dataset`. Pairs in which a number is missing or
+    infinite (lost particles) are left out and counted in ``notes`` of the recipe.
 
     Parameters
     ----------
@@ -91,16 +91,10 @@ def import_pairs(
     if lost := int((~kept).sum()):
         many = "1 pair" if lost == 1 else f"{lost:,} pairs"
         notes = (f"left out, as states are NaN or infinite (lost): {many} of {len(both):,}",)
-    states = both[kept]
-    in_a_row = np.array_equal(states[1:, 0], states[:-1, 1])
-    if in_a_row:
-        states = np.concatenate([states[:, 0], states[-1:, 1]])[None]
-        notes += ("the pairs follow one another: they are one trajectory, cut in time",)
     return import_dataset(
-        Runs(where, states, step=1.0, names=names, variable=",".join(names or ()), notes=notes),
+        Runs(where, both[kept], step=1.0, names=names, variable=",".join(names or ()), notes=notes),
         path,
         step=step,
-        split="time" if in_a_row else "trajectory",
         structure=structure,
         title=title,
         fractions=fractions,
