@@ -27,6 +27,7 @@ from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
+from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.residuals import ErrorScale, estimated_error, relative_error_of
 
 IN_MEMORY = 1 << 26  # bytes of states; of larger groups a part is read
@@ -155,6 +156,23 @@ class TrainingData:
         with np.errstate(all="ignore"):
             images = system.chart(states[np.isfinite(states).all(1)])
         return None if np.isfinite(images).all() else False
+
+    @torch.no_grad()
+    def known_error(self, model: Integrator) -> float:
+        """Return the error of a map of single states at the known pairs.
+
+        A root mean square in units of the spread of each component, as leave-one-out errors are,
+        without the largest twentieth where each pair is a trajectory. Infinite where the equations
+        of an implicit map have no solution, or another than that of the fit.
+        """
+        before, after, _ = self.known_pairs
+        spread = after.std(0)
+        weight = 1 / torch.where(spread > 0, spread, torch.ones_like(spread))
+        difference = model(before[:, None].to(model.scale))[:, 0] - after
+        squares = (difference * weight).square().mean(1).numpy()
+        if not np.isfinite(squares).all():
+            return math.inf
+        return math.sqrt(trimmed(squares) if self.known_pairs.are_single else squares.mean())
 
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""

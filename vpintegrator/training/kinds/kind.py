@@ -174,6 +174,8 @@ class Kind(ABC):
             return self.fit_of(trial, history, error, deviation)
         single = data.known_pairs.are_single
         error = result.typical if single and result.typical is not None else result.error
+        # an implicit map may have another solution than that of the linear equations, or none
+        error = max(error, data.known_error(trial.model))
         history.add(result.seconds, result.error, error)
         judged_by = "left out" if single else "blocks"
         return self.fit_of(trial, history, error, error * result.deviation / 2, judged_by)
