@@ -279,3 +279,15 @@ def test_too_many_parameters_for_a_matrix(monkeypatch):
     monkeypatch.setattr("vpintegrator.compiled.symmetric_matrix.np.zeros", no_memory)
     with pytest.raises(InputError, match=r"no memory for J\^T J of 9 parameters, 0.0 GB"):
         normal_equations(torch.zeros(9, dtype=torch.float64), compiled=True)
+
+
+def test_groups_of_a_negative_fold_are_never_left_out():
+    rng = RNG(0)
+    A, b = rng.normal(size=(20, 2, 3)), rng.normal(size=(20, 2))
+    folds = np.where(np.arange(20) < 15, -1, 0)
+    kept = factored(A, b).solve()
+    error = kept.left_out_error(A @ kept.directions, b - A @ kept.coefficients, folds)
+    without = factored(A[:15], b[:15]).solve()
+    squares = ((b[15:] - A[15:] @ without.coefficients) ** 2).mean(1)
+    assert error.square == pytest.approx(squares.mean(), rel=1e-9)
+    assert error.deviation == pytest.approx(np.std(squares) / math.sqrt(5) / squares.mean())

@@ -14,6 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.polynomial_layer import PolynomialLayer
 from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.linear import FEWEST, ROWS, LinearFit
 from vpintegrator.training.training_data import FOLDS, TrainingData
@@ -112,12 +113,14 @@ def fit_polynomial(
     known = None if start is None else polynomial_layer(start)
     begins = [np.full(layer.dim, 8.0)] + ([np.array(known.decays)] if known is not None else [])
     rates = begins[-1]
-    if len(values) * values.shape[1] * min(values.shape) <= searched:
-        rates = min((descend(ridge.least_error, each) for each in begins), key=ridge.least_error)
-    squares = ridge.squares(rates)  # (penalty, pair that is left out)
-    best = int(squares.mean(1).argmin())
+    with one_blas_thread():
+        if len(values) * values.shape[1] * min(values.shape) <= searched:
+            rates = min((descend(ridge.least_error, r) for r in begins), key=ridge.least_error)
+        squares = ridge.squares(rates)  # (penalty, pair that is left out)
+        best = int(squares.mean(1).argmin())
+        coefficients = ridge.solve(rates, PENALTIES[best])
     with torch.no_grad():
-        layer.coefficients.copy_(torch.from_numpy(ridge.solve(rates, PENALTIES[best])))
+        layer.coefficients.copy_(torch.from_numpy(coefficients))
     layer.decays = tuple(rates.tolist())
     chosen = squares[best]
     mean = float(chosen.mean())
@@ -240,8 +243,7 @@ class _Ridge:
 
 def _decomposed(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     check_time()
-    U, sizes, V = (part.numpy() for part in torch.linalg.svd(torch.from_numpy(matrix), False))
-    return U, sizes, V
+    return np.linalg.svd(matrix, full_matrices=False)
 
 
 def _filter(sizes: np.ndarray, penalty: float) -> np.ndarray:

@@ -1,0 +1,122 @@
+"""Exact states of one orbit: the same model whatever the door, and small errors on what follows."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+
+import vpintegrator as vp
+from vpintegrator.data.chains import chains
+from vpintegrator.training.kinds.kind import Budget
+from vpintegrator.training.kinds.polynomial import PolynomialRegression
+from vpintegrator.training.training_data import TrainingData
+
+NAMES = ["x", "y", "vx", "vy"]
+FIELDS = {
+    "gradient": lambda x, y: 1 + 0.3 * x,
+    "quadratic": lambda x, y: 1 + 0.2 * x**2,
+    "rational": lambda x, y: 1 / (1 + x**2),
+    "round": lambda x, y: 2 - 0.3 * (x**2 + y**2),
+}
+
+
+def orbit(field, seed=0, step=0.2, count=301):
+    """Return states of a particle whose velocity a field turns at the rate B(x, y)."""
+    first = np.random.default_rng(seed).uniform(-0.8, 0.8, 4)
+
+    def rates(t, z):
+        b = FIELDS[field](*z[:2])
+        return [z[2], z[3], b * z[3], -b * z[2]]
+
+    times = step * np.arange(count)
+    solution = solve_ivp(rates, times[[0, -1]], first, "DOP853", times, rtol=1e-13, atol=1e-14)
+    return solution.y.T
+
+
+def doors(states):
+    """Yield one dataset for each way to give the states of an orbit."""
+    before, after = states[:-1], states[1:]
+    order = np.random.default_rng(1).permutation(len(before))
+    arrays = {"trajectory": states, "array": np.stack([before, after], 1)}
+    for name, array in arrays.items():
+        yield vp.import_dataset(array, f"{name}.h5", step=0.2, components=NAMES)
+    for name, rows in {"pairs": slice(None), "shuffled": order}.items():
+        yield vp.import_pairs(before[rows], after[rows], f"{name}.h5", step=0.2, components=NAMES)
+
+
+def last(data, degree):
+    """Return the model of a degree that follows the one below, and its estimate of the error."""
+    kind, fits = PolynomialRegression(highest=degree), []
+    fits.extend(kind.train(trial, data, Budget()) for trial in kind.models(data, fits, Budget()))
+    return min(fits, key=lambda fit: fit.error)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_door_gives_the_same_groups_and_the_same_model():
+    states = orbit("quadratic")[:201]
+    models = []
+    for dataset in doors(states):
+        assert dataset.shapes == {group: (1, n, 4) for group, n in GROUPS.items()}
+        models.append(last(TrainingData(dataset), 3).model)
+    coefficients = [model.core.coefficients for model in models]
+    assert all(torch.equal(each, coefficients[0]) for each in coefficients)
+
+
+GROUPS = {"train": 141, "validation": 30, "test": 30}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_next_states_of_an_orbit_are_predicted(field):
+    states = orbit(field)
+    data = TrainingData(vp.import_dataset(states[:201], "orbit.h5", step=0.2, components=NAMES))
+    fit = last(data, 7)
+    with torch.no_grad():
+        images = fit.model(torch.from_numpy(states[200:300, None].copy()))[:, 0].numpy()
+    assert ((images - states[201:]) ** 2).mean() < 1e-9
+    assert fit.error < 1e-5
+    assert fit.judged_by == "blocks"
+
+
+def test_the_last_fifth_of_the_time_judges():
+    states = orbit("round")[:101]
+    known = TrainingData(vp.import_dataset(states, "o.h5", step=0.2, split="time")).known_pairs
+    assert not known.are_single
+    number = len(known.folds) // 5
+    assert known.folds.tolist() == [-1] * (len(known.folds) - number) + [0] * number
+    np.testing.assert_array_equal(known.after[-14:], states[72:86])  # the end of validation
+
+
+def test_an_orbit_with_a_gap_stays_in_the_order_of_time():
+    states = orbit("round")[:201]
+    kept = np.arange(200) != 77
+    pairs = np.stack([states[:-1][kept], states[1:][kept]], 1)
+    rows = np.random.default_rng(1).permutation(len(pairs))
+    dataset = vp.import_dataset(pairs[rows], "gap.h5", step=0.2)
+    test = dataset.states("test")
+    assert test.shape == (30, 2, 4)
+    parts = [pairs[:77], pairs[77:]]  # whichever piece was met first
+    assert any(np.array_equal(test, part[-30:]) for part in parts)
+    assert set(TrainingData(dataset).known_pairs.folds) == {-1, 0}
+
+
+def test_pieces_of_equal_lengths_are_trajectories():
+    orbits = np.stack([orbit("round", seed, count=11) for seed in range(6)])
+    pairs = np.stack([orbits[:, :-1], orbits[:, 1:]], 2).reshape(-1, 2, 4)
+    joined = vp.import_dataset(pairs, "pairs.h5", step=0.2)
+    whole = vp.import_dataset(orbits, "orbits.h5", step=0.2)
+    for group in ("train", "validation", "test"):
+        np.testing.assert_array_equal(joined.states(group), whole.states(group))
+    assert "the pairs follow one another: they are 6 trajectories" in joined.recipe
+
+
+def test_chains_meet_where_states_are_equal_and_occur_once():
+    z = np.arange(12.0)[:, None]
+    shuffled = [4, 1, 3, 0, 2]
+    assert [c.tolist() for c in chains(z[shuffled], z[1:][shuffled])] == [[3, 1, 4, 2, 0]]
+    assert [c.tolist() for c in chains(z[[0, 1, 2]], z[[1, 2, 0]])] == [[0, 1, 2]]  # closed
+    assert len(chains(z[:3], z[5:8])) == 3
+    assert len(chains(z[[0, 1, 1]], z[[1, 2, 3]])) == 3  # two go on from the same state
