@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import printable
@@ -45,10 +46,22 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class TimeLeft(TimeRemainingColumn):
+        """Time left, by the pace of the task if it has one."""
+
+        def render(self, task: Task) -> Text:
+            pace = task.fields.get("pace")
+            if not pace or task.total is None:
+                return super().render(task)
+            seconds = round((task.total - task.completed) / pace)
+            return Text(str(timedelta(seconds=seconds)), style="progress.remaining")
 
     console = Console(stderr=True, quiet=quiet)
     shown = (
@@ -57,7 +70,7 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         *(columns or (TextColumn("{task.percentage:>3.0f}%"),)),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeLeft(),
     )
     if console.is_terminal and not in_notebook():
         bar = moving_progress(shown, console, quiet)

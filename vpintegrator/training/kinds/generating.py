@@ -153,7 +153,7 @@ class GeneratingFunctions(Kind):
             stalled = 0 if last.error < error / 2 else stalled + 1
             error = min(error, last.error)
             # a product of even polynomials gains at every second degree; small solves are cheap
-            patience = 1 if count(model) > 200 else 5
+            patience = 1 if functions or count(model) > 200 else 5
             rounding = ROUNDING if data.is_few else ROUNDING / 10
             met = budget.target is not None and error <= budget.target
             if error < rounding or stalled >= patience or met:
