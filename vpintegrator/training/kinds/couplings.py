@@ -160,7 +160,6 @@ class _Growth:
         self.scheme = kind.training.get("initial_scheme", "auto")
         self.best: Fit | None = None
         self.way, self.patience = "", 20
-        self.frozen: Integrator | None = None  # model whose attention was tried
 
     @property
     def error(self) -> float:
@@ -241,13 +240,12 @@ class _Growth:
         for self.patience in (20, 100):
             while (yield from self.grow()):
                 pass
-            # where maps of single states stay poor, states are likely to be incomplete
-            if self.error > FAR and (yield from self.unfreeze()):
-                break
-        else:
+        # where maps of single states stay poor, states are likely to be incomplete
+        is_poor = self.error > FAR
+        if not (is_poor and (yield from self.unfreeze())):
             if self.error > 3e-6 and "degree" not in self.kind.options:
                 yield from self.neurons()
-            if self.data.dataset.is_observed:
+            if self.data.dataset.is_observed and not is_poor:
                 yield from self.unfreeze()
         left = self.total - self.used
         if self.best is not None and left > 0 and not (self.is_beside or self.is_exact):
@@ -456,9 +454,8 @@ class _Growth:
         not say; but where something is hidden, windows know more than their last states.
         """
         before = None if self.best is None else self.best.model
-        if before is None or before is self.frozen or without_attention(before, True) is None:
+        if before is None or without_attention(before, fixed=True) is None:
             return False
-        self.frozen = before
         model = copy.deepcopy(before)
         unfreeze_attention(model)
         model.choices.append("attention is trained, too")
