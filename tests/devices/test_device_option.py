@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import vpintegrator as vp
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.cli.train import main as train
+from vpintegrator.training.training_data import TrainingData
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_a_gpu_that_is_full_is_one_sentence(data, monkeypatch):
     def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
-    monkeypatch.setattr("vpintegrator.training.train", full)
+    monkeypatch.setattr(TrainingData, "normalise", full)
     options = ["--functions", "neurons", "--epochs", "2", "-o", "model.safetensors"]
     result = CliRunner().invoke(train, ["pendulum.h5", *options])
     assert result.exit_code == 2
