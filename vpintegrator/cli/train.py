@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from vpintegrator.arguments import positive, whole
 from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import (
     FLAGS,
@@ -272,6 +273,9 @@ def _check(values: dict[str, Any], start: Path | None, given: set[str]) -> None:
     from vpintegrator.runtime.devices import check_device
 
     check_device(values["device"], "--device")
+    for name, check in (("seconds", positive), ("target", positive), ("epochs", whole)):
+        if values[name] is not None:
+            check(name, values[name])
     refused = [
         flag(name) for name in ("model", "dtype", "reversible", "chart", *FLAGS) if name in given
     ]
@@ -287,6 +291,8 @@ def _check(values: dict[str, Any], start: Path | None, given: set[str]) -> None:
 def _kinds(values: dict[str, Any], data: Dataset, start: Path | None) -> tuple[Sequence[Kind], str]:
     """Return the kinds of maps that the options ask for, and the name of the architecture."""
     from vpintegrator.models import load, suited
+    from vpintegrator.models.growth import freeze_attention
+    from vpintegrator.models.one_step import without_attention
     from vpintegrator.training.kinds import Network, kinds_of
 
     training = {
@@ -294,6 +300,10 @@ def _kinds(values: dict[str, Any], data: Dataset, start: Path | None) -> tuple[S
     }
     if start is not None:
         model = load(start)
+        if without_attention(model) is not None:  # attention layers stay frozen
+            freeze_attention(model)
+        for key in ("verdict", "fastest"):  # results of the model before the training
+            model.metadata.pop(key, None)
         return [Network(model=model, training=training)], model.name
     name = values["model"]
     named = given_names(_flags(values), values["extra"])
