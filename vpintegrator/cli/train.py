@@ -240,7 +240,7 @@ def main(
     for path in paths.values():
         check_output(path, overwrite)
     training_report.announce(data)
-    with locked(paths[names[0]]):
+    with locked(paths[names[0]]), held_back() as signals:  # what took long is written
         result = vp.fit(
             data,
             kinds,
@@ -254,10 +254,9 @@ def main(
         if start is not None:
             result.model.metadata["start"] = start.name
         path = paths[result.model.name]
-        with held_back() as signals:  # what took long is written, whatever comes
-            save_somewhere(result.model, path, overwrite)
-            if result.stopped_by == "interrupt":
-                signals.forget()  # it asks again for an end that is reached
+        save_somewhere(result.model, path, overwrite)
+        if result.stopped_by == "interrupt":
+            signals.forget()  # it asks again for an end that is reached
     tell(str(result))
     if is_asked("verbose"):
         for line in result.model.choices:

@@ -20,7 +20,7 @@ from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.data import Dataset, import_dataset, import_pairs
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import duration
-from vpintegrator.runtime.deadline import time_left, until
+from vpintegrator.runtime.deadline import check_time, time_left, until
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.training.choice import Fit, best
 from vpintegrator.training.history import training_bar
@@ -101,6 +101,8 @@ def fit(
     ('splittings', True)
     """
     start = time.perf_counter()
+    if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
+        raise InputError("kinds must be one or more kinds of maps; kinds_of('vpff') has some")
     one_of("prefer", prefer, ("error", "cost"))
     seconds = None if seconds is None else positive("seconds", seconds)
     target = None if target is None else positive("target", target)
@@ -108,17 +110,20 @@ def fit(
     if prefer == "cost" and target is None:
         raise InputError("prefer = 'cost' needs the largest error that is allowed: give target")
     budget = Budget(epochs, target, seconds, seed, prefer == "cost")
-    with _opened(data, step, structure) as training_data:
+    with held_back() as signals, _opened(data, step, structure) as training_data:
         end = math.inf if seconds is None else start + seconds
         kinds = [*kinds, ClassicalMethods()] if budget.cheapest else kinds
         fits, stopped_by = _try_kinds(training_data.without_test(), kinds, budget, end, progress)
         choice = best(fits)
         if budget.target is not None and budget.cheapest and stopped_by != "interrupt":
-            choice = _cheapest(fits, training_data, budget.target, end)
-        with held_back():
-            _describe(choice, fits, training_data)
+            with stopping():
+                choice = _cheapest(fits, training_data, budget.target, end)
+        _describe(choice, fits, training_data)
         spent = time.perf_counter() - start
         stopped_by = stopped_by or choice.stopped_by
+        if signals:  # also one that came after the last training: the best model is kept
+            signals.forget()
+            stopped_by = "interrupt"
         return replace(choice, tried=tuple(fits), seconds=spent, stopped_by=stopped_by)
 
 
@@ -150,6 +155,7 @@ def _try_kinds(
                         bar.update(error=min(fit.error for fit in fits))
                         if callable(progress):
                             progress(fits[-1])
+                        check_time()
                         if fits[-1].stopped_by in ("interrupt", "seconds"):
                             break
                 except InputError as error:

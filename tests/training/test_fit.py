@@ -1,0 +1,246 @@
+"""The best map of some data: kinds in turn, their errors, signals, and the doors of data."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from tests.training.conftest import weights
+from vpintegrator.cli.train import main
+from vpintegrator.training import GeneratingFunctions, Kind, Trial, kinds_of
+
+ROOT = Path(vp.__file__).parents[1]
+PLAIN = {"compiled": False, "initial_scheme": "none"}
+COUPLINGS = kinds_of("vpff", {"degree": 2}, PLAIN)
+
+
+def turned(z):
+    """Rotate states (..., 2) by angles that depend on the radius."""
+    angle = 0.5 + 0.2 * (z**2).sum(-1)
+    c, s = np.cos(angle), np.sin(angle)
+    return np.stack([c * z[..., 0] + s * z[..., 1], c * z[..., 1] - s * z[..., 0]], -1)
+
+
+def orbits(count=40, times=6):
+    """Return states (trajectory, time, 2) of that map."""
+    states = [np.random.default_rng(0).uniform(-1, 1, (count, 2))]
+    for _ in range(times - 1):
+        states.append(turned(states[-1]))
+    return np.stack(states, 1)
+
+
+@pytest.mark.parametrize("signalled", [False, True])
+def test_an_interrupt_ends_the_fit_with_the_best_model(body, signalled):
+    """Ctrl-C, or an exception of the progress of one's own."""
+    errors = []
+
+    def interrupt(fit):
+        errors.append(fit.error)
+        if len(errors) == 2:
+            if not signalled:
+                raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+
+    result = vp.fit(body, COUPLINGS, epochs=20, progress=interrupt)
+    assert result.stopped_by == "interrupt"
+    assert [fit.error for fit in result.tried] == errors and len(errors) == 2
+    assert result.error == min(errors)
+    assert result.model.metadata["training"] and "interrupted" in str(result)
+
+
+def test_an_interrupt_of_the_first_training_keeps_its_weights(body, monkeypatch):
+    def interrupt(history, *values):
+        better = add(history, *values)
+        if history.epochs == 5:
+            signal.raise_signal(signal.SIGINT)
+        return better
+
+    add = vp.training.History.add
+    monkeypatch.setattr(vp.training.History, "add", interrupt)
+    result = vp.fit(body, COUPLINGS, epochs=100)
+    assert (result.stopped_by, result.history.epochs, len(result.tried)) == ("interrupt", 5, 1)
+    assert result.error < 1
+
+
+def test_an_interrupt_before_any_model_is_one(body, monkeypatch):
+    def interrupt(self, data):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(GeneratingFunctions, "admits", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        vp.fit(body, kinds_of("vpgf"))
+
+
+def test_a_model_is_kept_whenever_a_signal_comes_after_it(body, monkeypatch):
+    """Here while it is tested."""
+
+    def interrupt(self, model):
+        signal.raise_signal(signal.SIGINT)
+        return 0.5
+
+    data = vp.training.training_data.TrainingData
+    monkeypatch.setattr(data, "test_error", interrupt)
+    with pytest.warns(UserWarning, match="far above the validation error"):
+        result = vp.fit(body, kinds_of("vpgf", {"degree": 4}))
+    assert (result.stopped_by, result.history.test_error) == ("interrupt", 0.5)
+
+
+def test_a_target_ends_the_fit_with_the_first_model_that_reaches_it(body):
+    result = vp.fit(body, [*kinds_of("vpgf"), *COUPLINGS], target=1e-4)
+    assert result.error <= 1e-4 < min(fit.error for fit in result.tried[:-1])
+    assert [*result.kinds] == ["generating functions"]
+
+
+def test_all_doors_lead_to_the_same_model(tmp_path):
+    states, kinds = orbits(), kinds_of("sgf", {"degree": 6})
+    data = vp.import_dataset(states, tmp_path / "orbits.h5", step=0.5)
+    found = [
+        vp.fit(data, kinds),
+        vp.fit(data.path, kinds),
+        vp.fit(str(data.path), kinds),
+        vp.fit(states, kinds, step=0.5),
+    ]
+    assert len({fit.error for fit in found}) == 1 and found[0].error < 1e-3
+    assert all(torch.equal(weights(fit.model), weights(found[0].model)) for fit in found)
+    assert float(found[-1].model.metadata["step"]) == 0.5
+    with pytest.raises(vp.InputError, match="step and structure are arguments of arrays"):
+        vp.fit(data, kinds, step=0.5)
+
+
+def test_pairs_and_trajectories_of_two_states_give_the_same_model():
+    states, kinds = orbits(60, 2), kinds_of("sgf", {"degree": 4})
+    pairs = vp.fit((states[:, 0], states[:, 1]), kinds, step=1.0)
+    array = vp.fit(states, kinds, step=1.0)
+    assert pairs.error == array.error < 1e-3
+    assert torch.equal(weights(pairs.model), weights(array.model))
+    assert pairs.judged_by == "left out"
+
+
+class Turn(torch.nn.Module):
+    """A rotation by an angle that depends on the radius."""
+
+    volume_preserving = True
+
+    def __init__(self):
+        super().__init__()
+        self.angle = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
+
+    def forward(self, z):
+        angle = self.angle[0] + self.angle[1] * z.square().sum(-1)
+        c, s = angle.cos(), angle.sin()
+        return torch.stack([c * z[..., 0] + s * z[..., 1], c * z[..., 1] - s * z[..., 0]], -1)
+
+
+@dataclass(frozen=True)
+class Turns(Kind):
+    """Such rotations."""
+
+    name: ClassVar[str] = "turns"
+    noun: ClassVar[str] = "the turn"
+
+    def admits(self, data):
+        return None if data.dataset.dim == 2 else "turns are maps of the plane"
+
+    def models(self, data, fits, budget):
+        training = {"normalise": False, "compiled": False}
+        yield Trial(vp.wrap(Turn(), 2), "2 parameters", epochs=20, training=training)
+
+
+def test_a_kind_of_ones_own_is_tried_and_can_win():
+    result = vp.fit(orbits(), [*kinds_of("vpgf", {"degree": 6}), Turns()], step=1.0)
+    assert result.kind == "turns" and result.error < 1e-14
+    assert [*result.kinds] == ["generating functions", "turns"]
+    torch.testing.assert_close(weights(result.model), torch.tensor([0.5, 0.2]).double())
+    assert "turns" in str(result) and "2 parameters" in result._repr_html_()
+
+
+def test_kinds_that_do_not_admit_the_data_are_left_out_with_a_reason(body):
+    result = vp.fit(body, [Turns(), *kinds_of("vpgf", {"degree": 4})])
+    assert [*result.kinds] == ["generating functions"]
+    with pytest.raises(vp.InputError, match=r"^turns are maps of the plane$"):
+        vp.fit(body, [Turns()])
+    refusals = "turns: turns are maps of the plane; splittings: stages = 0"
+    with pytest.raises(vp.InputError, match=refusals):
+        vp.fit(body, [Turns(), *kinds_of("split", {"stages": 0})])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prefer": "cost"}, "give target"),
+        ({"prefer": "speed"}, "prefer must be one of error, cost"),
+        ({"seconds": -1}, "seconds = -1"),
+        ({"target": 0.0}, "target = 0"),
+        ({"epochs": 0.5}, "epochs = 0.5"),
+        ({"kinds": []}, "one or more kinds of maps"),
+        ({"kinds": "vpff"}, "one or more kinds of maps"),
+    ],
+)
+def test_mistakes(body, arguments, message):
+    with pytest.raises(vp.InputError, match=message):
+        vp.fit(body, **arguments)
+
+
+def test_a_fit_in_python_and_as_a_command_is_the_same_to_the_last_bit(body, tmp_path):
+    path = tmp_path / "model.safetensors"
+    options = ["--epochs", "4", "--model", "vpff", "--degree", "2", "--compiled", "no"]
+    options += ["--initial-scheme", "none", "--no-verdict", "-o", str(path), "--seed", "3"]
+    done = CliRunner().invoke(main, [str(body.path), *options])
+    assert done.exit_code == 0, done.output
+    result = vp.fit(body, COUPLINGS, epochs=4, seed=3)
+    assert torch.equal(weights(vp.load(path)), weights(result.model))
+    assert f"validation {result.error:.2e}" in done.output
+
+
+CALLS = """
+import vpintegrator as vp
+data = vp.open_dataset("a.h5")
+model = vp.models.ResidualNetwork(dim=3)
+vp.fit(data, seconds=60)
+vp.train(model, data, seconds=60)
+vp.fit(data, secnods=60)
+vp.train(model, data, secnods=60)
+"""
+
+
+@pytest.mark.thorough
+def test_type_checkers_find_misspelt_arguments(tmp_path):
+    (tmp_path / "own.py").write_text(CALLS)
+    command = [sys.executable, "-m", "mypy", "--follow-imports", "silent", tmp_path / "own.py"]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    errors = re.findall(
+        r"own.py:(\d+): error: Unexpected keyword argument \"secnods\"", told.stdout
+    )
+    assert errors == ["7", "8"] and "Found 2 errors" in told.stdout, told.stdout
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(20))
+def test_a_signal_at_any_moment_leaves_the_best_model_that_was_printed(body, tmp_path, seed):
+    path = tmp_path / "model.safetensors"
+    command = [sys.executable, "-u", "-m", "vpintegrator.cli.train", body.path, "-o", path, "-v"]
+    command += ["--model", "vpff", "--epochs", "30", "--compiled", "no", "--no-verdict"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        printed = process.stdout.readline()  # the data are read
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(Random(seed).uniform(0, 4))
+        process.send_signal(signal.SIGINT)
+        printed += process.stdout.read()
+    errors = [float(error) for error in re.findall(r"error (\S+) after", printed)]
+    assert process.returncode in ({0, 130} if path.exists() else {130}), printed
+    assert path.exists() or not errors
+    if path.exists():
+        error = json.loads(vp.load(path).metadata["training"])["best_validation_error"]
+        assert float(f"{error:.1e}") <= min(errors)
