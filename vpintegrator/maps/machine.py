@@ -16,7 +16,7 @@ import numpy as np
 from vpintegrator.compiled.calling import pointer, shared
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.base import ClassicalMethod, OneStepMethod
+from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.maps.cursor import Cursor
 from vpintegrator.maps.explicit import ExplicitRungeKutta
 from vpintegrator.maps.splitting import Splitting
@@ -71,7 +71,7 @@ class CompiledMethod:
 
     def __init__(
         self,
-        method: OneStepMethod,
+        method: ClassicalMethod,
         system: System,
         states: np.ndarray,
         step: float,
@@ -184,7 +184,7 @@ def compile_method(
 
 def verify(
     machine: Callable[[np.ndarray, float, int], np.ndarray],
-    method: OneStepMethod,
+    method: ClassicalMethod,
     system: System,
     states: np.ndarray,
     step: float,

@@ -17,7 +17,7 @@ from vpintegrator.compiled.formulas import FormulaGraph
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
 from vpintegrator.compiled.source import prelude, translation_units
 from vpintegrator.dynamics import System
-from vpintegrator.maps.base import OneStepMethod
+from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.maps.explicit import ExplicitRungeKutta
 from vpintegrator.maps.splitting import Splitting, moves_of
 from vpintegrator.native import NotCompilable
@@ -51,7 +51,7 @@ class StepSource:
     operations: int
 
 
-def write_step_source(method: OneStepMethod, system: System) -> StepSource:
+def write_step_source(method: ClassicalMethod, system: System) -> StepSource:
     """Write the C++ of a step.
 
     Raises

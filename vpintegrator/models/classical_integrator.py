@@ -9,11 +9,10 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.dynamics.expressions import ComponentFunction
-from vpintegrator.dynamics.tableaus import TABLEAUS
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.splitting_map import EquationArguments
-from vpintegrator.names import EXPLICIT
+from vpintegrator.names import EXPLICIT, RUNGE_KUTTA
 from vpintegrator.nn.classical_steps import RungeKuttaStep, Substeps
 from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import StateExpressions, deriving
@@ -74,9 +73,11 @@ class ClassicalIntegrator(Integrator):
     def network(self, a: Arguments) -> nn.Module:
         """Return the substeps."""
         self.description = f"{a.method}, {a.substeps} substeps" if a.substeps > 1 else a.method
-        if a.method in TABLEAUS:
-            return Substeps(RungeKuttaStep(a.rates, a.dim, *TABLEAUS[a.method]), a.substeps)
-        return Substeps(_splitting(a), a.substeps)
+        if a.method not in RUNGE_KUTTA:
+            return Substeps(_splitting(a), a.substeps)
+        from vpintegrator.dynamics.tableaus import TABLEAUS  # loads scipy.integrate, which is slow
+
+        return Substeps(RungeKuttaStep(a.rates, a.dim, *TABLEAUS[a.method]), a.substeps)
 
     def set_advance(self, time: float) -> None:
         """Set the step, in units of time."""

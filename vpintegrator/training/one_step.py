@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,14 +20,6 @@ from vpintegrator.compiled import NotCompilable, compile_model
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.maps import (
-    ClassicalMethod,
-    CompiledMethod,
-    OneStepMethod,
-    find_method,
-    integrate,
-)
-from vpintegrator.maps.cursor import Cursor
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
 from vpintegrator.rich_display import duration
@@ -35,6 +27,10 @@ from vpintegrator.runtime.deadline import TimeIsUp, check_time, time_left, unhur
 from vpintegrator.storage.reading import read_json
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
+
+if TYPE_CHECKING:
+    from vpintegrator.maps import ClassicalMethod, CompiledMethod
+    from vpintegrator.maps.cursor import Cursor
 
 KEY = "one_step"  # key of the metadata of a model
 METHODS = (
@@ -68,7 +64,7 @@ class OneStep:
 
     name: str
     kind: str
-    error: float
+    error: float = math.inf
     cost: float = math.nan
     note: str = ""
 
@@ -103,11 +99,6 @@ class OneStepTable:
         best = min(self.models, key=lambda row: row.error)
         below = [row for row in self.models if row.error <= target] or [best]
         return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
-
-    def with_errors(self, errors: Mapping[str, float]) -> OneStepTable:
-        """Return the table with other errors of some maps, by their names."""
-        rows = [replace(row, error=errors.get(row.name, row.error)) for row in self.rows]
-        return OneStepTable(tuple(rows))
 
     @property
     def sentence(self) -> str:
@@ -151,11 +142,9 @@ class OneStepTable:
 
     @property
     def text(self) -> str:
-        """JSON text for the metadata of a model file; null for numbers that are not finite."""
-        rows = [asdict(row) for row in self.rows]
-        for row in rows:
-            row |= {key: None for key in ("error", "cost") if not math.isfinite(row[key])}
-        return json.dumps({"rows": rows})
+        """JSON text for the metadata of a model file, without numbers that are not finite."""
+        rows = [asdict(row).items() for row in self.rows]
+        return json.dumps({"rows": [{k: v for k, v in row if _is_told(v)} for row in rows]})
 
     @classmethod
     def from_text(cls, text: str, where: str) -> OneStepTable:
@@ -167,19 +156,11 @@ class OneStepTable:
             If it is no such text.
         """
         try:
-            rows = [
-                OneStep(
-                    str(row["name"]),
-                    str(row["kind"]),
-                    math.inf if row["error"] is None else float(row["error"]),
-                    math.nan if row["cost"] is None else float(row["cost"]),
-                    str(row["note"]),
-                )
-                for row in read_json(text, where)["rows"]
-            ]
-        except (KeyError, TypeError, ValueError):
+            table = cls(tuple(OneStep(**row) for row in read_json(text, where)["rows"]))
+            str(table)  # numbers can be written as numbers
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise InputError(f"{where} is not what a training writes") from None
-        return cls(tuple(rows))
+        return table
 
 
 def one_step(
@@ -244,7 +225,7 @@ def one_step(
             case.take(trial, machines[trial.row.name], end)
     finally:
         for machine in machines.values():
-            if isinstance(machine, CompiledMethod):
+            if not isinstance(machine, str):
                 machine.stop()
     with until(end):
         return OneStepTable(tuple(_measured([*own, *trials])))
@@ -269,6 +250,8 @@ def _applicable(
     methods: Sequence[str | ClassicalMethod] | None, data: TrainingData
 ) -> dict[str, ClassicalMethod]:
     """Return the methods by name: those given, or those of the table that apply."""
+    from vpintegrator.maps import find_method  # loads scipy.integrate, which is slow
+
     chosen: dict[str, ClassicalMethod] = {}
     for each in METHODS if methods is None else methods:
         method = find_method(each) if isinstance(each, str) else each
@@ -359,13 +342,15 @@ class _Case:
 
     def begin(self, method: ClassicalMethod, end: float) -> CompiledMethod | str:
         """Let a compiler begin, or return the reason why there is no machine code."""
-        if not isinstance(method, OneStepMethod):
-            return "its steps are adaptive"
+        from vpintegrator.maps import CompiledMethod
+
         arguments = (method, self.system, self.states, self.step, False)
         return _machine_code(partial(CompiledMethod, *arguments), end)
 
     def of_method(self, method: ClassicalMethod) -> _Trial:
         """Return the error of a classical method, and its run in NumPy."""
+        from vpintegrator.maps import integrate
+
         dataset, scale = self.data.dataset, self.data.error_scale
         start = time.perf_counter()
         images = integrate(dataset.system, method, self.first, dataset.step, 1)[:, 1]
@@ -378,9 +363,9 @@ class _Case:
 
     def take(self, trial: _Trial, machine: CompiledMethod | str, end: float) -> None:
         """Replace NumPy by machine code, if there is any."""
-        if isinstance(machine, CompiledMethod):
+        if not isinstance(machine, str):
             machine = _machine_code(machine.ready, end)
-        if isinstance(machine, CompiledMethod):
+        if not isinstance(machine, str):
             trial.run = partial(_iterate, machine.start, self.states, self.step, _STEPS)
             trial.row, trial.steps, trial.expected = replace(trial.row, note=""), _STEPS, 0.0
 
@@ -411,6 +396,10 @@ def _iterate(
     start: Callable[[np.ndarray, float], Cursor], states: np.ndarray, step: float, steps: int
 ) -> None:
     start(states, step).advance(steps)
+
+
+def _is_told(value: Any) -> bool:
+    return value != "" and (isinstance(value, str) or math.isfinite(value))
 
 
 def _factor(ratio: float) -> str:
