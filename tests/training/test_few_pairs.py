@@ -131,7 +131,9 @@ def test_blocks_of_an_orbit_are_left_out_together(tmp_path):
     singly = fit_few_pairs(fit.model, before, after, iterations=1)
     blocks = fit_few_pairs(fit.model, before, after, folds, iterations=1)
     assert blocks.error > singly.error
-    assert blocks.error == pytest.approx(fit.error, rel=0.1)
+    # the equations are linearised: the map itself errs more at the pairs that it is fitted to
+    assert blocks.error < fit.error
+    assert fit.error == pytest.approx(TrainingData(data).known_error(fit.model), rel=0.01)
 
 
 def test_two_fits_give_equal_models(tmp_path):

@@ -155,7 +155,7 @@ class Kind(ABC):
             noun=self.noun,
             size=trial.size,
             error=error if math.isfinite(error) else math.inf,
-            deviation=deviation,
+            deviation=deviation if math.isfinite(error) else 0.0,
             judged_by=judged_by,
             seconds=history.used,
             explicit=self.explicit,
@@ -174,7 +174,7 @@ class Kind(ABC):
             return self.fit_of(trial, history, error, deviation)
         single = data.known_pairs.are_single
         error = result.typical if single and result.typical is not None else result.error
-        # an implicit map may have another solution than that of the linear equations, or none
+        # linear equations may promise more than the map keeps, and an implicit one may not solve
         error = max(error, data.known_error(trial.model))
         history.add(result.seconds, result.error, error)
         judged_by = "left out" if single else "blocks"
