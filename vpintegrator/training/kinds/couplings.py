@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -263,12 +263,14 @@ class _Growth:
 
     def begin(self, functions: str) -> Iterator[Trial]:
         """Yield what there is to begin with: a few layers, and a splitting method."""
-        small = None if self.is_exact else self.polynomials((4, 3, 2, 1), 2, functions)
-        if small is not None:
-            yield from self.train(small, 0.08)
-        splitting = None if self.is_exact else self.splitting(functions)
-        if splitting is not None:
-            yield from self.train(splitting, 0.08)
+        small = partial(self.polynomials, (4, 3, 2, 1), 2)
+        first: list[Callable[[str], Integrator | None]] = [small, self.splitting]
+        if self.scheme not in ("auto", "none"):  # a method that does not fit is refused at once
+            first.reverse()
+        for build in first:
+            model = None if self.is_exact else build(functions)
+            if model is not None:
+                yield from self.train(model, 0.08)
 
     def polynomials(
         self, degrees: Sequence[int], depth: int, functions: str = "polynomial"
