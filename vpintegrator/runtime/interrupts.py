@@ -119,7 +119,7 @@ def held_back() -> Iterator[Signals]:
     Outside of the main thread, where signals raise nothing, the block does nothing.
     """
     with _block(_signals.stopping, is_holding=True):
-        yield _signals
+        yield _signals if _in_main_thread() else Signals()
 
 
 def check_signals() -> None:

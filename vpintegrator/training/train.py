@@ -146,7 +146,7 @@ def train(
         If model and dataset do not fit, an argument is wrong, the file cannot be written, or no
         validation error was finite: then no model is written.
     KeyboardInterrupt
-        If it comes before training has begun, or while the result is written (which is finished).
+        If it comes before training has begun.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def train(
     parameters = sum(p.numel() for p in model.parameters())
     history = History(kind.name, seed, parameters, device=str(device))
 
-    with contextlib.nullcontext() if output is None else locked(output), held_back():
+    with contextlib.nullcontext() if output is None else locked(output), held_back() as signals:
         if normalise:
             data.normalise(model)
             if "training" not in model.metadata:  # untrained
@@ -287,6 +287,9 @@ def train(
                 f"any of {history.epochs} epochs, so no model is written; give more seconds, or "
                 "try another model, dataset or learning rate"
             )
+        if signals:  # also one that came after the last epoch
+            history.stopped_by = "interrupt"
+            signals.forget()
     if history.warning:
         warnings.warn(history.warning, stacklevel=2)
     return history
