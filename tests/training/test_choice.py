@@ -89,3 +89,4 @@ def test_equal_errors_give_the_smallest_model():
 def test_a_model_without_a_finite_error_is_the_last_to_be_kept():
     finite = fit(0.5, parameters=1000)
     assert best([fit(math.inf), finite, fit(math.inf, structured=False)]) is finite
+    assert best([fit(math.inf, deviation=math.inf), finite]) is finite

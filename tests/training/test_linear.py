@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +21,11 @@ from vpintegrator.models import (
     VolumePreservingGeneratingFunctionMap,
 )
 from vpintegrator.training.composed import fit_pairs
-from vpintegrator.training.kinds import GeneratingFunctions, generating
+from vpintegrator.training.history import History
+from vpintegrator.training.kinds import GeneratingFunctions
+from vpintegrator.training.kinds.kind import count
 from vpintegrator.training.linear import (
-    Equations,
-    LinearFit,
+    LinearEquations,
     enough_pairs,
     implicit_map,
     layer_pairs,
@@ -187,17 +190,26 @@ def test_reversible_maps_that_preserve_volume(tmp_path):
     assert vp.training.relative_error(model, *held_out, scale=data.error_scale) < 1e-5
 
 
+@dataclass(frozen=True)
+class Pretended(GeneratingFunctions):
+    """Solves that end with errors that are known."""
+
+    errors: Iterator | None = None
+
+    def train(self, trial, data, budget):
+        data.normalise(trial.model)
+        error = next(self.errors)
+        history = History("linear", 0, count(trial.model), stopped_by="solved")
+        history.add(0.0, error, error)
+        return self.fit_of(trial, history, error, 0.01 * error)
+
+
 @pytest.mark.filterwarnings("ignore:sgf is not to be relied on")  # nothing is fitted
-def test_the_smallest_degree_within_the_standard_error_is_chosen(tmp_path, monkeypatch):
+def test_the_smallest_degree_within_the_standard_error_is_chosen(tmp_path):
     """Errors that go on falling by less than that promise nothing, and degrees end."""
-    errors = iter([1e-2, 1e-4, *(1e-6 * (1 - 0.005 * n) for n in range(9))])
-
-    def fit(*_, **__):
-        return LinearFit(30, 30, 1000, next(errors), 0.0, 0.1, 0.01)
-
-    monkeypatch.setattr(generating, "fit_pairs", fit)
-    data = dataset(orbits(), tmp_path / "a.h5")
-    result = vp.fit(data, [GeneratingFunctions(compared=99)], progress=False)
+    errors = iter([1e-2, 1e-4, *(1e-6 * (1 - 0.005 * n) for n in range(20))])
+    data = dataset(orbits(200), tmp_path / "a.h5")
+    result = vp.fit(data, [Pretended(compared=99, errors=errors)], progress=False)
     assert result.model.arguments["degree"] == 6
     assert len(result.tried) == 3 + 5
 
@@ -311,6 +323,8 @@ def test_maps_in_a_row_weigh_pairs_by_their_expected_error(tmp_path, monkeypatch
 
     weighed = median_error()
     monkeypatch.setattr(
-        Equations, "_expected_errors", lambda self, matrix, unit=1: np.ones((len(matrix), 1))
+        LinearEquations,
+        "_expected_errors",
+        lambda self, matrix, unit=1: np.ones((len(matrix), 1)),
     )
     assert weighed < 0.02 * median_error()

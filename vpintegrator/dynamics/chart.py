@@ -20,7 +20,7 @@ from vpintegrator.dynamics.expressions import (
     written,
 )
 from vpintegrator.dynamics.expressions.constants import high
-from vpintegrator.dynamics.identities import Formula, Point, Trial, difference
+from vpintegrator.dynamics.identities import Formula, Point, TrialPoints, difference
 from vpintegrator.dynamics.reading import read_components, read_state_and_formulas, table_of
 from vpintegrator.dynamics.state_function import MatrixFunction, StateFunction
 from vpintegrator.errors import InputError
@@ -72,7 +72,7 @@ class ChartEquations:
         return [_text(value, self.equations) for value in self.inverse]
 
 
-def read_chart(trial: Trial, source: str) -> ChartEquations:
+def read_chart(trial: TrialPoints, source: str) -> ChartEquations:
     """Read and check the table ``[chart]``.
 
     Whether the flow preserves volume in the new components is left to their own system.
@@ -148,7 +148,7 @@ def _check_angles(chart: ChartEquations, where: str) -> None:
             )
 
 
-def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
+def _check_inverse(trial: TrialPoints, chart: ChartEquations, where: str) -> None:
     """Whether inverse(chart(z)) = z, also where angles have turned."""
     base = trial.equations
     there = Formula(chart.map, base.symbols)
@@ -173,7 +173,9 @@ def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
         trial.check(here, what + text, defect)
 
 
-def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
+def _with_field(
+    trial: TrialPoints, chart: ChartEquations, derived: bool, where: str
+) -> ChartEquations:
     """Return the chart with its vector field, derived or checked."""
     base, algebra = trial.equations, trial.equations.algebra
     algebra.allow_derivatives()

@@ -19,7 +19,7 @@ from vpintegrator.dynamics.expressions import (
     parse,
     readable,
 )
-from vpintegrator.dynamics.identities import Point, Trial, check_identities
+from vpintegrator.dynamics.identities import Point, TrialPoints, check_identities
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import (
     plain_values,
@@ -252,7 +252,7 @@ def _checked(definition: Definition, points: list[Point] | None = None) -> Defin
     ``points`` are those of the checks, by default random points.
     """
     source, equations = definition.words.source, definition.equations
-    trial = Trial(equations, points)
+    trial = TrialPoints(equations, points)
     divergence_free, is_canonical = check_identities(trial, source)
     table = equations.table
     plot = read_plot(equations, source) if "plot" in table else Plot()

@@ -31,7 +31,7 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
     written,
 )
-from vpintegrator.dynamics.identities import Trial, check_identities
+from vpintegrator.dynamics.identities import TrialPoints, check_identities
 from vpintegrator.dynamics.state_function import stack_numpy
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
@@ -433,5 +433,5 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
     )
     if equations.is_map or base.is_measured:
         return found
-    free, _ = check_identities(Trial(equations), source)
+    free, _ = check_identities(TrialPoints(equations), source)
     return replace(found, divergence_free=free, is_canonical=equations.hamiltonian is not None)

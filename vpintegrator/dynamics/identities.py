@@ -90,7 +90,7 @@ def cost_of(expressions: Sequence[Value]) -> int:
 Defect = Callable[[Point, Point], tuple[Any, Any] | None]
 
 
-class Trial:
+class TrialPoints:
     """Points at which the declared properties of a system are tried, with its values there.
 
     The value at a point is the vector field, or the image after one pass through the stages of a
@@ -270,7 +270,7 @@ _KEPT = {
 }
 
 
-def check_identities(trial: Trial, source: str) -> tuple[bool, bool]:
+def check_identities(trial: TrialPoints, source: str) -> tuple[bool, bool]:
     """Check the declared properties; return whether volume and the symplectic form are preserved.
 
     Raises
@@ -319,7 +319,7 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     return bool(known) and all(abs(entry) <= TOLERANCE**2 for entry in known)
 
 
-def _check_invariant(trial: Trial, invariant: Value, where: str) -> None:
+def _check_invariant(trial: TrialPoints, invariant: Value, where: str) -> None:
     formula, is_map = Formula([invariant], trial.equations.symbols), bool(trial.equations.stages)
 
     def change(point: Point, value: Point) -> tuple[Any, Any] | None:
@@ -343,7 +343,7 @@ def _check_invariant(trial: Trial, invariant: Value, where: str) -> None:
     trial.check(where, f"this is not constant{along}: {what}", change if is_map else rate)
 
 
-def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: str) -> None:
+def _check_symmetry(trial: TrialPoints, rho: Sequence[Mapping[int, Number]], where: str) -> None:
     """Check f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
     entries = [[(j, high(c)) for j, c in row.items()] for row in rho]
 
@@ -360,7 +360,7 @@ def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: st
     )
 
 
-def _check_periods(trial: Trial, periods: Mapping[int, Any], where: str, what: str) -> None:
+def _check_periods(trial: TrialPoints, periods: Mapping[int, Any], where: str, what: str) -> None:
     """Check values after random numbers of turns of all angles."""
     generator, is_map = random.Random(20231219), bool(trial.equations.stages)
 
@@ -375,7 +375,7 @@ def _check_periods(trial: Trial, periods: Mapping[int, Any], where: str, what: s
     trial.check(where, text, defect)
 
 
-def _divergence_vanishes(trial: Trial, source: str) -> bool:
+def _divergence_vanishes(trial: TrialPoints, source: str) -> bool:
     """Whether the divergence is zero; raises InputError where the file says so in vain."""
     slopes = [slope for slope in trial.equations.own_slopes if slope != 0]
     if not slopes:
@@ -394,7 +394,7 @@ def _divergence_vanishes(trial: Trial, source: str) -> bool:
     return trial.worst(where, divergence) is None
 
 
-def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
+def _map_structure(trial: TrialPoints, source: str) -> tuple[bool, bool]:
     """Whether det DM = 1 and DM^T J DM = J; raises InputError where the file says otherwise."""
     e, dim = trial.equations, len(trial.equations.symbols)
     declared: dict[str, bool | None] = {key: getattr(e, key) for key in _KEPT}
@@ -429,7 +429,7 @@ def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
     return any(found.values()), found["symplectic"]
 
 
-def _slopes(trial: Trial) -> list[tuple[Any, Point]]:
+def _slopes(trial: TrialPoints) -> list[tuple[Any, Point]]:
     """Return the matrices of derivatives of a map with their points."""
     e = trial.equations
     slopes = [(list(each), Formula(list(each.values()), e.symbols)) for each in e.stage_slopes]

@@ -22,7 +22,7 @@ from typing import Any
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
-from vpintegrator.dynamics.identities import TOLERANCE, Formula, Point, Trial, random_points
+from vpintegrator.dynamics.identities import TOLERANCE, Formula, Point, TrialPoints, random_points
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 
@@ -209,9 +209,9 @@ def _is_periodic(section: ReturnSection, value: Value) -> bool:
     return _trial(section).worst(section.where, defect) is None
 
 
-def _trial(section: ReturnSection) -> Trial:
+def _trial(section: ReturnSection) -> TrialPoints:
     points = random_points(len(section.flow.symbols), _SAMPLED)
-    return Trial(section.flow, candidates=points)
+    return TrialPoints(section.flow, candidates=points)
 
 
 def section_symmetry(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.history import History
@@ -157,7 +158,14 @@ def best(
     ----------
     fits
         Trained models, at least one.
+
+    Raises
+    ------
+    InputError
+        If there is none.
     """
+    if not isinstance(fits, Sequence) or not fits or not all(isinstance(f, Fit) for f in fits):
+        raise InputError("fits must be one or more results of trainings, each a Fit")
     fits = [*{id(fit.model): fit for fit in fits}.values()]  # the last training of each model
     kept = [fit for fit in fits if fit.structured]
     free = min((fit.error for fit in fits if not fit.structured), default=math.inf)
@@ -172,7 +180,8 @@ def best(
 
     def is_alike(fit: Fit) -> bool:
         spread = math.hypot(fit.deviation, least.deviation)
-        return fit is least or fit.error <= least.error + errors * spread
+        is_known = math.isfinite(fit.error) and fit.error <= least.error + errors * spread
+        return fit is least or is_known
 
     alike = [fit for fit in kept if is_alike(fit) and fit.explicit >= least.explicit]
     return min(alike, key=lambda fit: fit.parameters)

@@ -25,7 +25,7 @@ from vpintegrator.training.least_squares import (
     normal_equations,
 )
 from vpintegrator.training.linear import (
-    Equations,
+    LinearEquations,
     LinearFit,
     WholePairs,
     implicit_map,
@@ -75,7 +75,7 @@ def fit_pairs(
     return LinearFit.of(choice, len(before), began)
 
 
-class ComposedMaps(Equations, Residual):
+class ComposedMaps(LinearEquations, Residual):
     """Images of several maps in a row, and their equations linearised at the coefficients.
 
     Parameters
@@ -109,12 +109,12 @@ class ComposedMaps(Equations, Residual):
         start
             The fitted model of a lower degree, if there is one.
         folds
-            Argument of ``Equations.solve``.
+            Argument of ``LinearEquations.solve``.
         """
         if start is not None:
             self.layer.prolong(implicit_map(start))
         else:
-            single = Equations(self.layer, self.before, self.after).solve(folds)
+            single = LinearEquations(self.layer, self.before, self.after).solve(folds)
             self.coefficients = torch.from_numpy(single.solution.coefficients) / self.maps
         if not math.isfinite(self.cost(self.coefficients * self.units)):
             self.coefficients = torch.zeros(self.count).double()  # of the identity
@@ -139,7 +139,7 @@ class ComposedMaps(Equations, Residual):
         self.change = self.coefficients - self.first
 
     def rows(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return equations of the change so far and further on, see ``Equations.rows``."""
+        """Return equations of the change so far and further on, see ``LinearEquations.rows``."""
         images, derivatives = linearised(self.core, z)
         matrix = derivatives[:, : self.size, : self.count]
         return matrix, (image - images)[:, : self.size] + matrix @ self.change

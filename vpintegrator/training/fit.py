@@ -101,7 +101,8 @@ def fit(
     ('splittings', True)
     """
     start = time.perf_counter()
-    if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
+    are_kinds = isinstance(kinds, Sequence) and all(isinstance(kind, Kind) for kind in kinds)
+    if not are_kinds or not kinds:
         raise InputError("kinds must be one or more kinds of maps; kinds_of('vpff') has some")
     one_of("prefer", prefer, ("error", "cost"))
     seconds = None if seconds is None else positive("seconds", seconds)

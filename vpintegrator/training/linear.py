@@ -95,7 +95,7 @@ def implicit_map(model: Integrator) -> ImplicitMap:
     return core
 
 
-class Equations:
+class LinearEquations:
     """Linear equations of the coefficients of a generating function, in units of the spread.
 
     Parameters
@@ -229,13 +229,13 @@ def solve_layer(
         Whether a linear map is fitted first, and the generating function to the rest: for maps that
         turn some plane by nearly half a turn.
     folds
-        Argument of ``Equations.solve``.
+        Argument of ``LinearEquations.solve``.
     """
     layer = implicit_map(model)
     if far:
         layer.set_linear(linear_part(model, before, after))
         layer.adapt(torch.cat([before, after]))
-    equations = Equations(layer, layer.outer(before), layer.outer(after, backward=True))
+    equations = LinearEquations(layer, layer.outer(before), layer.outer(after, backward=True))
     choice = equations.solve(folds)
     equations.coefficients = torch.from_numpy(choice.solution.coefficients)
     return choice

@@ -370,7 +370,7 @@ class PublishedAdam(Adam):
 
 
 class LinearSolve(Optimizer):
-    """One linear least-squares solve for a generating function, a linear map or a polynomial.
+    """Linear least-squares solve for a generating function, a linear map or a polynomial.
 
     One epoch is the whole training. Random pairs of the training group give twenty equations for
     each coefficient.

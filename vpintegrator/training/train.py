@@ -157,6 +157,7 @@ def train(
     True
     """
     start = time.perf_counter()
+    check_device(str(device))
     data = TrainingData.of(dataset)
     model = _as_model(model, data)
     data.check(model)
@@ -167,7 +168,6 @@ def train(
     kind = PublishedAdam if recipe else choose_optimizer(model, optimizer, learning_rate)
     objective = Objective(loss, horizon, noise)
     check_initial_scheme(initial_scheme)
-    check_device(str(device))
     if progress is not None and not isinstance(progress, bool):
         called("progress", progress, "a function, true or false")
     seed = whole("seed", seed, 0, LARGEST_SEED)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from vpintegrator.arguments import of_kind
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
@@ -60,6 +61,7 @@ def kinds_of(
     >>> kinds_of("sgf", {"degree": 6})[0].options
     {'degree': 6}
     """
+    of_kind("name", name, str, "the name of an architecture")
     own, how = dict(options or {}), dict(training or {})
     if own.get("functions") == "auto":
         del own["functions"]

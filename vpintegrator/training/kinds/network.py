@@ -1,4 +1,4 @@
-"""One network: of windows, of incomplete states, or of whatever architecture is named."""
+"""A network, for windows, for incomplete states, or of an architecture that is named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vpintegrator.training.training_data import TrainingData
 
 @dataclass(frozen=True)
 class Network(Kind):
-    """One model of an architecture, trained for all of its time.
+    """A single model of an architecture, trained for all of its time.
 
     Attributes
     ----------
