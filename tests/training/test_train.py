@@ -1,5 +1,6 @@
 """Training on real trajectories, small enough for a test."""
 
+import inspect
 import json
 import warnings
 
@@ -178,3 +179,12 @@ def test_a_batch_of_one_has_no_statistics_of_its_own():
     model = models.StandardTransformer(dim=3, window=1, norm="batch")
     X = torch.randn(1, 1, 3, dtype=torch.float64)
     assert torch.equal(model.train()(X), model.eval()(X))
+
+
+def test_arguments_have_names_and_types(body, one_step):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'secnods'"):
+        train(one_step(), body, secnods=60)
+    parameters = inspect.signature(train).parameters.values()
+    assert all(p.annotation is not p.empty and p.kind is not p.VAR_KEYWORD for p in parameters)
+    with pytest.raises(InputError, match="progress must be a function, true or false"):
+        train(one_step(), body, progress="yes")
