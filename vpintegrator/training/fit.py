@@ -119,7 +119,9 @@ def fit(
         if budget.target is not None and budget.cheapest and stopped_by != "interrupt":
             with stopping():
                 choice = _cheapest(fits, training_data, budget.target, end)
-        _describe(choice, fits, training_data)
+        # test windows are judged in order, as many as there is time for
+        with until(max(end, time.perf_counter() + 1.0)):
+            _describe(choice, fits, training_data)
         spent = time.perf_counter() - start
         stopped_by = stopped_by or choice.stopped_by
         if signals:  # also one that came after the last training: the best model is kept
