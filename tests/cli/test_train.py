@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli.train import main
 from vpintegrator.data import Dataset, generate
@@ -49,6 +50,41 @@ def test_every_model_trains(run, name):
 def test_a_classical_method_is_not_trained(run, body):
     result = run(main, body, "--model", "classical", "-o", "a.safetensors")
     assert refused(result, "classical has no parameters to train")
+
+
+def test_several_seeds(run, body):
+    """Each is the training with its seed alone, to the last bit."""
+    options = ("--model", "resnet", "--width", "4", "--epochs", "3", "--no-verdict")
+    result = run(main, body, *options, "--seeds", "2", "--seed", "5", "-o", "net.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "2 seeds: median error" in result.output and not Path("net.safetensors").exists()
+    for number in range(2):
+        assert run(main, body, *options, "--seed", 5 + number, "-o", f"{number}").exit_code == 0
+        weights, alone = (
+            load(name).state_dict() for name in (f"net-{number}.safetensors", f"{number}")
+        )
+        assert all(torch.equal(weights[name], alone[name]) for name in alone)
+    result = run(main, body, *options, "--seeds", "2", "-o", "net.safetensors")
+    assert refused(result, "net-0.safetensors")  # nothing is overwritten
+    result = run(main, body, *options, "--seeds", "2", "-o", "other.safetensors", "--json")
+    models = json.loads(result.stdout)["models"]
+    assert [each["history"]["seed"] for each in models] == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.* is not to be relied on")
+def test_the_published_recipe_is_that_of_python(run, body):
+    options = ("--recipe", "published", "--epochs", "2", "--seed", "3", "--no-verdict")
+    result = run(main, body, "--model", "vpt", *options, "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    torch.manual_seed(3)
+    model = ARCHITECTURES["vpt"].published(3)
+    history = vp.train(model, body, recipe="published", epochs=2, seed=3, progress=False)
+    again = load("a.safetensors")
+    assert f"validation {history.best_validation_error:.2e}" in result.output
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+    for wrong in (["--model", "spff"], [], ["--model", "vpt", "--depth", "2"]):
+        assert refused(run(main, body, *wrong, *options), "--recipe")
 
 
 def test_why_training_is_not_compiled(run, body):

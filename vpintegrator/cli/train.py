@@ -169,6 +169,19 @@ class _Command(click.Command):
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Train so many models, with seeds from --seed on, each for the whole budget; their files "
+    "are numbered from 0.",
+)
+@click.option(
+    "--recipe",
+    type=click.Choice(["published"]),
+    help="Network and training of arXiv 2312.11166, with --model vpff, vpt or transformer.",
+)
+@click.option(
     "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True
 )
 @device_option("Where to train.")
@@ -217,6 +230,8 @@ def main(
       vp-train rigid-body.h5
       vp-train rigid-body.h5 --depth 4 --width 8 --seconds 60
       vp-train rigid-body.h5 --model vpt --window 3 -o vpt.safetensors
+      vp-train rigid-body.h5 --model vpt --seeds 5 -o vpt.safetensors
+      vp-train circles.h5 --model vpt --recipe published --epochs 2000
     """
     if list_models:
         training_report.list_models()
@@ -228,28 +243,64 @@ def main(
 
     import vpintegrator as vp
     from vpintegrator.cli.own_code import load_system_asked
-    from vpintegrator.models.saving import save_somewhere
-    from vpintegrator.runtime.interrupts import held_back, terminate_as_interrupt
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.training.kinds import TAKEN
 
     terminate_as_interrupt()
     data = vp.open_dataset(dataset, load_system_asked(system, {}) if system else None)
-    kinds, name = _kinds(values, data, start)
+    _, name = _kinds(values, data, start, values["seed"])
     names = TAKEN if name == "auto" else (name,)
-    paths = {n: output or Path(f"{safe_name(data.system.name)}-{n}.safetensors") for n in names}
-    for path in paths.values():
+    files = {n: output or Path(f"{safe_name(data.system.name)}-{n}.safetensors") for n in names}
+    count, written = values["seeds"], []
+    numbered = [{n: _numbered(files[n], k, count) for n in names} for k in range(count)]
+    for path in (path for paths in numbered for path in paths.values()):
         check_output(path, overwrite)
     training_report.announce(data)
-    with locked(paths[names[0]]), held_back() as signals:  # what took long is written
+    for seed, paths in enumerate(numbered, values["seed"]):
+        result, path = _train(values, data, start, seed, paths, overwrite)
+        written.append((result, path))
+        if result.stopped_by == "interrupt":
+            break
+    if count > 1:
+        training_report.summarise([result for result, _ in written])
+    write_json(lambda: training_report.all_results(written, count))
+
+
+def _seconds(values: dict[str, Any]) -> dict[str, float | None]:
+    """Return the seconds of a fit as an argument; epochs alone end a published training."""
+    if values["recipe"] is not None and values["seconds"] is None and values["epochs"]:
+        return {"seconds": None}
+    return {} if values["seconds"] is None else {"seconds": values["seconds"]}
+
+
+def _numbered(path: Path, number: int, count: int) -> Path:
+    """Return the file of one of several models."""
+    return path if count == 1 else path.with_stem(f"{path.stem}-{number}")
+
+
+def _train(
+    values: dict[str, Any],
+    data: Dataset,
+    start: Path | None,
+    seed: int,
+    paths: dict[str, Path],
+    overwrite: bool,
+) -> tuple[Fit, Path]:
+    """Train, write and report a model; return it with its file, one of ``paths`` by its name."""
+    import vpintegrator as vp
+    from vpintegrator.models.saving import save_somewhere
+    from vpintegrator.runtime.interrupts import held_back
+
+    with locked(next(iter(paths.values()))), held_back() as signals:  # what took long is written
         result = vp.fit(
             data,
-            kinds,
+            _kinds(values, data, start, seed)[0],
             epochs=values["epochs"],
             prefer=values["prefer"],
             target=values["target"],
-            seed=values["seed"],
+            seed=seed,
             progress=_progress(),
-            **({} if values["seconds"] is None else {"seconds": values["seconds"]}),
+            **_seconds(values),
         )
         if start is not None:
             result.model.metadata["start"] = start.name
@@ -264,7 +315,7 @@ def main(
     if values["verdict"] and result.stopped_by != "interrupt":
         training_report.judge(result, data, path)
     tell(f"  written to {path}")
-    write_json(lambda: training_report.results(result, path))
+    return result, path
 
 
 def _check(values: dict[str, Any], start: Path | None, given: set[str]) -> None:
@@ -283,12 +334,22 @@ def _check(values: dict[str, Any], start: Path | None, given: set[str]) -> None:
         raise InputError(
             f"--start takes the model and its sizes from {start}; leave out {', '.join(refused)}"
         )
+    if values["recipe"] is not None:
+        name = values["model"]
+        if name == "auto" or not hasattr(ARCHITECTURES.find(name), "published"):
+            raise InputError("--recipe published is for --model vpff, vpt or transformer")
+        if refused := [each for each in refused if each != "--model"]:
+            raise InputError(f"--recipe takes sizes as published; leave out {', '.join(refused)}")
     if values["model"] != "auto":
         read_options(ARCHITECTURES.find(values["model"]), _flags(values), values["extra"])
 
 
-def _kinds(values: dict[str, Any], data: Dataset, start: Path | None) -> tuple[Sequence[Kind], str]:
+def _kinds(
+    values: dict[str, Any], data: Dataset, start: Path | None, seed: int
+) -> tuple[Sequence[Kind], str]:
     """Return the kinds of maps that the options ask for, and the name of the architecture."""
+    import torch
+
     from vpintegrator.models import load, suited
     from vpintegrator.models.growth import freeze_attention
     from vpintegrator.models.one_step import without_attention
@@ -305,6 +366,10 @@ def _kinds(values: dict[str, Any], data: Dataset, start: Path | None) -> tuple[S
             model.metadata.pop(key, None)
         return [Network(model=model, training=training)], model.name
     name = values["model"]
+    if values["recipe"] is not None:
+        torch.manual_seed(seed)
+        model = ARCHITECTURES.find(name).published(data.dim)  # type: ignore[attr-defined]
+        return [Network(model=model, training=training | {"recipe": values["recipe"]})], name
     named = given_names(_flags(values), values["extra"])
     options = {}
     if named:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +69,21 @@ def judge(fit: Fit, data: Dataset, path: Path) -> None:
         tell(f"  {line}")
 
 
+def summarise(fits: Sequence[Fit]) -> None:
+    """Tell the errors of the models of several seeds."""
+    errors = sorted(fit.error for fit in fits)
+    middle = statistics.median(errors)
+    tell(f"{len(fits)} seeds: median error {middle:.2e}, from {errors[0]:.2e} to {errors[-1]:.2e}")
+
+
+def all_results(written: Sequence[tuple[Fit, Path]], count: int) -> dict[str, Any]:
+    """Return what ``--json`` writes: the model, or ``models`` where several seeds are trained."""
+    each = [results(fit, path) for fit, path in written]
+    return each[0] if count == 1 else {"models": each}
+
+
 def results(fit: Fit, path: Path) -> dict[str, Any]:
-    """Return what ``--json`` writes."""
+    """Return what ``--json`` writes of a model."""
     from vpintegrator.cli.results import model_results
 
     return {
