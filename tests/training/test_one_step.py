@@ -227,3 +227,23 @@ def test_there_are_none_for_maps_or_below_rounding(pendulum, tmp_path):
     standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
     with pytest.raises(vp.InputError, match="no equations of one step"):
         vp.fit(standard, [ClassicalMethods()], target=1e-3)
+
+
+def test_the_command_writes_the_cheapest_step(pendulum, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = [str(pendulum.path), "--model", "sgf", "--prefer", "cost", "--target", "1e-6"]
+    result = CliRunner().invoke(train_command.main, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    model = vp.load(told["output"])
+    assert model.name == "classical" and told["error"] <= 1e-6
+    assert vp.rollout(model, [[1.0, 0.0]], 3).shape == (1, 4, 2)
+
+
+def test_few_data_without_a_validation_group_are_judged_by_all_pairs(tmp_path):
+    states = np.random.default_rng(0).normal(size=(40, 2))
+    pairs = (states, states @ [[0.8, 0.6], [-0.6, 0.8]])
+    data = vp.import_pairs(*pairs, tmp_path / "pairs.h5", fractions=(0.8, 0, 0.2))
+    assert 0 in data.shapes["validation"]
+    result = vp.fit(data, vp.training.kinds_of("linear"), prefer="cost", target=1e-6)
+    assert result.model.name == "linear" and 0 < result.cost < 1

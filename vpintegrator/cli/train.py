@@ -249,7 +249,8 @@ def main(
     terminate_as_interrupt()
     data = vp.open_dataset(dataset, load_system_asked(system, {}) if system else None)
     _, name = _kinds(values, data, start, values["seed"])
-    names = TAKEN if name == "auto" else (name,)
+    names: tuple[str, ...] = TAKEN if name == "auto" else (name,)
+    names += ("classical",) if values["prefer"] == "cost" else ()
     files = {n: output or Path(f"{safe_name(data.system.name)}-{n}.safetensors") for n in names}
     count, written = values["seeds"], []
     numbered = [{n: _numbered(files[n], k, count) for n in names} for k in range(count)]

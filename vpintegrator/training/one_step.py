@@ -209,7 +209,10 @@ def one_step(
     True
     """
     models, data = _named(maps), TrainingData.of(dataset)
-    if not data.has(one_of("group", group, ("test", "validation"))):
+    one_of("group", group, ("test", "validation"))
+    if group == "validation" and not data.has(group) and data.is_few:
+        group = "train"  # by which few data are judged
+    if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
     case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
     chosen = _applicable(methods, data)
