@@ -101,9 +101,9 @@ def transformer(data: Dataset) -> Integrator:
 
 def published(data: Dataset) -> Integrator:
     """Window 3, depth 3, two blocks, 180 parameters: arXiv 2312.11166 and its Julia package."""
-    layers: Any = {"weighting": "arbitrary", "attention_scale": 3**-0.5, "depth": 3}
-    layers |= {"prediction_window": 3}
-    return VolumePreservingTransformer(dim=3, feed_forward="triangular", **layers)
+    return VolumePreservingTransformer.published(
+        3, dtype="float64", weighting="arbitrary", attention_scale=3**-0.5
+    )
 
 
 class Entry(NamedTuple):

@@ -47,9 +47,9 @@ ORBITS = 1000
 
 def published(dtype: torch.dtype) -> VolumePreservingTransformer:
     torch.manual_seed(0)
-    layers: dict[str, Any] = {"weighting": "arbitrary", "attention_scale": 3**-0.5, "depth": 3}
-    layers |= {"feed_forward": "triangular", "prediction_window": None}
-    model = VolumePreservingTransformer(dim=3, dtype=dtype, **layers)
+    model = VolumePreservingTransformer.published(
+        3, dtype=dtype, weighting="arbitrary", attention_scale=3**-0.5
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= WEIGHTS

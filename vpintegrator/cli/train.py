@@ -267,7 +267,7 @@ def main(
     write_json(lambda: training_report.all_results(written, count))
 
 
-def _seconds(values: dict[str, Any]) -> dict[str, float | None]:
+def _seconds(values: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds of a fit as an argument; epochs alone end a published training."""
     if values["recipe"] is not None and values["seconds"] is None and values["epochs"]:
         return {"seconds": None}
