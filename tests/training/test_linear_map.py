@@ -99,7 +99,7 @@ def test_the_last_fifth_of_an_orbit_judges_its_linear_map(tmp_path):
     before, after, folds = TrainingData(data).known_pairs
     last = fit_linear_map(vp.models.LinearMap(dim=2), before, after, folds).error
     rows, early = np.column_stack([before, np.ones(len(before))]), folds < 0
-    matrix = np.linalg.lstsq(rows[early], after[early], rcond=None)[0]
+    matrix = np.linalg.lstsq(rows[early], after.numpy()[early], rcond=None)[0]
     wrong = (rows @ matrix - after.numpy())[~early] / after.numpy().std(0)
     assert 4 * (~early).sum() == pytest.approx(early.sum(), abs=4)
     assert last == pytest.approx(np.sqrt((wrong**2).mean()), rel=0.01)
