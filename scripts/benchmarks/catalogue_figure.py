@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import floored, readable_decades
-from vpintegrator.plotting.style import PAPER, Look, looks
+from vpintegrator.plotting.style import PAGE, PAPER, Look, looks
 from vpintegrator.rollout import METHODS
 from vpintegrator.storage.files import replacing
 
@@ -54,7 +54,7 @@ def draw(results: Mapping[str, Runs], path: Path) -> None:
     order = sorted(results, key=least, reverse=True)
     with PAPER.applied():
         height = PAPER.em * (_ROW * len(order) + _HEAD)
-        figure = Figure(figsize=(PAPER.page, height), layout="constrained")
+        figure = Figure(figsize=(PAGE, height), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True, width_ratios=(5, 2))
         for axes, (quantity, title) in zip(panels, _QUANTITIES.items(), strict=True):
             for name, look in found.items():

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import readable_decades
-from vpintegrator.plotting.style import PAPER, looks
+from vpintegrator.plotting.style import PAGE, PAPER, looks
 from vpintegrator.storage.files import replacing
 
 _COLUMNS = 4
@@ -45,7 +45,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     found = looks((name, kind, name) for name, kind in kinds.items())
     rows = -(-len(results) // _COLUMNS)
     with PAPER.applied():
-        size = (PAPER.page, PAPER.em * (13 * rows + 6))
+        size = (PAGE, PAPER.em * (13 * rows + 6))
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(
             rows, min(_COLUMNS, len(results)), squeeze=False, sharex=True, sharey=True

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.style import CLASSICAL, PAPER
+from vpintegrator.plotting.style import PAGE, PAPER, looks
+from vpintegrator.rollout import METHODS
 from vpintegrator.storage.files import replacing
 
 Row = Mapping[str, str]  # a cell by the heading of its column
@@ -25,6 +26,7 @@ Tables = Mapping[str, Sequence[Row]]  # by the title of the table
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _OURS = ("network", "compiled", "ours", "spff")
 _METHODS = {"SciPy's DOP853": "dop853"}  # by another name than that of the package
+_LOOKS = looks((name, "classical", name) for name in METHODS)
 _PEERS = {
     "jax.lax.scan": ("#8C6D46", "<"),
     "jax": ("#8C6D46", "<"),
@@ -67,7 +69,7 @@ def draw(record: str) -> Figure:
     """
     known = tables(record)
     with PAPER.applied():
-        figure = Figure(figsize=(PAPER.page, PAPER.page), layout="constrained")
+        figure = Figure(figsize=(PAGE, PAGE), layout="constrained")
         for axes, panel in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
             panel(axes, known)
             axes.legend(fontsize="x-small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
@@ -100,7 +102,7 @@ def _style(name: str) -> dict[str, object]:
     if name in _OURS:
         return {"color": "#D55E00", "lw": 1.8, "marker": "o", "ms": 1.3 * size, "zorder": 3}
     bare = name.partition(", ")[0]
-    look = CLASSICAL.get(_METHODS.get(bare, bare))
+    look = _LOOKS.get(_METHODS.get(bare, bare))
     if look is not None:
         return {"color": look.colour, "lw": 1.0, "ls": look.line, "marker": look.marker, "ms": size}
     colour, mark = _PEERS[bare]

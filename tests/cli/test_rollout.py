@@ -309,7 +309,7 @@ def test_models_with_damaged_metadata(run, model, key, value):
 @pytest.mark.thorough
 def test_looks(run, model):
     run(main, model, "--steps", "5", "-o", "a.h5")
-    options = ["--style", "dark", "--width", "column", "--format", "png"]
+    options = ["--style", "dark_background", "--width", "column", "--format", "png"]
     assert run(plot, "a.h5", "-o", "dark", *options).exit_code == 0
     assert matplotlib.image.imread("dark/errors.png")[0, 0, :3].max() < 0.3
     refusal = run(plot, "a.h5", "-o", "wide", "--width", "everything")

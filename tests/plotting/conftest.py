@@ -1,5 +1,7 @@
 """Reports of real rollouts, small enough to be made anew."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -66,3 +68,33 @@ def flow():
     initial = np.random.default_rng(0).uniform(-1, 1, (2, 3))
     abc = system("abc-flow")
     return compare(None, ["rk4"], system=abc, initial=initial, step=0.1, steps=40)
+
+
+METHODS = [
+    "rk4",
+    "implicit-midpoint",
+    "explicit-euler",
+    "heun",
+    "dormand-prince-8",
+    "gauss-legendre-4",
+    "gauss-legendre-6",
+    "explicit-midpoint",
+    "yoshida-4",
+    "yoshida-6",
+    "blanes-moan-4",
+    "blanes-moan-6",
+]
+
+
+@pytest.fixture(scope="session")
+def twelve():
+    """Twelve methods on a sphere, in planes with a section, in space, by name."""
+
+    @functools.cache
+    def make(name):
+        systems = {"sphere": "rigid-body", "plane": "henon-heiles", "space": "abc-flow"}
+        cost = name == "sphere"
+        size = {"step": 0.4, "steps": 100, "trajectories": 3, "work_precision": cost}
+        return compare(None, METHODS, system=systems[name], **size)
+
+    return make

@@ -3,30 +3,48 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from tests.plotting.conftest import only
-from vpintegrator.plotting.captions import caption
+from tests.plotting.conftest import captions, only
+from vpintegrator.dynamics import load_system
+from vpintegrator.plotting import csv_table, latex_table, markdown_table
+from vpintegrator.plotting.captions import caption, markdown_paragraphs
 from vpintegrator.plotting.draw import draw
 from vpintegrator.plotting.figures import FIGURES
+from vpintegrator.plotting.figures.coordinates import intervals
 from vpintegrator.plotting.latex import latex
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.rollout import compare
+
+DAMPED = """
+state = ["x", "y"]
+[vector_field]
+x = "y"
+y = "-x - 0.2*y"
+[initial_conditions]
+distribution = "uniform"
+low = [-1, -1]
+high = [1, 1]
+[defaults]
+step = 0.2
+"""
 
 
-@pytest.mark.parametrize(
-    "figure", ["overview", "phase", "coordinates", "errors", "invariants", "volume"]
-)
-def test_every_caption_names_system_orbits_time_step_methods_and_reference(body, figure):
-    text = caption(Scene(body), FIGURES[figure])
-    assert text.startswith(
-        "Free rigid body: 3 orbits from random initial states (seed 0) to t = 12 with step 0.2 "
-        "(60 steps)."
-    )
-    for name in ("net (learned, windows of 3 states)", "Implicit midpoint (order 2)"):
-        assert name in text
-    assert f"accurate to about {body.reference_error.max():.0e}" in text
-    assert not re.search(r"\bnan\b|\binf\b|None|\.\.|  ", text)
+@pytest.mark.parametrize("name", ["body", "oscillators", "thinned", "flow"])
+def test_a_caption_is_five_lines_on_system_orbits_and_reference(name, request):
+    scene = Scene(request.getfixturevalue(name))
+    report = scene.report
+    for figure, text in captions(scene).items():
+        lines = markdown_paragraphs({figure: text}).splitlines()[2:]
+        assert len(lines) <= 5, figure
+        assert all(len(line) <= 100 for line in lines)
+        assert text.startswith(f"{report.system.title}: {len(report.reference)} orbits from ")
+        assert not re.search(r"\bnan\b|\binf\b|None|\.\.|  ", text)
+        if figure in ("errors", "coordinates"):
+            assert f"accurate to about {report.accuracy:.0e}" in text
 
 
 def test_numbers_are_those_of_the_report(body):
@@ -37,12 +55,68 @@ def test_numbers_are_those_of_the_report(body):
         for invariant in body.system.invariants:
             text = caption(scene, FIGURES["invariants"])
             assert f"{summary.invariants[invariant]:.1e} ({run.title})" in text
-            drift, uncertainty = summary.drifts[invariant], summary.drift_errors[invariant]
-            assert f"{drift:+.1e} ± {uncertainty:.0e} ({run.title})" in text
         for kind in ("step", "phase-space"):
-            assert f"{run.volume[kind].largest:.1e} ({run.title})" in caption(
-                scene, FIGURES["volume"]
-            )
+            text = caption(scene, FIGURES["volume"])
+            assert f"{run.volume[kind].largest:.1e} ({run.title})" in text
+
+
+def test_errors_below_the_accuracy_of_the_reference_are_bounds(body):
+    coarse = replace(body, reference_error=np.full(3, 0.5))
+    bound = f"< {coarse.accuracy:.0e}"
+    assert 0.1 < coarse.accuracy < 1
+    assert f"{bound} (RK4)" in caption(Scene(coarse), FIGURES["errors"])
+    assert bound.replace("<", "\\<") in markdown_table(coarse)
+    assert f"$<$ ${bound[2]}\\cdot 10^{{-1}}$" in latex_table(coarse)
+    assert "<" not in csv_table(coarse)
+    assert "< " not in markdown_table(body)
+
+
+def test_sections_are_those_of_one_energy(oscillators):
+    """Orbits of other energies are left out, and the caption says so."""
+    initial = oscillators.reference[[0, 0, 1], 0]
+    initial[1, 2:] *= -1  # the same energy
+    report = compare(
+        None, ["rk4"], system="coupled-oscillators", initial=initial, step=0.2, steps=200
+    )
+    energy = report.system.invariants["energy"](initial)
+    text = caption(Scene(report), FIGURES["poincare"])
+    assert f"One level of the energy, {energy[0]:.4g}" in text
+    assert "orbits 1 and 2; the other 1 have other energies and are left out." in text
+    points = report.runs["rk4"].section
+    axes = FIGURES["poincare"].draw(Scene(report)).axes[1]
+    drawn = np.asarray(axes.collections[0].get_offsets())
+    assert len(drawn) == (points.trajectory < 2).sum() > 0
+    text = caption(Scene(report, orbits=[3]), FIGURES["poincare"])
+    assert f"One level of the energy, {energy[2]:.4g}: orbit 3; the other 2" in text
+
+
+def test_coordinates_end_where_methods_differ():
+    """In a long run the second panel is not the end of it."""
+    report = compare(None, ["rk4", "heun"], system="pendulum", step=0.2, steps=2000, trajectories=1)
+    left = {}
+    span = np.ptp(report.reference[0], axis=0)
+    for name, run in report.runs.items():
+        apart = (np.abs(run.states[0] - report.reference[0]) > 0.1 * span).any(axis=1)
+        left[name] = report.times[apart.argmax()] if apart.any() else None
+    assert left["rk4"] is None or left["rk4"] > left["heun"]
+    last = max(time for time in left.values() if time)
+    end = report.times[intervals(Scene(report))[-1].stop - 1]
+    assert last <= end < last + 60
+    text = caption(Scene(report), FIGURES["coordinates"])
+    for name, time in left.items():
+        assert time is None or f"t = {time:.4g} ({report.runs[name].title})" in text
+    same = compare(None, ["dormand-prince-8"], system="pendulum", step=0.1, steps=20)
+    assert "a component's range: no method." in caption(Scene(same), FIGURES["coordinates"])
+
+
+def test_of_a_damped_system_the_error_of_the_contraction_is_given():
+    report = compare(None, ["rk4"], system=load_system(DAMPED), steps=40, trajectories=2)
+    text = caption(Scene(report), FIGURES["volume"])
+    assert "Contraction error: |log|det|| less that of the exact solution" in text
+    for words in (text, markdown_table(report)):
+        assert "volume" not in words.lower()
+    figure = FIGURES["volume"].draw(Scene(report))
+    assert figure.axes[0].get_title() == "contraction error of one step"
 
 
 @pytest.mark.thorough

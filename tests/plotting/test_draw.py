@@ -1,6 +1,7 @@
 """Figures of real rollouts: complete, faithful to the numbers, of the size asked for."""
 
 import re
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import vpintegrator as vp
+from tests.plotting.boxes import clipped, overlapping
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
+from vpintegrator.plotting.captions import caption, markdown_paragraphs
 from vpintegrator.plotting.curves import CROSS, SMALLEST, largest_between, thinned
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.coordinates import intervals
@@ -100,54 +103,76 @@ def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, mo
 
 @pytest.mark.parametrize(
     ("style", "width", "inches"),
-    [("paper", None, 3.4), ("paper", "page", 7.0), ("talk", "column", 6.0), ("dark", "5.5", 5.5)],
+    [
+        (None, None, 3.4),
+        (None, "page", 7.0),
+        ("dark_background", "5.5", 5.5),
+        ("own.mplstyle", None, 4.0),
+        ("own.mplstyle", "column", 3.4),
+    ],
 )
-def test_widths_are_those_asked_for(body, style, width, inches, tmp_path, monkeypatch):
-    only(monkeypatch, "errors")
-    paths = draw(body, tmp_path, formats=["png", "pdf"], style=style, width=width)
-    by_name = {path.name: path for path in paths}
-    dots = find_style(style).dots_per_inch
-    image = matplotlib.image.imread(by_name["errors.png"])
+def test_widths_and_styles_are_those_asked_for(body, style, width, inches, tmp_path, monkeypatch):
+    """A style file of Matplotlib sets fonts, sizes and colours; --width goes before its width."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.mplstyle").write_text(
+        "font.size: 11\nfont.family: serif\nfigure.figsize: 4, 3\nsavefig.dpi: 100\n"
+        "text.usetex: True\n"
+    )
+    paths = draw(body, "f", formats=["png", "pdf"], style=style, width=width, figures=["errors"])
+    assert [path.name for path in paths] == ["errors.png", "errors.pdf", "captions.md"]
+    image = matplotlib.image.imread("f/errors.png")
+    dots = 100 if style == "own.mplstyle" else 300
     assert image.shape[1] == pytest.approx(inches * dots, abs=1)
-    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", by_name["errors.pdf"].read_bytes())
+    content = Path("f/errors.pdf").read_bytes()
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", content)
     assert float(box[1]) == pytest.approx(72 * inches)
+    assert (b"Serif" in content) == (style == "own.mplstyle")
     corner = image[0, 0, :3].mean()
-    assert corner < 0.2 if style == "dark" else corner == 1
+    assert corner < 0.2 if style == "dark_background" else corner == 1
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(("style", "width"), [("paper", None), ("paper", 3.4), ("talk", None)])
-def test_no_label_is_cut_off_and_no_title_meets_another(oscillators, style, width):
-    """Every text lies inside the figure; legend and titles do not overlap."""
-    scene = Scene(oscillators, find_style(style, width))
+def check_texts(report, methods, width):
+    """No text is cut off, none lies on another, and a column overview fits a page."""
+    scene = Scene(report, find_style(None, width), (), methods)
     with scene.style.applied(), np.errstate(all="ignore"):
         for name, declared in FIGURES.items():
-            if not declared.applies(scene):
-                continue
-            figure = declared.draw(scene)
-            figure.draw_without_rendering()
-            inside = figure.bbox
-            legends = [legend.get_window_extent() for legend in figure.legends]
-            titles = [axes.title for axes in figure.axes if axes.title.get_text()]
-            boxes = [title.get_window_extent() for title in titles]
-            panels = [axes.get_window_extent() for axes in figure.axes]
-            for box in [*legends, *boxes]:
-                assert box.x0 >= -1, name
-                assert box.x1 <= inside.x1 + 1, name
-                assert box.y0 >= -1, name
-                assert box.y1 <= inside.y1 + 1, name
-            for k, box in enumerate(boxes):
-                assert not any(box.overlaps(other) for other in boxes[k + 1 :]), name
-            for box in legends:
-                assert not any(box.overlaps(panel) for panel in panels), name
+            if declared.applies(scene):
+                figure = declared.draw(scene)
+                assert clipped(figure) == [], name
+                assert overlapping(figure) == [], name
+                assert figure.get_figheight() < 8, name
+                assert len(markdown_paragraphs({"": caption(scene, declared)}).split("\n")) <= 3 + 5
+
+
+@pytest.mark.parametrize("width", ["column", "page"])
+@pytest.mark.parametrize("count", [3, 8, 12])
+@pytest.mark.parametrize("name", ["sphere", "plane", "space"])
+@pytest.mark.thorough
+def test_texts_of_many_methods(twelve, name, count, width):
+    report = twelve(name)
+    check_texts(report, list(report.runs)[:count], width)
+
+
+def test_texts_lie_beside_one_another(oscillators):
+    check_texts(oscillators, ["rk4", "explicit-euler"], "column")
 
 
 def test_a_dark_figure_is_legible(body):
-    scene = Scene(body, find_style("dark"))
+    scene = Scene(body, find_style("dark_background"))
     background = luminance(scene.style.background)
     for look in scene.looks.values():
         contrast = (luminance(look.colour) + 0.05) / (background + 0.05)
         assert contrast > 3, look
+
+
+def test_some_methods_look_as_among_all(body, tmp_path):
+    """Figures and tables hold these alone; a name or a title tells which."""
+    scene = Scene(body, methods=["RK4", "net"])
+    assert list(scene.runs) == ["net", "rk4"]
+    assert scene.looks == {name: Scene(body).looks[name] for name in scene.runs}
+    paths = draw(body, tmp_path, ["svg"], methods=["rk4"], overwrite=True)
+    table = next(path for path in paths if path.name == "table.csv").read_text()
+    assert [line[:4] for line in table.splitlines()] == ["meth", "RK4,"]
 
 
 def crosses(axes):
@@ -203,9 +228,11 @@ def test_a_section_shows_the_other_plane(oscillators, body):
     figure = FIGURES["poincare"].draw(scene)
     assert figure.axes[0].get_title() == "reference"
     assert len(figure.axes) == 4
-    assert figure.get_suptitle() == "section $q_{0}$ = 0, upwards"
+    energy = oscillators.system.invariants["energy"](oscillators.reference[0, 0])
+    assert figure.get_suptitle() == f"section $q_{{0}}$ = 0, upwards, energy {energy:.4g}"
     points = figure.axes[3].collections[0].get_offsets()
-    np.testing.assert_array_equal(points, oscillators.runs["rk4"].section.points[:, [1, 3]])
+    section = oscillators.runs["rk4"].section
+    np.testing.assert_array_equal(points, section.points[section.trajectory == 0][:, [1, 3]])
     assert not FIGURES["poincare"].applies(Scene(body))
 
 
@@ -262,7 +289,10 @@ def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         ({"formats": ["eps"]}, "'eps' is none of png, pdf, svg"),
-        ({"style": "poster"}, "'poster' is none of paper, talk, dark"),
+        ({"style": "poster"}, "'poster' is neither a style file of Matplotlib nor the name of one"),
+        ({"figures": ["energy"]}, "figure: 'energy' is none of overview, phase"),
+        ({"figures": ["poincare"]}, "nothing to show in the figure 'poincare'"),
+        ({"methods": ["rk5"]}, "'rk5' is none of net, implicit-midpoint, rk4; did you mean"),
         ({"width": "wide"}, "'wide' is neither column nor page"),
         ({"width": 0.5}, "'0.5' is neither column nor page"),
         ({"width": "nan"}, "neither column nor page"),

@@ -1,12 +1,14 @@
-"""Colours, lines and markers: fixed, distinct, and told apart by colour-blind readers."""
+"""Colours, lines and markers: fixed, distinct in grey and for colour-blind readers."""
 
 import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from vpintegrator.plotting.style import CLASSICAL, LEARNED, OTHER
+from vpintegrator.plotting.style import LOOKS, looks
 from vpintegrator.rollout import METHODS
 
 # Machado, Oliveira, Fernandes, A physiologically-based model for simulation of color vision
@@ -35,15 +37,6 @@ SRGB = np.array(
         [0.0193339, 0.1191920, 0.9503041],
     ]
 )
-TOGETHER = (
-    "implicit-midpoint",
-    "gauss-legendre-4",
-    "rk4",
-    "stoermer-verlet",
-    "strang-splitting",
-    "yoshida-4",
-    "dop853",
-)
 
 
 def lab(colour, vision):
@@ -55,16 +48,40 @@ def lab(colour, vision):
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-def test_no_two_methods_look_the_same():
-    assert len(set(METHODS) - set(CLASSICAL)) <= len(OTHER)
-    every = [*CLASSICAL.values(), *OTHER, *LEARNED]
-    assert len({(look.colour, str(look.line)) for look in every}) == len(every)
-    assert len({(look.colour, look.marker) for look in every}) == len(every)
+def test_twelve_looks_differ_in_grey():
+    """In print without colours: by the marker always, by the line or by the lightness, too."""
+    assert len(LOOKS) == 12
+    assert len({look.marker for look in LOOKS}) == 12
+    for one, other in itertools.combinations(LOOKS, 2):
+        lightness = [lab(look.colour, "normal")[0] for look in (one, other)]
+        assert one.line != other.line or abs(lightness[0] - lightness[1]) > 25, (one, other)
 
 
 @pytest.mark.parametrize("vision", VISION)
-def test_methods_drawn_together_are_told_apart(vision):
-    colours = [*(CLASSICAL[name].colour for name in TOGETHER), *(k.colour for k in LEARNED[:2])]
-    for one, other in itertools.combinations(colours, 2):
-        # a difference of about 2 is just noticeable
-        assert np.linalg.norm(lab(one, vision) - lab(other, vision)) > 17, (one, other)
+def test_looks_differ_for_colour_blind_readers(vision):
+    """A difference of about 2 is just noticeable."""
+    for one, other in itertools.combinations(LOOKS, 2):
+        difference = np.linalg.norm(lab(one.colour, vision) - lab(other.colour, vision))
+        assert difference > (20 if one.line == other.line else 8), (one, other)
+
+
+def drawn(models, methods):
+    runs = [(f"m{k}", "learned", "vpt") for k in range(models)]
+    return looks([*runs, *((name, "classical", name) for name in methods)])
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 12), st.lists(st.sampled_from(list(METHODS)), unique=True, max_size=12))
+def test_methods_of_a_rollout_have_looks_of_their_own(models, methods):
+    found = list(drawn(models, methods).values())
+    for dozen in (found[:12], found[12:]):
+        assert len({look.marker for look in dozen}) == len(dozen)
+    assert len({(look.colour, look.marker) for look in found}) == len(found)
+    assert len({(look.colour, str(look.line)) for look in found}) == len(found)
+
+
+def test_a_classical_method_looks_the_same_in_every_rollout():
+    methods = ["implicit-midpoint", "rk4", "stoermer-verlet", "gauss-legendre-4"]
+    known = drawn(0, methods)
+    for models in (1, 2, 5):
+        assert {name: drawn(models, methods[::-1])[name] for name in methods} == known

@@ -310,8 +310,8 @@ def test_a_map_that_flattens_volume_is_infinitely_wrong():
     report = vp.compare(
         None, ["explicit-euler"], system=vp.load_system(flat), initial=[[1.0, 1.0]], steps=4
     )
-    assert report.table()[0]["map volume error"] == math.inf
-    assert report.table()[0]["phase-space volume error"] == math.inf
+    assert report.table()[0]["map contraction error"] == math.inf
+    assert report.table()[0]["phase-space contraction error"] == math.inf
 
 
 def test_docs_say_of_every_column_what_it_is(report):

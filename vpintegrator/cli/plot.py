@@ -34,16 +34,27 @@ from vpintegrator.cli.output import write_json
     help="Repeat for several.  [default: png and pdf]",
 )
 @click.option(
+    "--figure",
+    "figures",
+    multiple=True,
+    metavar="NAME",
+    help="Draw only this figure and write its caption, such as errors; repeat for several.  "
+    "[default: all figures and tables]",
+)
+@click.option(
+    "--methods",
+    metavar="NAME,...",
+    help="Show only these methods.  [default: all]",
+)
+@click.option(
     "--style",
-    type=click.Choice(["paper", "talk", "dark"]),
-    default="paper",
-    show_default=True,
-    help="For print, for slides, for dark slides.",
+    metavar="FILE|NAME",
+    help="Fonts, sizes and colours: a Matplotlib style file, or a style such as dark_background.",
 )
 @click.option(
     "--width",
     metavar="column|page|INCHES",
-    help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
+    help="Width of every figure.  [default: each figure's own, 3.4 or 7 inches]",
 )
 @click.option(
     "--orbits",
@@ -57,7 +68,9 @@ def main(
     file: Path,
     output: Path,
     formats: tuple[str, ...],
-    style: str,
+    figures: tuple[str, ...],
+    methods: str | None,
+    style: str | None,
     width: str | None,
     orbits: str | None,
     columns: list[str] | None,
@@ -70,8 +83,9 @@ def main(
     \b
     Examples:
       vp-plot rigid-body-rollout.h5 -o figures/
-      vp-plot rigid-body-rollout.h5 -o slides/ --style dark --format png
       vp-plot rigid-body-rollout.h5 -o paper/ --format pdf --width column
+      vp-plot rigid-body-rollout.h5 -o paper/ --figure errors --methods vpt,rk4
+      vp-plot rigid-body-rollout.h5 -o slides/ --style slides.mplstyle --format png
       vp-plot rigid-body-vpt.safetensors -o training/
       vp-plot rigid-body-rollout.h5 --orbits 2,5
       vp-plot rigid-body-rollout.h5 --columns 'median RMSE,energy error,order'
@@ -87,6 +101,8 @@ def main(
             output,
             formats=formats or ("png", "pdf"),
             overwrite=overwrite,
+            figures=figures,
+            methods=[name.strip() for name in methods.split(",")] if methods else (),
             style=style,
             width=width,
             columns=columns,

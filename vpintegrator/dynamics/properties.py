@@ -285,6 +285,12 @@ class SystemProperties:
         return [i for i, value in enumerate(self.equations.vector_field) if value == 0]
 
     @property
+    def contracts(self) -> bool:
+        """Whether it is known to change volume, so that the exact change can be computed."""
+        known = self.is_exact if self.is_discrete else not self.is_measured
+        return known and not self.divergence_free
+
+    @property
     def moving(self) -> list[int]:
         """Numbers of all other components, without the time: those in which a solution can err."""
         time = self.explicit_time if self.family is None else self.family.system.explicit_time

@@ -1,7 +1,7 @@
 """Captions of figures in Markdown, and the sentences that they share.
 
 The other sentences of a figure are in its file in ``figures``. They are plain text with numbers
-like ``1.2e-05``.
+like ``1.2e-05``, the most important ones first: a caption has as many as fit into five lines.
 """
 
 from __future__ import annotations
@@ -17,34 +17,42 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
 from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.layout import FigureDeclaration
-from vpintegrator.plotting.names import grouped, orbits
+from vpintegrator.plotting.names import grouped, orbits, shortened
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.tables import departures, markdown
 
+LINES, _LETTERS = 5, 100  # of a caption, and of a line
 _SPACE = "\0"  # a space at which no line may end
-_LISTED = 8  # methods whose numbers a caption gives one by one
+_LISTED = 3  # methods whose numbers a caption gives one by one
+_TITLE = 60  # letters of a system's title
 
 
 def markdown_paragraphs(texts: Mapping[str, str]) -> str:
     """Return captions, each under its figure's name, in lines of at most 100 characters."""
-    return "\n".join(f"## {name}\n\n{_wrapped(markdown(text))}\n" for name, text in texts.items())
+    wrapped = {name: "\n".join(_wrapped(text)) for name, text in texts.items()}
+    return "\n".join(f"## {name}\n\n{text}\n" for name, text in wrapped.items())
 
 
-def _wrapped(text: str) -> str:
-    """Wrap a paragraph of Markdown; no line begins like a list or a heading."""
-    kept = re.sub(r" (?=(?:\d+[.)]|[-+*#>=]+)(?: |$))", _SPACE, text)
-    lines = textwrap.wrap(kept, 100, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines).replace(_SPACE, " ")
+def _wrapped(text: str) -> list[str]:
+    """Return the lines of a paragraph of Markdown; none begins like a list or a heading."""
+    kept = re.sub(r" (?=(?:\d+[.)]|[-+*#>=]+)(?: |$))", _SPACE, markdown(text))
+    lines = textwrap.wrap(kept, _LETTERS, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_SPACE, " ") for line in lines]
 
 
 def caption(scene: Any, figure: FigureDeclaration[Any]) -> str:
-    """Return the caption of a figure of a rollout or a model, one paragraph."""
-    setting = [_setting(scene)] if isinstance(scene, Scene) else []
-    return printable(" ".join([*setting, *figure.caption(scene)]))
+    """Return the caption of a figure of a rollout or a model, at most five lines."""
+    setting = [_setting(scene, figure.whole)] if isinstance(scene, Scene) else []
+    text = ""
+    for sentence in [*setting, *figure.caption(scene)]:
+        longer = f"{text} {printable(sentence)}".strip()
+        if len(_wrapped(longer)) <= LINES:
+            text = longer
+    return text
 
 
-def _setting(scene: Scene) -> str:
-    """Return a sentence on the system, the initial states, the time and the step."""
+def _setting(scene: Scene, whole: bool) -> str:
+    """Return a sentence on the system and the initial states, and the time and step of a whole."""
     report = scene.report
     count = len(report.reference)
     states = "an initial state" if count == 1 else "initial states"
@@ -52,11 +60,8 @@ def _setting(scene: Scene) -> str:
     if count == 1:
         origin = origin.replace("random an", "a random")
     stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
-    steps = round(report.times[-1] / report.step)
-    return (
-        f"{report.system.title}: {orbits(count)} from {origin} to t = "
-        f"{grouped(report.times[-1])} with step {report.step:g} ({grouped(steps)} steps{stored})."
-    )
+    time = f" to t = {grouped(report.times[-1])} with step {report.step:g}{stored}" * whole
+    return f"{shortened(report.system.title, _TITLE)}: {orbits(count)} from {origin}{time}."
 
 
 def definitions(system: System, names: Iterable[str]) -> list[str]:
@@ -76,28 +81,6 @@ def definitions(system: System, names: Iterable[str]) -> list[str]:
     return [f"Here {listed(formulas)}{given}."]
 
 
-def methods(scene: Scene) -> str:
-    """Return a sentence on the methods and the facts known of each."""
-    parts = []
-    for run in scene.runs.values():
-        if run.kind == "learned":
-            facts = ["learned"]
-            if run.window > 1:
-                facts.append(f"windows of {run.window} states")
-            facts += [trait for trait in run.structure if trait.startswith("attention")]
-            parts.append(f"{run.title} ({', '.join(facts)})")
-        else:
-            order = "" if run.order is None else f" (order {run.order})"
-            parts.append(f"{run.title}{order}")
-    several = [run.title for run in scene.runs.values() if run.seeds]
-    if not several:
-        return f"Methods: {listed(parts)}."
-    return (
-        f"Methods: {listed(parts)}. Of {listed(several)} orbits are those of the seed of median "
-        "error, and curves of errors medians over the seeds, in a band of all of them."
-    )
-
-
 def reference(scene: Scene) -> str:
     """Return a sentence on the accuracy and the end of the reference."""
     report = scene.report
@@ -108,36 +91,42 @@ def reference(scene: Scene) -> str:
         end = f" and ends at t = {grouped(report.reference_time)}"
     ends = report.reference_ends
     if ends.min() < ends.max():
-        first, last = grouped(ends.min()), grouped(ends.max())
         end = (
-            f"; that of an orbit ends where its error passes a tenth of the threshold, from t = "
-            f"{first} to {last}, the median {grouped(report.reference_time)}"
+            f", up to t = {grouped(ends.min())} to {grouped(ends.max())}, the median "
+            f"{grouped(report.reference_time)}: it ends where its error is a tenth of the threshold"
         )
     if report.is_reference_given:
         return f"The reference is made of the states given{end}."
-    error = report.reference_error.max()
-    if not error:
+    if not report.accuracy:
         return f"The reference is the map itself{end}."
-    return f"The reference is accurate to about {error:.0e}{end}."
+    return f"The reference is accurate to about {report.accuracy:.0e}{end}."
 
 
 def divergence(scene: Scene, mark: str = "") -> list[str]:
-    """Return sentences on methods that diverged, and on models that left their training domain.
-
-    ``mark`` tells how the figure marks the divergence.
-    """
+    """Return a sentence on methods that diverged; ``mark`` tells how the figure marks them."""
     report = scene.report
-    failed = [name for name in scene.runs if report.diverged(name)]
-    left = departures(scene.report)
-    if not failed:
-        return left
+    failed = {name: scene.first_failure(name) for name in scene.runs if report.diverged(name)}
     parts = [
         f"{scene.runs[name].title} on {report.diverged(name)} of "
-        f"{report.summary(name).trajectories} orbits, first at t = "
-        f"{scene.first_failure(name):.4g}"
-        for name in failed
+        f"{report.summary(name).trajectories} orbits, first at t = {time:.4g}"
+        for name, time in failed.items()
     ]
-    return [f"Diverged{mark}: {'; '.join(parts)}.", *left]
+    if len(parts) > _LISTED:
+        first = min(failed, key=lambda name: failed[name])
+        parts = [f"{len(parts)} methods, first {parts[list(failed).index(first)]}"]
+    return [f"Diverged{mark}: {'; '.join(parts)}."] if parts else []
+
+
+CURVES, TYPICAL = (
+    "curves are medians over the seeds, in a band of all",
+    "orbits are of the median seed",
+)
+
+
+def seeds(scene: Scene, shown: str) -> list[str]:
+    """Return a sentence on what is shown of several models of one name, if there are any."""
+    titles = [shortened(run.title) for run in scene.runs.values() if run.seeds]
+    return [f"Of {listed(titles)} {shown}."] if titles else []
 
 
 def size(value: float) -> str:
@@ -155,12 +144,19 @@ def by_method(
     ``form`` gives the text of a value, or the texts by method.
     """
     texts = {name: form(value) for name, value in values.items()} if callable(form) else form
-    parts = {name: f"{texts[name]} ({scene.runs[name].title})" for name in values}
+    parts = {name: f"{texts[name]} ({shortened(scene.runs[name].title)})" for name in values}
     if len(parts) <= _LISTED:
         return listed(list(parts.values()))
     least = min(values, key=lambda name: abs(values[name]))
     most = max(values, key=lambda name: abs(values[name]))
-    return f"from {parts[least]} to {parts[most]}, all of them in the table"
+    return f"from {parts[least]} to {parts[most]}"
+
+
+def by_title(scene: Scene, names: Sequence[str]) -> str:
+    """Return the titles of methods, the number of many."""
+    if len(names) > _LISTED:
+        return f"{len(names)} methods"
+    return listed([shortened(scene.runs[name].title) for name in names])
 
 
 def long_steps(scene: Scene, comma: str = ";") -> str:
@@ -172,10 +168,15 @@ def long_steps(scene: Scene, comma: str = ";") -> str:
     return f"{comma}{dots} between the reference's states {curve}"
 
 
-def closing(scene: Scene, mark: str = " (crosses)", floor: bool = False) -> list[str]:
-    """Return sentences on methods, divergences, zeros on logarithmic axes, and the reference."""
-    zeros = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if floor else []
-    return [methods(scene), *divergence(scene, mark), *zeros, reference(scene)]
+def closing(scene: Scene, mark: str = "") -> list[str]:
+    """Return sentences on divergences, the reference, and the training domain."""
+    return [*divergence(scene, mark), reference(scene), *departures(scene.report)]
+
+
+def zeros(curves: Iterable[np.ndarray]) -> list[str]:
+    """Return a sentence on exact zeros on a logarithmic axis, if a curve has any."""
+    drawn = any((curve == 0).any() for curve in curves)
+    return [f"Exact zeros are drawn at {SMALLEST:.0e}."] if drawn else []
 
 
 def capital(sentence: str) -> str:

@@ -91,20 +91,23 @@ def readable_decades(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def cut(axes: Axes) -> None:
-    """Set the limits of a logarithmic axis of errors.
+def cut(axes: Axes, accuracy: float = 0.0) -> None:
+    """Set the limits of a logarithmic axis of errors, up to errors that matter.
 
-    The range of rounding errors is shaded at the bottom, and the axis reaches up to errors that
-    matter.
+    At the bottom the range of rounding errors is shaded, or that below the accuracy of a reference.
     """
+    accuracy = max(accuracy, ROUNDING)
     low, high = axes.get_ylim()
     if not low > 0:  # there is nothing to show
         axes.set_ylim(0.1, 1)
         return
+    if high < 10 * low:  # a decade at least, so that its powers of ten are labelled
+        low, high = low / 3, high * 3
+    axes.yaxis.set_minor_formatter(NullFormatter())
     top = _BEYOND_USE if high > _BEYOND_USE else max(high, _MATTERS) if low < ROUNDING else high
     axes.set_ylim(low, top)
-    if low < ROUNDING:
-        axes.axhspan(low, ROUNDING, color="0.5", alpha=0.12, lw=0, zorder=0)
+    if low < accuracy:
+        axes.axhspan(low, accuracy, color="0.5", alpha=0.12, lw=0, zorder=0)
         axes.set_ylim(low, top)
 
 

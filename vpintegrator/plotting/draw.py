@@ -15,7 +15,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import caption, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.model_scene import model_scene, read_training
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import Scene, choose
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
 from vpintegrator.rollout import Report, open_rollout
@@ -30,15 +30,7 @@ _UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
 }
 _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
 _CAPTIONS = "captions.md"
-_OPENED: dict[str, Callable[..., Any]] = {
-    "rollout": open_rollout,
-    "model": Path,
-}
-
 Source = Report | str | os.PathLike[str]
-
-
-_DRAWN = "a report, or the path of its file"
 
 
 def draw(
@@ -47,7 +39,9 @@ def draw(
     formats: Sequence[str] = USUAL_FORMATS,
     overwrite: bool = False,
     *,
-    style: str = "paper",
+    figures: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    style: str | os.PathLike[str] | None = None,
     width: str | float | None = None,
     columns: Sequence[str] | None = None,
     orbits: Sequence[int] = (),
@@ -66,11 +60,17 @@ def draw(
         ``png``, ``pdf``, ``svg``.
     overwrite
         Whether files of the same names may be replaced.
+    figures
+        Names of the figures to draw; by default all that have something to show, and the tables.
+    methods
+        Names or titles of the methods in figures and tables; by default all.
     style
-        ``paper``; ``talk``, with large letters; ``dark``, the same on a dark background.
+        Path of a Matplotlib style file, or the name of one of its styles, such as
+        ``dark_background``: its fonts, sizes and colours take the place of the package's own. A
+        ``figure.figsize`` in it sets the width.
     width
         Width of every figure: ``"column"``, ``"page"``, or inches. The default is a width for each
-        figure, 3.4 or 7 inches on paper.
+        figure, 3.4 or 7 inches.
     columns
         Titles of the columns of the tables; by default all in CSV, and the most telling elsewhere.
     orbits
@@ -91,8 +91,8 @@ def draw(
     Raises
     ------
     InputError
-        If the file is no rollout and no model, a style, width or format is none, or the output
-        exists or cannot be written.
+        If the file is no rollout and no model, a figure, method, style, width or format is none,
+        a figure has nothing to show, or the output exists or cannot be written.
 
     Examples
     --------
@@ -105,23 +105,30 @@ def draw(
         if name not in FORMATS:
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
     look = find_style(style, width)
-    scene, figures, tables = _opened(report, look, columns, orbits)
+    scene, known, tables = _opened(report, look, columns, orbits, methods)
+    for name in figures:
+        choose("figure", name, known)
+    drawn = {name: known[name] for name in known if not figures or name in figures}
+    if figures:
+        tables = {}
     folder = as_path("folder", folder)
-    names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
+    files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
-        for name in [*names, *tables, _CAPTIONS]:
+        for name in [*files, *tables, _CAPTIONS]:
             check_output(folder / name, overwrite)
         written, captions = [], {}
         with look.applied(), np.errstate(all="ignore"):
-            for done, (name, figure) in enumerate(figures.items()):
+            for done, (name, figure) in enumerate(drawn.items()):
                 if progress is not None:
-                    progress(name, done, len(figures))
+                    progress(name, done, len(drawn))
                 if figure.applies(scene):
                     written += _save(figure.draw(scene), place, name, dict.fromkeys(formats))
                     captions[name] = caption(scene, figure)
+                elif figures:
+                    raise InputError(f"figure: there is nothing to show in the figure '{name}'")
         if progress is not None:
-            progress("", len(figures), len(figures))
+            progress("", len(drawn), len(drawn))
         texts = tables | {_CAPTIONS: markdown_paragraphs(captions)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
@@ -133,30 +140,30 @@ def _opened(
     style: Style,
     columns: Sequence[str] | None,
     orbits: Sequence[int],
+    methods: Sequence[str],
 ) -> tuple[Any, Any, dict[str, str]]:
     """Return the scene of a source, its figures, and its tables."""
     if isinstance(source, str | os.PathLike):
         source = open_drawn(source)
-    if orbits and not isinstance(source, Report):
-        raise InputError("orbits: only a rollout has an overview of orbits, and this is none")
     if isinstance(source, Path):
-        if columns:
-            raise InputError(f"columns: {source} is a model, of which there is no table")
+        for option, value in {"orbits": orbits, "methods": methods, "columns": columns}.items():
+            if value:
+                raise InputError(f"{option}: {source} is a model, and only a rollout has {option}")
         model = model_scene(source, style)
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, MODEL_FIGURES, {}
-    report = of_kind("report", source, Report, _DRAWN)
-    tables = {name: render(report, columns) for name, render in _TABLES.items()}
-    return Scene(report, style, orbits), FIGURES, tables
+    report = of_kind("report", source, Report, "a report, or the path of its file")
+    scene = Scene(report, style, orbits, methods)
+    tables = {name: render(scene.report, columns) for name, render in _TABLES.items()}
+    return scene, FIGURES, tables
 
 
 def open_drawn(path: str | os.PathLike[str]) -> Report | Path:
     """Open a file that :func:`draw` takes; of a model, return its path."""
     path = as_path("report", path)
-    check_kind(path, *_OPENED)
-    opened: Report | Path = _OPENED[kind_of(path) or "rollout"](path)
-    return opened
+    check_kind(path, "rollout", "model")
+    return path if kind_of(path) == "model" else open_rollout(path)
 
 
 def _save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> list[str]:
@@ -164,6 +171,8 @@ def _save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> li
     names = []
     for suffix in formats:
         names.append(f"{name}.{suffix}")
-        figure.savefig(folder / names[-1], format=suffix, metadata=_UNDATED.get(suffix))
+        figure.savefig(
+            folder / names[-1], format=suffix, bbox_inches=None, metadata=_UNDATED.get(suffix)
+        )
         figure.set_layout_engine("none")  # it is laid out now
     return names

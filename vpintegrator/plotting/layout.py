@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import ORBIT_COLOURS, Style
@@ -35,17 +36,19 @@ class FigureDeclaration(Generic[Subject]):
         Whether the scene has something to show. A measurement may be missing from a file, for some
         methods or for all. Then ``lambda scene: bool(scene.measured(name))`` is the condition, and
         the figure draws the values of ``scene.measured(name)``.
+    whole
+        Whether the figure shows the whole rollout, whose time and step the caption gives.
     """
 
     name: str
     draw: Callable[[Subject], matplotlib.figure.Figure]
     caption: Callable[[Subject], Iterable[str]]
     applies: Callable[[Subject], bool] = lambda _: True
+    whole: bool = True
 
 
 ROW = 1.55  # em: height of a row
-_HANDLE = 4.3  # em: the piece of line beside a title, and the space around both
-_LETTER = 0.55  # em: mean width of a letter in a legend
+_LINE, _PAD, _GAP = 2.4, 0.5, 0.9  # em: line beside a title of the legend, space, and between both
 
 
 def entry(label: str, **look: Any) -> Line2D:
@@ -73,16 +76,15 @@ def reference_line(scene: Scene, **look: Any) -> list[Line2D]:
     return [entry("reference", **look)]
 
 
-def orbit_legend(scene: Scene) -> list[Line2D]:
-    """Return the colours of single orbits, none if there are too many."""
+def orbit_legend(scene: Scene, orbits: Collection[int] | None = None) -> list[Line2D]:
+    """Return the colours of some orbits, by default all; none if there are too many, or one."""
     count = len(scene.report.reference)
-    if not 1 < count <= len(ORBIT_COLOURS):
+    orbits = range(count) if orbits is None else orbits
+    if not len(orbits) > 1 or count > len(ORBIT_COLOURS):
         return []
     look: dict[str, Any] = {"ls": "", "marker": "o", "ms": marker_size(scene)}
-    return [
-        entry(f"orbit {k + 1}", color=colour, **look)
-        for k, colour in enumerate(orbit_colours(count, scene.style))
-    ]
+    colours = orbit_colours(count, scene.style)
+    return [entry(f"orbit {k + 1}", color=colours[k], **look) for k in orbits]
 
 
 def marker_size(scene: Scene) -> float:
@@ -91,8 +93,8 @@ def marker_size(scene: Scene) -> float:
 
 
 _MARKS = 4  # on a line
-_PORTRAIT, _CURVES = 12.5, 24  # em: least widths of panels
-PORTRAIT_COLUMNS, _MANY = 4, 12
+_PORTRAIT, _SMALL, _CURVES = 12.5, 9.8, 24  # em: least widths of panels
+PORTRAIT_COLUMNS, _MANY, _ROWS = 4, 12, 3
 
 
 def columns_that_fit(style: Style, width: float, panel: float) -> int:
@@ -101,9 +103,11 @@ def columns_that_fit(style: Style, width: float, panel: float) -> int:
 
 
 def grid_of_portraits(style: Style, count: int) -> tuple[int, int]:
-    """Return columns and rows for a number of portraits; rows are longer for many."""
+    """Return columns and rows for a number of portraits; for many, rows of more and smaller."""
     most = PORTRAIT_COLUMNS if count <= _MANY else PORTRAIT_COLUMNS + 1
     columns = min(count, most, columns_that_fit(style, style.wide, _PORTRAIT))
+    if count > _ROWS * columns:
+        columns = min(most, columns_that_fit(style, style.wide, _SMALL))
     rows = -(-count // columns)
     return -(-count // rows), rows
 
@@ -179,21 +183,36 @@ def draw_panels(
     return figure, panels[: len(names)]
 
 
+def legend_shape(style: Style, width: float, legend: Sequence[Line2D]) -> tuple[int, int]:
+    """Return rows and columns of a legend below a figure ``width`` inches wide."""
+    sizes = np.array([_text_width(str(line.get_label())) for line in legend])
+    for rows in range(1, len(legend)):
+        columns = -(-len(legend) // rows)
+        parts = np.array_split(sizes, columns)  # as Matplotlib fills the columns
+        words = sum(part.max() for part in parts)
+        if words + (_LINE + _PAD + _GAP) * columns + 1 < width / style.em:
+            return rows, columns
+    return len(legend), 1
+
+
+def _text_width(text: str) -> float:
+    """Return the width of a text in em."""
+    return float(TextPath((0, 0), text, size=1).get_extents().width) if text.strip() else 0.0
+
+
 def new_figure(style: Style, width: float, height: float, legend: Sequence[Line2D] = ()) -> Figure:
     """Return a figure ``width`` inches wide, with ``height`` em for panels and a legend below."""
-    longest = max((len(str(line.get_label())) for line in legend), default=0)
-    columns = max(1, int(width / style.em / (_HANDLE + _LETTER * longest)))
-    rows = -(-len(legend) // columns)
+    rows, columns = legend_shape(style, width, legend)
     size = width, style.em * (height + ROW * rows)
     figure = Figure(figsize=size, layout="constrained")
     if rows:
         figure.legend(
             handles=list(legend),
             loc="outside lower center",
-            ncols=-(-len(legend) // rows),
-            handlelength=3.0,
-            handletextpad=0.6,
-            columnspacing=1.0,
+            ncols=columns,
+            handlelength=_LINE,
+            handletextpad=_PAD,
+            columnspacing=_GAP,
         )
     return figure
 

@@ -6,7 +6,6 @@ import re
 
 from vpintegrator.errors import printable
 
-_LONGEST = 34
 _LONGEST_TITLE = 120
 
 
@@ -27,11 +26,11 @@ def plain(title: str) -> str:
     return f" {title}" if title.startswith("_") else title  # a legend leaves out "_name"
 
 
-def shortened(title: str) -> str:
+def shortened(title: str, longest: int = 34) -> str:
     """Return a title that fits a legend, without the middle of a long one."""
-    if len(title) <= _LONGEST:
+    if len(title) <= longest:
         return title
-    half = (_LONGEST - 1) // 2
+    half = (longest - 1) // 2
     return f"{title[:half]}…{title[-half:]}"
 
 

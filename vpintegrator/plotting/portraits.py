@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from vpintegrator.plotting.layout import marker_size
-from vpintegrator.plotting.names import grouped
+from vpintegrator.plotting.names import grouped, plain, shortened
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Look, Style
 from vpintegrator.plotting.views import (
@@ -130,18 +131,20 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
         # orbits in space cross one another in every view: each has a colour, as in a section
         colours = orbit_colours(len(part), style)
     draw_orbits(axes, view, scene.located(part), colours, dotted, style)
-    colour = look.colour if name in scene.looks else style.foreground
-    axes.set_title(panel_title(scene, name), color=colour)
+    title_panel(axes, scene, name)
 
 
-def panel_title(scene: Scene, name: str) -> str:
-    """Return the title of a method's panel, with a second line if part of it diverged."""
-    if name not in scene.looks:
-        return name
-    title = scene.titles[name]
-    return title + scene.legend_title(name).removeprefix(title).replace(" (", "\n(")
+def title_panel(axes: Axes, scene: Scene, name: str) -> None:
+    """Write the title of a method in short lines, one of them if part of it diverged."""
+    lines = [name]
+    if name in scene.looks:
+        lines = [plain(line) for line in textwrap.wrap(shortened(scene.runs[name].title), _TITLE)]
+        lines.append(scene.legend_title(name).removeprefix(scene.titles[name]).strip())
+    title = "\n".join(filter(None, lines))
+    axes.set_title(title, color=scene.colour(name), size=0.9 * scene.style.letters)
 
 
+_TITLE = 18  # letters in a line
 _DOT = 900.0  # square points of all dots together
 
 
@@ -246,14 +249,14 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str = "") ->
     text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside, late)]))
     if text:
         write = getattr(axes, "text2D", axes.text)
-        below = isinstance(view, Sphere)  # above stands the name of an axis
+        below = isinstance(view, Sphere)  # in it stand the names of the axes
         write(
-            0.03,
+            0.5 if below else 0.03,
             0.0 if below else 0.97,
             text,
             transform=axes.transAxes,
-            ha="left",
-            va="bottom" if below else "top",
+            ha="center" if below else "left",
+            va="top",
             fontsize=0.85 * style.letters,
             zorder=6,
             bbox={"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0},

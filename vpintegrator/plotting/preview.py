@@ -15,7 +15,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.plotting.curves import floored
 from vpintegrator.plotting.layout import new_figure
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
-from vpintegrator.plotting.style import Look, Style, find_style
+from vpintegrator.plotting.style import PAPER, Look, Style
 from vpintegrator.plotting.views import (
     Plane,
     drawn_in_plane,
@@ -40,7 +40,6 @@ def draw_preview(
     overwrite: bool = False,
     *,
     groups: Mapping[str, Group] | None = None,
-    style: str = "paper",
 ) -> None:
     """Draw a dataset: a phase portrait, the components of a trajectory, and its invariants.
 
@@ -54,20 +53,17 @@ def draw_preview(
         Whether a file of that name may be replaced.
     groups
         Result of :func:`vpintegrator.data.inspection.inspect_dataset`, if it is known already.
-    style
-        ``paper``, ``talk`` or ``dark``.
 
     Raises
     ------
     InputError
         If the figure cannot be written.
     """
-    look = find_style(style)
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in _FORMATS:
         raise InputError(f"{path}: a preview is written to a file {', '.join(_FORMATS)}")
-    with replacing(path, overwrite) as temporary, look.applied(), np.errstate(all="ignore"):
-        figure = _figure(dataset, groups or inspect_dataset(dataset), look)
+    with replacing(path, overwrite) as temporary, PAPER.applied(), np.errstate(all="ignore"):
+        figure = _figure(dataset, groups or inspect_dataset(dataset), PAPER)
         figure.savefig(temporary, format=suffix[1:], bbox_inches=None)
 
 

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex
 
 from vpintegrator.arguments import of_kind
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
 from vpintegrator.plotting.names import plain, shortened
-from vpintegrator.plotting.style import PAPER, Style, looks
+from vpintegrator.plotting.style import COLUMN, PAPER, Style, looks
 from vpintegrator.plotting.views import ORBITS, POINTS, located
 from vpintegrator.rollout import Report, Run, open_rollout
 
@@ -37,11 +36,14 @@ class Scene:
     orbits
         Numbers, from 1, of the orbits of the portraits; the overview chooses them by their errors
         by default, and the others take the first.
+    methods
+        Names or titles of the methods to draw, by default all. A method looks the same beside
+        others.
 
     Raises
     ------
     InputError
-        If there is no such orbit, or there are too many.
+        If there is no such orbit or method, or there are too many orbits.
 
     Attributes
     ----------
@@ -77,7 +79,15 @@ class Scene:
         Whether the rollout is so long that its time axes are logarithmic.
     """
 
-    def __init__(self, report: Report, style: Style = PAPER, orbits: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        report: Report,
+        style: Style = PAPER,
+        orbits: Sequence[int] = (),
+        methods: Sequence[str] = (),
+    ) -> None:
+        given = looks((name, run.kind, run.method) for name, run in report.runs.items())
+        report = only(report, methods)
         count = len(report.reference)
         if len(orbits) > _CHOSEN or not all(1 <= number <= count for number in orbits):
             raise InputError(
@@ -89,8 +99,7 @@ class Scene:
         self.name, self.components = report.system.name, report.system.components
         self.coordinates = (*self.components, *self.system.coordinates)
         self.runs: dict[str, Run] = report.runs
-        given = looks((name, run.kind, run.method) for name, run in report.runs.items())
-        self.looks = {name: style.adapt(look) for name, look in given.items()}
+        self.looks = {name: style.adapt(given[name]) for name in report.runs}
         self.titles = {name: plain(shortened(run.title)) for name, run in report.runs.items()}
         self.labels = report.invariant_labels
         # a model's first window is the reference's own, so errors start after the longest one
@@ -181,6 +190,24 @@ class Scene:
         return f"{self.titles[name]} ({share} diverged)"
 
 
+def only(report: Report, methods: Sequence[str]) -> Report:
+    """Return the report of some of its methods, by their names or titles; all by default."""
+    known = {
+        label.lower(): name for name, run in report.runs.items() for label in (run.title, name)
+    }
+    for method in methods:
+        if method.lower() not in known:
+            raise InputError(
+                f"methods: '{method}' is none of {', '.join(report.runs)}{nearest(method, known)}"
+            )
+    kept = {known[method.lower()] for method in methods} or {*report.runs}
+    return replace(
+        report,
+        runs={name: run for name, run in report.runs.items() if name in kept},
+        work_precision={n: study for n, study in report.work_precision.items() if n in kept},
+    )
+
+
 def _jumps(states: np.ndarray) -> bool:
     """Whether one state is so far from the next that a line between them says nothing.
 
@@ -235,16 +262,7 @@ def own_scene(report: Rollout, ax: Any) -> Scene:
 
 def own_style(ax: Any) -> Style:
     """Return a style with the font size and colours of given Axes, or of new Axes if None."""
-    letters = float(matplotlib.rcParams["font.size"])
-    background = matplotlib.rcParams["axes.facecolor"] if ax is None else ax.get_facecolor()
-    return replace(
-        PAPER,
-        name="own",
-        letters=letters,
-        line=letters / PAPER.letters,
-        background=to_hex(background),
-        foreground=to_hex(matplotlib.rcParams["text.color"]),
-    )
+    return Style.current() if ax is None else Style.current(background=to_hex(ax.get_facecolor()))
 
 
 def drawn_into(
@@ -254,7 +272,7 @@ def drawn_into(
     if ax is None:
         from matplotlib import pyplot
 
-        size = (PAPER.column * 1.4, PAPER.column * 1.4 * _HEIGHT)
+        size = (1.4 * COLUMN, 1.4 * COLUMN * _HEIGHT)
         figure = pyplot.figure(figsize=size, layout="constrained")
         ax = figure.add_subplot(projection=projection)
     draw(ax, *arguments)

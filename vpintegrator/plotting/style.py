@@ -1,18 +1,19 @@
-"""Style of figures on paper and on slides, and colour, line and marker of every method."""
+"""Style of figures, from Matplotlib's settings, and colour, line and marker of every method."""
 
 from __future__ import annotations
 
 import colorsys
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
+import matplotlib.style
 from matplotlib.colors import to_hex, to_rgb
 
 from vpintegrator.errors import InputError
-from vpintegrator.rollout import METHODS
 
 
 @dataclass(frozen=True)
@@ -31,39 +32,34 @@ class Look:
         return {**line, "marker": marker, "ms": marker_size}
 
 
-_DASH, _DASH_DOT, _DOT = "--", "-.", ":"
-_LONG, _DASH_DOT_DOT = (0, (7, 2)), (0, (4, 1, 1, 1, 1, 1))
-
-CLASSICAL = {
-    "explicit-euler": Look("#5C3D0A", _DOT, "x"),
-    "explicit-midpoint": Look("#8C6D46", _DASH_DOT, "<"),
-    "heun": Look("#8C6D46", _DASH, ">"),
-    "rk4": Look("#009E73", _DASH_DOT, "^"),
-    "dormand-prince-8": Look("#009E73", _DOT, "*"),
-    "implicit-midpoint": Look("#0072B2", _DASH, "s"),
-    "gauss-legendre-2": Look("#0072B2", _DOT, "D"),
-    "gauss-legendre-4": Look("#56B4E9", _DASH, "D"),
-    "gauss-legendre-6": Look("#56B4E9", _DOT, "p"),
-    "stoermer-verlet": Look("#E69F00", _DASH, "v"),
-    "coordinate-splitting": Look("#332288", _DOT, "1"),
-    "strang-splitting": Look("#332288", _DASH, "2"),
-    "yoshida-4": Look("#7B61FF", _DASH, "h"),
-    "yoshida-6": Look("#7B61FF", _DASH_DOT, "H"),
-    "yoshida-8": Look("#7B61FF", _DOT, "8"),
-    "blanes-moan-4": Look("#44AA99", _LONG, "d"),
-    "blanes-moan-6": Look("#44AA99", _DOT, "*"),
-    "boris": Look("#882255", _DASH, "3"),
-    "rk45": Look("#000000", _DOT, "+"),
-    "dop853": Look("#000000", _DASH, "x"),
-    "radau": Look("#555555", _DASH_DOT, "+"),
-    "lsoda": Look("#555555", _DASH_DOT_DOT, "x"),
+_LONG, _DASH_DOT_DOT = (0, (8, 2)), (0, (4, 1.3, 1, 1.3, 1, 1.3))
+# two of the same line differ in lightness, so that they differ in grey; no two markers are alike
+LOOKS = (
+    Look("#D55E00", "-", "o"),
+    Look("#332288", "-", "P"),
+    Look("#D98CB3", ":", "v"),
+    Look("#882255", ":", "*"),
+    Look("#E69F00", _DASH_DOT_DOT, "<"),
+    Look("#8C3F99", _DASH_DOT_DOT, "p"),
+    Look("#117733", _LONG, "h"),
+    Look("#5A2D00", "-.", ">"),
+    Look("#000000", "--", "d"),
+    Look("#56B4E9", _LONG, "D"),
+    Look("#009E73", "-.", "^"),
+    Look("#0072B2", "--", "s"),
+)
+# a classical method takes this look in every rollout, or the next free one; others the last
+_FAMILIES = {
+    "rk4": 10,
+    "stoermer-verlet": 9,
+    "gauss-legendre-4": 8,
+    "dormand-prince-8": 7,
+    "gauss-legendre-6": 6,
+    "blanes-moan-4": 6,
+    "blanes-moan-6": 5,
+    "yoshida-4": 5,
 }
-# colours of methods without a name above, in turn; none is like one of those
-OTHER = [
-    Look(colour, line, marker)
-    for line, marker in ((_LONG, "d"), (_DASH_DOT_DOT, "*"), (_DOT, "D"), (_DASH, "v"))
-    for colour in ("#117733", "#999933", "#AA4499", "#CC6677")
-]
+_THICK = 1.6  # width of the line of a learned map
 # colours of orbits beside one another, for any method
 ORBIT_COLOURS = (
     "#0072B2",
@@ -75,40 +71,74 @@ ORBIT_COLOURS = (
     "#882255",
     "#332288",
 )
-LEARNED = [
-    Look("#D55E00", "-", "o", 1.6),
-    Look("#CC79A7", "-", "P", 1.6),
-    Look("#B59A00", "-", "X", 1.6),
-    Look("#4A4A00", "-", "8", 1.6),
-    Look("#000000", "-", "s", 1.6),
-    Look("#7A0F5B", "-", "^", 1.6),
-]
 
 
 def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
-    """Return the line style of each run, given as name, ``learned`` or ``classical``, and method.
+    """Return the look of each run, given as name, ``learned`` or ``classical``, and method.
 
-    A classical method has one look, whatever it is drawn with; learned models take theirs in the
-    order given, as their names are their users' own.
+    Twelve methods have twelve looks. Learned models take theirs in the order given, a classical
+    method the one of its family if it is free. Further dozens combine the colours with other lines
+    and markers.
     """
-    result, learned = {}, 0
-    others = [name for name in METHODS if name not in CLASSICAL]
-    for name, kind, method in methods:
+    count = len(LOOKS)
+    result: dict[str, Look] = {}
+    places: list[int] = []
+    for number, (name, kind, method) in enumerate(methods):
+        dozen = number // count
+        taken = places[dozen * count :]
         if kind == "learned":
-            result[name] = LEARNED[learned % len(LEARNED)]
-            learned += 1
-        elif method in CLASSICAL:
-            result[name] = CLASSICAL[method]
+            order = list(range(count))
         else:
-            if method not in others:  # a method in a file of another version
-                others.append(method)
-            result[name] = OTHER[others.index(method) % len(OTHER)]
+            first = _FAMILIES.get(method, count - 1)
+            order = [(first - k) % count for k in range(count)]
+        place = next(k for k in order if k not in taken)
+        places.append(place)
+        other = LOOKS[(place + 5 * dozen) % count]
+        width = _THICK if kind == "learned" else other.width
+        result[name] = replace(other, colour=LOOKS[place].colour, width=width)
     return result
 
 
+COLUMN, PAGE = 3.4, 7.0  # inches: widths of a figure in one column of a journal, and across a page
+LETTERS = 8.0  # points
+_LINE = 1.1  # points
 _NARROWEST, _WIDEST = 2.0, 40.0  # inches
-_DARK = "#15181d"
-_VISIBLE = 0.2  # least relative luminance of a line on the dark background
+_VISIBLE = 0.2  # least relative luminance of a line on a dark background
+# what a style file of the user may change
+_BASE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same everywhere
+    "font.size": LETTERS,
+    "figure.figsize": (PAGE, PAGE),
+    "axes.titlesize": "medium",
+    "axes.labelsize": "medium",
+    "xtick.labelsize": "small",
+    "ytick.labelsize": "small",
+    "legend.fontsize": "medium",
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "grid.linewidth": 0.5,
+    "grid.color": "0.9",
+    "lines.linewidth": _LINE,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "savefig.facecolor": "auto",
+    "savefig.dpi": 300,
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "black"
+    ),
+    "pdf.fonttype": 42,  # embedded as TrueType, which journals ask for
+    "svg.hashsalt": "vpintegrator",  # or the names in it are random
+    "axes.formatter.useoffset": False,
+}
 
 
 @dataclass(frozen=True)
@@ -117,41 +147,56 @@ class Style:
 
     Attributes
     ----------
-    name
-        ``paper``, ``talk`` or ``dark``.
-    column, page
-        Widths in inches of a narrow and of a wide figure.
+    settings
+        Settings of Matplotlib that differ from those of the package.
+    width
+        Width of every figure in inches; None for each figure's own.
     letters
         Size of the letters in points.
     line
         Factor on the widths of all lines.
     dots_per_inch
         Resolution of PNG files, and of the clouds of dots inside PDF files.
-    background, foreground, grid, reference
-        Colours of the paper, the letters, the grid and the reference solution.
-    ball
-        Greys of the shaded and the lit side of a sphere.
-    width
-        Width of every figure in inches; None for each figure's own.
+    background, foreground
+        Colours of the paper and the letters.
     """
 
-    name: str
-    column: float
-    page: float
-    letters: float
-    line: float
-    dots_per_inch: int
-    background: str = "white"
-    foreground: str = "black"
-    grid: str = "0.9"
-    reference: str = "0.55"
-    ball: tuple[float, float] = (0.80, 0.99)
+    settings: Any = ()
     width: float | None = None
+    letters: float = LETTERS
+    line: float = 1.0
+    dots_per_inch: float = 300
+    background: str = "#ffffff"
+    foreground: str = "#000000"
+
+    @classmethod
+    def current(cls, **changes: Any) -> Style:
+        """Return the style of Matplotlib's settings as they are, and of the ``changes``."""
+        known = matplotlib.rcParams
+        dots = known["savefig.dpi"]
+        values: dict[str, Any] = {
+            "letters": float(known["font.size"]),
+            "line": float(known["lines.linewidth"]) / _LINE,
+            "dots_per_inch": float(known["figure.dpi"] if dots == "figure" else dots),
+            "background": to_hex(known["axes.facecolor"]),
+            "foreground": to_hex(known["text.color"]),
+        }
+        return cls(**values | changes)
 
     @property
     def dark(self) -> bool:
         """Whether the background is darker than the lines."""
         return luminance(self.background) < luminance(self.foreground)
+
+    @property
+    def reference(self) -> str:
+        """Grey of the reference solution."""
+        return "0.62" if self.dark else "0.55"
+
+    @property
+    def ball(self) -> tuple[float, float]:
+        """Greys of the shaded and the lit side of a sphere."""
+        return (0.14, 0.34) if self.dark else (0.80, 0.99)
 
     @property
     def em(self) -> float:
@@ -161,12 +206,12 @@ class Style:
     @property
     def narrow(self) -> float:
         """Width of a figure of one panel, in inches."""
-        return self.width or self.column
+        return self.width or COLUMN
 
     @property
     def wide(self) -> float:
         """Width of a figure of several panels, in inches."""
-        return self.width or self.page
+        return self.width or PAGE
 
     def adapt(self, look: Look) -> Look:
         """Return a line style with the line widths of this style, visible on its background."""
@@ -176,74 +221,28 @@ class Style:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Apply Matplotlib's settings within the block."""
-        with matplotlib.rc_context(self._parameters()):
-            yield
-
-    def _parameters(self) -> Any:
-        letters, line = self.letters, self.line
-        colours = dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
-            self.foreground,
-        )
-        widths = {
-            "axes.linewidth": 0.6,
-            "xtick.major.width": 0.6,
-            "ytick.major.width": 0.6,
-            "xtick.minor.width": 0.4,
-            "ytick.minor.width": 0.4,
-            "grid.linewidth": 0.5,
-            "lines.linewidth": 1.1,
-        }
-        return {
-            "font.family": "sans-serif",
-            "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same everywhere
-            "font.size": letters,
-            "axes.titlesize": 1.05 * letters,
-            "axes.labelsize": letters,
-            "xtick.labelsize": 0.88 * letters,
-            "ytick.labelsize": 0.88 * letters,
-            "legend.fontsize": 0.92 * letters,
-            "legend.frameon": False,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.grid": True,
-            "axes.axisbelow": True,
-            "grid.color": self.grid,
-            "figure.facecolor": self.background,
-            "axes.facecolor": self.background,
-            "savefig.facecolor": self.background,
-            "savefig.dpi": self.dots_per_inch,
-            "pdf.fonttype": 42,  # embedded as TrueType, which journals ask for
-            "svg.hashsalt": "vpintegrator",  # or the names in it are random
-            "axes.formatter.useoffset": False,
+        own: Any = {
+            "text.usetex": False,  # names in a file must not reach TeX
             "figure.constrained_layout.w_pad": 0.4 * self.em,
             "figure.constrained_layout.h_pad": 0.4 * self.em,
-            **colours,
-            **{key: line * width for key, width in widths.items()},
         }
+        with matplotlib.rc_context(_BASE | dict(self.settings) | own):
+            yield
 
 
-PAPER = Style("paper", column=3.4, page=7.0, letters=8, line=1.0, dots_per_inch=300)
-TALK = Style("talk", column=6.0, page=12.0, letters=15, line=1.8, dots_per_inch=160)
-DARK = replace(
-    TALK,
-    name="dark",
-    background=_DARK,
-    foreground="0.92",
-    grid="0.24",
-    reference="0.62",
-    ball=(0.14, 0.34),
-)
-STYLES = {style.name: style for style in (PAPER, TALK, DARK)}
+PAPER = Style()
 
 
-def find_style(name: str = "paper", width: str | float | None = None) -> Style:
-    """Return the style of a name, with all figures of one ``width`` if it is given.
+def find_style(
+    style: str | os.PathLike[str] | None = None, width: str | float | None = None
+) -> Style:
+    """Return the style of a Matplotlib style, with all figures of one ``width`` if it is given.
 
     Parameters
     ----------
-    name
-        ``paper``, ``talk`` or ``dark``.
+    style
+        Path of a style file ``.mplstyle``, or the name of a style of Matplotlib, whose settings
+        take the place of the package's own. A ``figure.figsize`` in it sets the width.
     width
         ``"column"``, ``"page"``, or inches.
 
@@ -252,13 +251,31 @@ def find_style(name: str = "paper", width: str | float | None = None) -> Style:
     InputError
         If there is no such style, or the width is none.
     """
-    if name not in STYLES:
-        raise InputError(f"style: '{name}' is none of {', '.join(STYLES)}")
-    style = STYLES[name]
+    settings = {} if style is None else _settings(os.fspath(style))
+    with matplotlib.rc_context(_BASE | dict(settings)):
+        own = settings.get("figure.figsize", (None,))[0]
+        return Style.current(settings=settings, width=_inches(own if width is None else width))
+
+
+def _settings(style: str) -> Any:
+    """Return the settings of a style of Matplotlib, by its name or the path of its file."""
+    if style in matplotlib.style.library:
+        return matplotlib.style.library[style]
+    if not os.path.isfile(style):
+        raise InputError(
+            f"style: '{style}' is neither a style file of Matplotlib nor the name of one of its "
+            "styles, such as dark_background"
+        )
+    try:
+        return matplotlib.rc_params_from_file(style, use_default_template=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"style: {style} cannot be read as a style file: {error}") from None
+
+
+def _inches(width: str | float | None) -> float | None:
     if width is None:
-        return style
-    named = {"column": style.column, "page": style.page}
-    inches = named.get(str(width).lower())
+        return None
+    inches = {"column": COLUMN, "page": PAGE}.get(str(width).lower())
     if inches is None:
         try:
             inches = float(width)
@@ -269,7 +286,7 @@ def find_style(name: str = "paper", width: str | float | None = None) -> Style:
                 f"width: '{width}' is neither column nor page, nor a number of inches from "
                 f"{_NARROWEST:g} to {_WIDEST:g}"
             )
-    return replace(style, width=inches)
+    return inches
 
 
 def luminance(colour: str) -> float:

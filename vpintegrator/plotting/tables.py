@@ -283,7 +283,7 @@ def title(report: Report) -> str:
     if report.is_reference_given:
         known = "beside the states given"
     elif report.reference_time > 0:
-        error = report.reference_error.max()
+        error = report.accuracy
         known = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
         if report.reference_time < report.times[-1]:
             known += f", to t = {grouped(report.reference_time)}"
@@ -307,9 +307,17 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
         *seeds(report),
         f"RMSE is that of a component, over all times of the reference{_without_given(report)}; "
         "the final distance is Euclidean.",
-        f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
-        "z_0 → z_n; yes where it is rounding.",
     ]
+    if report.system.contracts:
+        sentences.append(
+            "Contraction: log|det| of the derivative of one step, and of the phase-space map "
+            "z_0 → z_n, less that of the exact solution; largest absolute value."
+        )
+    else:
+        sentences.append(
+            f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space "
+            "map z_0 → z_n; yes where it is rounding."
+        )
     sentences += _on_invariants(report)
     if any(run.symplecticity is not None for run in report.runs.values()):
         through = "; for models of windows, of the map from z_0 to the newest state"
@@ -401,6 +409,13 @@ def departures(report: Report) -> list[str]:
     if not parts:
         return []
     return [f"Left the training domain, outside of which a model is a guess: {'; '.join(parts)}."]
+
+
+def error_size(value: float, report: Report) -> str:
+    """Return an error of trajectories in words, a bound below the accuracy of the reference."""
+    if not math.isfinite(value):
+        return "diverged"
+    return f"{value:.1e}" if value >= report.accuracy else f"< {report.accuracy:.0e}"
 
 
 def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = None) -> _Layout:
@@ -499,6 +514,8 @@ def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str
         return _BLANK
     if style == "short":
         return f"{value:.3g}"
+    if style == "error":
+        return error_size(value, report)
     error = row.get(column.beside)
     if error is not None and math.isfinite(error):
         return f"{value:.1e} ± {error:.0e}"

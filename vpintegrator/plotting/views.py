@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from vpintegrator.dynamics import System
 from vpintegrator.plotting.names import mathtext
@@ -205,6 +205,9 @@ class Plane:
             axes.set_box_aspect(1)
 
 
+_SMALL = 9.5  # em: width of axes in space without room for numbers
+
+
 @dataclass(frozen=True)
 class Space:
     """A box in space that holds the states ``scale`` (..., 3), in 3D axes."""
@@ -231,19 +234,22 @@ class Space:
 
     def frame(self, axes: Any) -> None:
         """Draw the box and its labels, and set the view."""
-        box = self.box
+        box, width = self.box, axes.get_window_extent().width / axes.figure.dpi
+        small = width < _SMALL * self.style.em
         axes.set(xlim=box[0], ylim=box[1], zlim=box[2])
-        axes.set_box_aspect((1, 1, 1), zoom=0.8)
+        axes.set_box_aspect((1, 1, 1), zoom=0.68 if small else 0.8)
         axes.patch.set_visible(False)  # it would hide labels of the panel to the left
         axes.view_init(elev=22, azim=-58)
         near = -0.35 * self.style.letters
         for axis, name in zip((axes.xaxis, axes.yaxis, axes.zaxis), self.names, strict=True):
             axis.set_major_locator(MaxNLocator(3))
+            if small:
+                axis.set_major_formatter(NullFormatter())
             axis.set_tick_params(pad=near, labelsize=0.75 * self.style.letters)
             axis.set_label_text(mathtext(name))
             axis.labelpad = 2 * near
             axis.set_pane_color((0, 0, 0, 0))
-        axes.zaxis.labelpad = 1.5 * near  # its numbers are the longest
+        axes.zaxis.labelpad = (2.2 if small else 1.5) * near  # its numbers are the longest
 
 
 _NEAR = 1.4  # radii: farther out nothing is drawn

@@ -12,6 +12,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import size_of
+from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError
 
 
@@ -221,6 +222,16 @@ class Results:
     def is_reference_given(self) -> bool:
         """Whether the reference was given, as measured states are, and not solved for."""
         return bool(np.isnan(self.reference_error).any())
+
+    @cached_property
+    def accuracy(self) -> float:
+        """Estimate of the largest distance of the reference from the solution, in any component.
+
+        0 for a reference that is exact or was given.
+        """
+        error = float(np.nan_to_num(self.reference_error).max())
+        sizes = bounded_sizes(self.system, np.nanmax(np.abs(self.reference), axis=(0, 1)))
+        return error * float(sizes[self.system.moving].max())
 
     def is_compared(self, name: str) -> bool:
         """Whether the reference goes beyond the states that a method was given."""

@@ -8,7 +8,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.captions import closing, long_steps
+from vpintegrator.plotting.captions import TYPICAL, by_method, closing, long_steps, seeds
 from vpintegrator.plotting.interpolation import turning
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
@@ -26,14 +26,35 @@ _COMPONENTS = 6  # more do not fit on a page
 _TIMES = 150  # stored times that a panel shows well
 _TURNS = 12  # turns of an orbit that a panel shows well
 _LEAST = 24  # stored times
+_APART = 0.1  # part of a component's range by which two curves are seen to differ
+_WHOLE = 2.5  # lengths of an interval that one panel shows
 _PANEL = 20  # em: least width of a panel
 
 
-def intervals(scene: Scene) -> list[slice]:
-    """Return the stored times drawn: all, or the first and the last of the orbit's reference.
+def departures(scene: Scene) -> dict[str, int]:
+    """Return the stored time at which each method leaves the others' curves, for those that do.
 
-    Without a reference they go to the end of the rollout. In a long run the oscillations of all of
-    it would be one block of colour.
+    It is then farther from the reference, or else from the method that sets the scale, than a
+    tenth of the range of a component.
+    """
+    orbit, dim = scene.chosen(scene.scale)[0], _shown(scene)
+    span = np.nanmax(orbit[:, :dim], axis=0) - np.nanmin(orbit[:, :dim], axis=0)
+    found = {}
+    for name, run in scene.runs.items():
+        states = scene.chosen(run.states)[0, : len(orbit), :dim]
+        with np.errstate(all="ignore"):
+            apart = np.abs(states - orbit[:, :dim]) > _APART * span
+        gone = (apart | (np.isnan(states) & ~np.isnan(orbit[:, :dim]))).any(axis=-1)
+        if gone.any():
+            found[name] = int(gone.argmax())
+    return found
+
+
+def intervals(scene: Scene) -> list[slice]:
+    """Return the stored times drawn: the first ones, and those up to which methods differ.
+
+    In a long run the oscillations of all of it would be one block of colour. The end is that of the
+    orbit's reference at most.
     """
     count = scene.scale.shape[1]
     if scene.referenced and not scene.report.is_reference_given:
@@ -42,11 +63,13 @@ def intervals(scene: Scene) -> list[slice]:
     length = min(
         _TIMES, max(int(_TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)), _LEAST)
     )
-    if count <= 4 * length:
-        return [slice(0, count)]
+    last = max(departures(scene).values(), default=0)
+    end = min(max(last + length // 3, length), count)
+    if end <= _WHOLE * length:
+        return [slice(0, end)]
     if columns_that_fit(scene.style, scene.style.wide, _PANEL) < 2:
-        return [slice(0, length)]
-    return [slice(0, length), slice(count - length, count)]
+        return [slice(end - length, end)]
+    return [slice(0, length), slice(end - length, end)]
 
 
 def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> None:
@@ -126,11 +149,15 @@ def _caption(scene: Scene) -> list[str]:
     which = "Components" if shown == scene.system.phase_dim else f"The first {shown} components"
     dots = " as dots, at the stored times" if scene.dots else long_steps(scene, ",")
     orbit = f"orbit {scene.orbits[0] + 1}" if scene.orbits else "the first orbit"
+    left = {name: times[index] for name, index in departures(scene).items()}
+    apart = by_method(scene, left, "t = {:.4g}".format) if left else "no method"
     return [
         f"{which} of {orbit}{dots}, {' and '.join(spans)}"
         f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
         "left the axes.",
-        *closing(scene, mark=""),
+        f"Apart by a tenth of a component's range: {apart}.",
+        *seeds(scene, TYPICAL),
+        *closing(scene),
     ]
 
 

@@ -9,8 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import by_method, capital, closing
+from vpintegrator.plotting.captions import (
+    CURVES,
+    by_method,
+    capital,
+    divergence,
+    reference,
+    seeds,
+    zeros,
+)
 from vpintegrator.plotting.curves import (
+    ROUNDING,
     cut,
     draw_band,
     draw_curve,
@@ -21,25 +30,33 @@ from vpintegrator.plotting.curves import (
 from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, new_figure
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.tables import departures, error_size
+
+
+def error_curve(scene: Scene, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and the errors (seed, orbit, time) of the models of a name.
+
+    A diverged trajectory counts as an infinite error. The curve ends with the reference of half of
+    the orbits.
+    """
+    report, start = scene.report, scene.start[name]
+    chosen = thinned(report.reference_end - start, logarithmic=True) + start
+    members = report.run(name).members
+    values = np.stack([largest_between(each.error, chosen) for each in members])
+    # a measured reference may lack the states of some orbits, but not of all at each of its times
+    missing = np.isnan(values).all(axis=(0, 1))
+    return report.times[chosen[~missing]], values[..., ~missing]
 
 
 def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     """Draw the median error of a method, in a band from least to largest.
 
-    A diverged trajectory counts as an infinite error. The curve ends with the reference of half of
-    the orbits. Of several models of one name the band is that of their medians.
+    Of several models of one name the band is that of their medians.
     """
-    report, start = scene.report, scene.start[name]
-    end = report.reference_end
-    if not report.is_compared(name):
+    if not scene.report.is_compared(name):
         return
-    chosen = thinned(end - start, logarithmic=True) + start
-    members = report.run(name).members
-    values = np.stack([largest_between(each.error, chosen) for each in members])
-    # a measured reference may lack the states of some orbits, but not of all at each of its times
-    missing = np.isnan(values).all(axis=(0, 1))
-    times, values = report.times[chosen[~missing]], values[..., ~missing]  # (seed, orbit, time)
-    if scene.bands and len(members) == 1:
+    times, values = error_curve(scene, name)
+    if scene.bands and len(values) == 1:
         draw_band(axes, scene, name, times, values[0])
     with np.errstate(all="ignore"):
         draw_curve(axes, scene, name, times, np.nanmedian(values, axis=1))
@@ -58,7 +75,7 @@ def draw_all_errors(axes: Axes, scene: Scene) -> None:
     axes.axhline(scene.report.threshold, color=style.reference, lw=0.7 * style.line, ls=(0, (1, 2)))
     time_axis(axes)
     axes.set(yscale="log", ylabel="error of the trajectory")
-    cut(axes)
+    cut(axes, scene.report.accuracy)
 
 
 @takes_axes
@@ -100,9 +117,18 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 
 def _caption(scene: Scene) -> list[str]:
-    curves = capital(curves_shown(scene))
-    numbers = error_numbers(scene)
-    return [f"{curves}.", *numbers, *closing(scene, floor=True)]
+    compared = [name for name in scene.looks if scene.report.is_compared(name)]
+    floor = "reference" if scene.report.accuracy > ROUNDING else "rounding"
+    return [
+        f"{capital(curves_shown(scene))}; dotted: failure, at {scene.report.threshold:.2g}; "
+        f"shaded: below the {floor} error.",
+        *seeds(scene, CURVES),
+        *divergence(scene, " (crosses)"),
+        *final_errors(scene),
+        reference(scene),
+        *zeros(np.nanmedian(error_curve(scene, name)[1], axis=1) for name in compared),
+        *departures(scene.report),
+    ]
 
 
 ERRORS = FigureDeclaration("errors", _draw, _caption, has_errors)
@@ -110,38 +136,19 @@ ERRORS = FigureDeclaration("errors", _draw, _caption, has_errors)
 
 def curves_shown(scene: Scene) -> str:
     """Return a description of the error curves."""
-    band = ", in a band from the smallest to the largest" if scene.bands else ""
+    band = " and band of all" if scene.bands else " of the"
     if len(scene.report.reference) == 1:
         return "distance from the reference"
-    return f"distance from the reference, the median over the orbits{band}"
+    return f"distance from the reference, median{band} orbits"
 
 
-def error_numbers(scene: Scene) -> list[str]:
-    """Return sentences on the errors of every method, and on times of failure."""
+def final_errors(scene: Scene) -> list[str]:
+    """Return a sentence on the error of every method at the end of the reference."""
     report = scene.report
-    largest, final, failure = {}, {}, {}
-    for name in scene.runs:
-        if not report.is_compared(name):
-            continue
-        summary = report.summary(name)
-        errors = [run.error[:, : report.reference_end] for run in report.run(name).members]
-        largest[name] = float(np.nanmax(np.stack(errors), initial=0.0))
-        if not np.isnan(summary.final_error):  # the reference is known at its end
-            final[name] = summary.final_error
-        if np.isfinite(summary.threshold_time):
-            failure[name] = summary.threshold_time
-    if not largest:
+    final = {name: report.summary(name).final_error for name in scene.runs}
+    known = {n: v for n, v in final.items() if report.is_compared(n) and not np.isnan(v)}
+    if not known:
         return []
-    sentences = [f"Largest error of any orbit: {by_method(scene, largest)}."]
-    if final:
-        end = grouped(report.reference_time)
-        sentences.append(f"Median over the orbits at t = {end}: {by_method(scene, final)}.")
-    line = (
-        f"An error of {report.threshold:.2g} (dotted line) counts as failure; half of the orbits "
-    )
-    if failure:
-        times = by_method(scene, failure, "{:.4g}".format)
-        sentences.append(f"{line}have reached it by t = {times}.")
-    else:
-        sentences.append(f"{line}reach it with no method.")
-    return sentences
+    texts = {name: error_size(value, report) for name, value in known.items()}
+    median = "Median" if len(report.reference) > 1 else "Error"
+    return [f"{median} at t = {grouped(report.reference_time)}: {by_method(scene, known, texts)}."]

@@ -9,17 +9,24 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import by_method, capital, closing, definitions
+from vpintegrator.plotting.captions import (
+    CURVES,
+    by_method,
+    capital,
+    definitions,
+    divergence,
+    seeds,
+    zeros,
+)
 from vpintegrator.plotting.curves import cut, draw_curve, thinned, time_axis
 from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, panels_of_curves
 from vpintegrator.plotting.names import plain, shortened
 from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.tables import departures
 
-CURVES = "Largest change of the invariants on any orbit up to each time."
 
-
-def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> None:
-    """Draw the largest error of an invariant on any trajectory up to each time.
+def invariant_curve(scene: Scene, name: str, invariant: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and the largest errors (seed, time) of an invariant up to each of them.
 
     The raw error of a bounded oscillation falls to zero twice a period; its running maximum is flat
     where there is no drift and rises where there is one.
@@ -31,13 +38,13 @@ def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> 
         size = np.abs(errors).max(axis=1)  # (seed, time)
         envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size), axis=1)
     chosen = thinned(len(report.times) - start, logarithmic=True) + start
-    draw_curve(axes, scene, name, report.times[chosen], envelope[:, chosen])
+    return report.times[chosen], envelope[:, chosen]
 
 
 def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
     """Draw the error of one invariant for every method."""
     for name in scene.looks:
-        draw_largest_so_far(axes, scene, name, invariant)
+        draw_curve(axes, scene, name, *invariant_curve(scene, name, invariant))
     relative = all(run.invariants[invariant].relative for run in scene.runs.values())
     time_axis(axes)
     axes.set(yscale="log", ylabel=f"largest {'relative ' if relative else ''}change")
@@ -91,13 +98,15 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 def _caption(scene: Scene) -> list[str]:
     names = list(scene.system.invariants)
+    curves = [invariant_curve(scene, method, name)[1] for method in scene.runs for name in names]
     return [
-        CURVES,
+        "Largest change of the invariants on any orbit up to each time.",
+        *seeds(scene, CURVES),
+        *divergence(scene, " (crosses)"),
+        *(largest_change(scene, name) for name in names),
         *definitions(scene.system, names),
-        *(invariant_numbers(scene, name) for name in names),
-        "Drift: the slope of a straight line fitted to the error at every step, with its standard "
-        "error; the largest over the orbits.",
-        *closing(scene, floor=True),
+        *zeros(curves),
+        *departures(scene.report),
     ]
 
 
@@ -106,18 +115,10 @@ INVARIANTS = FigureDeclaration(
 )
 
 
-def invariant_numbers(scene: Scene, invariant: str) -> str:
-    """Return sentences on the change of an invariant and its drift, for every method."""
-    largest, drift, rates = {}, {}, {}
-    for name in scene.runs:
-        summary = scene.report.summary(name)
-        largest[name] = summary.invariants[invariant]
-        slope = summary.drifts[invariant]
-        if np.isfinite(slope) and not summary.diverged:
-            drift[name] = slope
-            rates[name] = f"{slope:+.1e} ± {summary.drift_errors[invariant]:.0e}"
-    kind = "absolute, as it vanishes"
-    if summary.invariant_kinds[invariant] == "relative":
-        kind = "relative to its largest value at the start"
-    drifts = f"; drift per unit of time {by_method(scene, drift, rates)}" if drift else ""
-    return f"{capital(scene.labels[invariant])} ({kind}): {by_method(scene, largest)}{drifts}."
+def largest_change(scene: Scene, invariant: str) -> str:
+    """Return a sentence on the largest change of an invariant at the end, for every method."""
+    summaries = {name: scene.report.summary(name) for name in scene.runs}
+    largest = {name: summary.invariants[invariant] for name, summary in summaries.items()}
+    relative = all(s.invariant_kinds[invariant] == "relative" for s in summaries.values())
+    kind = "relative to its largest initial value" if relative else "absolute"
+    return f"{capital(scene.labels[invariant])} ({kind}): {by_method(scene, largest)} at the end."

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from matplotlib.image import AxesImage
 
-from vpintegrator.plotting.captions import divergence
+from vpintegrator.plotting.captions import TYPICAL, divergence, seeds
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
     colour_bar,
@@ -21,7 +21,7 @@ from vpintegrator.plotting.layout import (
     width_of_portraits,
 )
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.portraits import REFERENCE, draw_dots, panel_title
+from vpintegrator.plotting.portraits import REFERENCE, draw_dots, title_panel
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style
 from vpintegrator.plotting.views import limits, orbit_colours, planes_of, within_a_turn
@@ -71,7 +71,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             axes.set(xlim=view[0], ylim=view[1])
         x, y = (mathtext(scene.components[k]) for k in pair)
         axes.set(xlabel=x, ylabel=y)
-        axes.set_title(panel_title(scene, name), color=scene.colour(name))
+        title_panel(axes, scene, name)
 
     legend = [] if many else orbit_legend(scene)
     figure, panels = panels_of_portraits(style, drawn, draw, 1, legend)
@@ -156,6 +156,7 @@ def _caption(scene: Scene) -> list[str]:
     return [
         f"States{thin} of {number} orbits of the map in the plane ({names}), {most} of a method. "
         f"{how}.",
+        *seeds(scene, TYPICAL),
         *divergence(scene),
     ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 import matplotlib.figure
@@ -10,21 +11,32 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
-from vpintegrator.plotting.figures import error_curves, invariant_curves
+from vpintegrator.plotting.captions import (
+    CURVES,
+    TYPICAL,
+    definitions,
+    divergence,
+    listed,
+    long_steps,
+    reference,
+    seeds,
+)
+from vpintegrator.plotting.figures import error_curves
 from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
 from vpintegrator.plotting.figures.invariant_curves import draw_invariant
 from vpintegrator.plotting.figures.volume_errors import (
     draw_volume_error,
-    volume_numbers,
+    volume_words,
     volumes_measured,
 )
 from vpintegrator.plotting.layout import (
+    ROW,
     FigureDeclaration,
     columns_that_fit,
     entry,
     hide_inner_labels,
     legend_lines,
+    legend_shape,
     new_figure,
     reference_line,
 )
@@ -37,16 +49,20 @@ from vpintegrator.plotting.portraits import (
     orbits_shown,
     own_mark,
     pale,
-    panel_title,
     portrait_kind,
     reference_mark,
+    title_panel,
 )
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.tables import departures
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
 _TITLE = 1.25  # letters of the title in an em of the figure's width
 _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
+_TALLEST = 71  # em: just below 8 inches in letters of 8 points
+_TITLES = 5  # em
+_LOW, _HIGH = 12, 18.5  # em: heights of a row of panels
 
 
 def portraits_shown(scene: Scene) -> list[str]:
@@ -55,33 +71,59 @@ def portraits_shown(scene: Scene) -> list[str]:
     return list(scene.looks)[:fit]
 
 
-def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
-    """Return the panels of errors, functions that draw them by title."""
-    panels: list[tuple[str, Callable[[Axes], None]]] = []
+def panels_shown(scene: Scene) -> list[tuple[str, str, Callable[[Axes], None]]]:
+    """Return the panels of errors: title, label of the axis, and function that draws."""
+    panels: list[tuple[str, str, Callable[[Axes], None]]] = []
     if has_errors(scene):
-        panels.append(("trajectory", lambda axes: draw_all_errors(axes, scene)))
+        panels.append(("trajectory", "error", lambda axes: draw_all_errors(axes, scene)))
     first = next(iter(scene.system.invariants), None)
     if first is not None:
         title = plain(shortened(scene.labels[first]))
-        panels.append((title, lambda axes: draw_invariant(axes, scene, first)))
+        panels.append((title, "change", lambda axes: draw_invariant(axes, scene, first)))
     if "step" in volumes_measured(scene):
-        panels.append(("volume of one step", lambda axes: draw_volume_error(axes, scene, "step")))
+        title = f"{volume_words(scene)} of one step"
+        panels.append((title, "", lambda axes: draw_volume_error(axes, scene, "step")))
     return panels
+
+
+def orbits_drawn(scene: Scene) -> dict[int, str]:
+    """Return the orbits drawn, each with its rank: as many as leave room for the panels below."""
+    ranks = orbits_shown(scene)
+    room = _room(scene) - _LOW * _rows(scene)
+    return dict(list(ranks.items())[: max(int(room / _side(scene)), 1)])
+
+
+def _rows(scene: Scene) -> int:
+    return -(-len(panels_shown(scene)) // columns_that_fit(scene.style, scene.style.wide, _PANEL))
+
+
+def _side(scene: Scene) -> float:
+    """Return the height of a portrait in em."""
+    return min(0.86 * scene.style.wide / scene.style.em / len(portraits_shown(scene)), 15)
+
+
+def _room(scene: Scene) -> float:
+    """Return the height in em that portraits and panels may have on a page, titles not counted."""
+    rows = legend_shape(scene.style, scene.style.wide, _legend(scene))[0]
+    return _TALLEST - _TITLES - ROW * rows
+
+
+def _legend(scene: Scene) -> list[Line2D]:
+    """Return entries for the methods, and where there is room for what the portraits show."""
+    lines = [*legend_lines(scene), *reference_line(scene)]
+    wide = columns_that_fit(scene.style, scene.style.wide, _PANEL) > 1
+    return [*lines, *_times(scene)] if wide else lines
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     report, style = scene.report, scene.style
-    names, panels = portraits_shown(scene), panels_shown(scene)
+    names, panels, ranks = portraits_shown(scene), panels_shown(scene), orbits_drawn(scene)
     columns = min(len(panels), columns_that_fit(style, style.wide, _PANEL))
-    rows = -(-len(panels) // columns) if panels else 0
-    kind = portrait_kind(scene)
-    ranks = orbits_shown(scene)
-    width = style.wide / style.em
-    above = len(ranks) * min(0.86 * width / len(names), 15) + 3.5
-    below = 18.5 * rows
-    lines = [*legend_lines(scene), *reference_line(scene), *_times(scene)]
-    figure = new_figure(style, style.wide, above + below, lines)
-    heights = [above, below] if panels else [above]
+    rows, kind = _rows(scene), portrait_kind(scene)
+    above = len(ranks) * _side(scene)
+    below = min((_room(scene) - above), _HIGH * rows)
+    figure = new_figure(style, style.wide, above + below + _TITLES, _legend(scene))
+    heights = [above + 1.5, below] if panels else [above]
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     upper = grid[0].subgridspec(len(ranks), len(names))
     solid = {"projection": "3d"} if kind == "space" else {}
@@ -94,16 +136,19 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             if kind == "plane":
                 hide_inner_labels(axes, row * len(names) + k, len(names), len(ranks))
             if row == 0:
-                axes.set_title(panel_title(scene, name), color=scene.looks[name].colour)
+                title_panel(axes, scene, name)
     if panels:
         lower = grid[1].subgridspec(rows, columns)
-        for place, (title, draw_panel) in zip(np.ndindex(rows, columns), panels, strict=False):
+        places = list(np.ndindex(rows, columns))[: len(panels)]
+        for place, (title, label, draw_panel) in zip(places, panels, strict=True):
             axes = figure.add_subplot(lower[place])
             draw_panel(axes)
-            axes.set_title(title)
+            axes.set(title=title, ylabel=label or axes.get_ylabel())
+            if columns == 1 and place != places[-1]:
+                axes.set_xlabel("")
     title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
     setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
-    short = len(title) + len(setting) < _TITLE * width
+    short = len(title) + len(setting) < _TITLE * style.wide / style.em
     figure.suptitle(
         f"{title}{' ' if short else chr(10)}{setting}",
         fontsize=1.15 * style.letters,
@@ -117,57 +162,55 @@ def _times(scene: Scene) -> list[Line2D]:
     style = scene.style
     colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
     entries = [entry(label, color=colour, lw=1.2 * style.line) for label, colour in colours.items()]
-    if _is_marked(scene):
+    if _is_marked(scene, orbits_shown(scene)):
         dot = own_mark(scene, style.foreground)
         entries.append(entry("at the last time", **dot))
         entries.append(entry("reference then", **reference_mark(scene)))
     return entries
 
 
-def _is_marked(scene: Scene) -> bool:
-    """Whether the positions at the last time are drawn anywhere."""
-    names = portraits_shown(scene)
-    pairs = ((name, orbit) for name in names for orbit in orbits_shown(scene))
+def _is_marked(scene: Scene, orbits: Iterable[int]) -> bool:
+    """Whether the positions at the last time are drawn in a portrait of these orbits."""
+    pairs = product(portraits_shown(scene), orbits)
     return any(last_in_common(scene, *pair) is not None for pair in pairs)
 
 
 def _caption(scene: Scene) -> list[str]:
-    names = [scene.runs[name].title for name in portraits_shown(scene)]
-    errors = error_curves.curves_shown(scene)
-    about = []
+    below = [error_curves.curves_shown(scene)] if has_errors(scene) else []
     first = next(iter(scene.system.invariants), None)
     if first is not None:
-        about = [invariant_curves.CURVES, invariant_curves.invariant_numbers(scene, first)]
+        below.append(f"largest change of {scene.labels[first]} up to each time")
+    if "step" in volumes_measured(scene):
+        below.append(f"largest {volume_words(scene)} of one step")
     return [
-        f"Above: {_fates(scene)} of {listed(names)}.",
+        f"Above: {_fates(scene)}.",
+        *([f"Below: {'; '.join(below)}."] if below else []),
+        *seeds(scene, f"{TYPICAL}, {CURVES}"),
+        *divergence(scene, " (crosses)"),
+        *error_curves.final_errors(scene),
         *definitions(scene.system, axes_of_portraits(scene)),
-        *([f"Below: {errors}."] if has_errors(scene) else []),
-        *error_curves.error_numbers(scene),
-        *about,
-        *(text for kind in volumes_measured(scene) for text in volume_numbers(scene, kind)),
-        *closing(scene, floor=True),
+        reference(scene),
+        *departures(scene.report),
     ]
 
 
 def _fates(scene: Scene) -> str:
     """Return a description of the portraits."""
     name = portraits_shown(scene)[0]
-    span = (
-        f"pale to t = {end_of_early_part(scene, name)}, in full colour at the end or before it "
-        f"diverges{', with the reference in grey at these times' if scene.referenced else ''}"
-        f"{long_steps(scene)}"
-    )
-    if _is_marked(scene):
-        span += (
-            "; a dot is where the method is at the last time, a ring where the reference is then"
-        )
+    grey = ", the reference in grey" if scene.referenced else ""
+    start = end_of_early_part(scene, name)
+    span = f"pale to t = {start}, full colour at the end{grey}{long_steps(scene)}"
+    if _is_marked(scene, orbits_drawn(scene)):
+        span += "; dot and ring: last states of method and reference"
+    ranks = orbits_drawn(scene)
     if len(scene.report.reference) == 1:
         return f"the orbit ({span})"
     if scene.orbits:
-        return f"the orbits {listed([str(orbit + 1) for orbit in scene.orbits])} ({span})"
+        return f"orbit {listed([str(orbit + 1) for orbit in ranks])} ({span})"
     by = "error" if has_errors(scene) else "change of the first invariant"
-    first = scene.runs[name].title
-    return f"the orbit of median {by} of {first} and, below, its worst one ({span})"
+    first = shortened(scene.runs[name].title)
+    words = {"median": f"the orbit of median {by} of {first}", "worst": f"the worst of {first}"}
+    return f"{listed([words[rank] for rank in ranks.values()])} ({span})"
 
 
 OVERVIEW = FigureDeclaration("overview", _draw, _caption)

@@ -9,7 +9,7 @@ import matplotlib.figure
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
+from vpintegrator.plotting.captions import TYPICAL, closing, definitions, listed, long_steps, seeds
 from vpintegrator.plotting.layout import (
     PORTRAIT_COLUMNS,
     FigureDeclaration,
@@ -132,7 +132,8 @@ def _caption(scene: Scene) -> list[str]:
     return [
         f"Phase portraits: {words}.",
         *definitions(scene.system, axes),
-        *closing(scene, mark=""),
+        *seeds(scene, TYPICAL),
+        *closing(scene),
     ]
 
 
@@ -159,8 +160,8 @@ def _portraits(scene: Scene) -> str:
         how = "at all times"
     how += long_steps(scene)
     tail = {
-        "sphere": "the far side of the sphere is drawn faint, and what leaves the sphere's "
-        "neighbourhood is not drawn",
+        "sphere": "the far side of the sphere is faint, and what leaves its neighbourhood is not "
+        "drawn",
         "space": "what leaves the box is not drawn",
         "plane": "the reference lies below in grey",
     }[kind]

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import by_method, divergence
+from vpintegrator.plotting.captions import TYPICAL, by_method, divergence, listed, seeds
 from vpintegrator.plotting.layout import FigureDeclaration, orbit_legend, panels_of_portraits
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.portraits import REFERENCE, draw_dots, panel_title
+from vpintegrator.plotting.portraits import REFERENCE, draw_dots, title_panel
 from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.views import (
     limits,
@@ -26,6 +26,7 @@ from vpintegrator.plotting.views import (
 )
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 
+_SAME = 0.01  # relative difference of energies at one level
 _POINTS = 30_000  # points of a method; more make no clearer picture
 
 
@@ -62,15 +63,35 @@ def reference_section(scene: Scene) -> Section | None:
     return Section(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
+def level(scene: Scene) -> tuple[list[int], np.ndarray]:
+    """Return the orbits at one level of the energy, and their energies; all if there is none.
+
+    Orbits of other energies would cross theirs in the plane. The level is that of most orbits, or
+    of the first that the user chose.
+    """
+    every = np.arange(len(scene.report.reference))
+    energy = scene.system.invariants.get("energy")
+    plane = scene.report.section_plane
+    if energy is None or plane is None or plane[0] == scene.system.time:
+        return list(every), np.empty(0)
+    values = np.asarray(energy(scene.report.reference[:, 0]))
+    near = np.abs(values - values[:, None]) <= _SAME * np.abs(values[:, None])
+    best = scene.orbits[0] if scene.orbits else int(near.sum(axis=1).argmax())
+    return list(every[near[best]]), values[near[best]]
+
+
 def _sections(scene: Scene) -> dict[str, Section]:
     """Return the nonempty sections of the reference and the methods, with angles within a turn."""
     found = {REFERENCE: reference_section(scene)}
     found |= scene.measured("section")
-    return {
-        name: replace(section, points=within_a_turn(scene.system, section.points))
-        for name, section in found.items()
-        if section and len(section.points)
-    }
+    orbits, _ = level(scene)
+    sections = {}
+    for name, whole in found.items():
+        kept = np.isin(whole.trajectory, orbits) if whole else np.empty(0, dtype=bool)
+        if whole and kept.any():
+            points = within_a_turn(scene.system, whole.points[kept])
+            sections[name] = Section(points, whole.trajectory[kept], whole.time[kept])
+    return sections
 
 
 def section_title(scene: Scene) -> str:
@@ -80,7 +101,9 @@ def section_title(scene: Scene) -> str:
     way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
     if component == scene.system.time:
         return f"section {mathtext(component)} = {value:g}, once in a period"
-    return f"section {mathtext(component)} = {value:g}{way}"
+    energies = level(scene)[1]
+    energy = f", energy {energies.mean():.4g}" if energies.size else ""
+    return f"section {mathtext(component)} = {value:g}{way}{energy}"
 
 
 def draw_section(
@@ -94,7 +117,7 @@ def draw_section(
     x, y = points[:, pair[0]], points[:, pair[1]]
     draw_dots(axes, x, y, colours[found.trajectory[chosen]], style)
     axes.set(xlabel=mathtext(scene.components[pair[0]]), ylabel=mathtext(scene.components[pair[1]]))
-    axes.set_title(panel_title(scene, name), color=scene.colour(name))
+    title_panel(axes, scene, name)
 
 
 @takes_axes
@@ -131,8 +154,7 @@ def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
 
 
 def _applies(scene: Scene) -> bool:
-    sections = [run.section for run in scene.runs.values()]
-    return plane_of_section(scene) is not None and any(s and len(s.points) for s in sections)
+    return plane_of_section(scene) is not None and any(n in scene.runs for n in _sections(scene))
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
@@ -152,7 +174,8 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             size = 0.85 * scene.style.letters
             axes.text(0.03, 0.97, f"{beyond} beyond", transform=axes.transAxes, va="top", size=size)
 
-    figure, _ = panels_of_portraits(scene.style, drawn, draw, 2, orbit_legend(scene))
+    legend = orbit_legend(scene, level(scene)[0])
+    figure, _ = panels_of_portraits(scene.style, drawn, draw, 2, legend)
     figure.suptitle(section_title(scene), fontsize=1.05 * scene.style.letters)
     return figure
 
@@ -177,23 +200,39 @@ def _caption(scene: Scene) -> list[str]:
     assert plane is not None
     assert pair is not None
     component, value, direction = plane
-    counts = {name: len(found.points) for name, found in scene.measured("section").items()}
+    drawn = _sections(scene)
+    counts = {name: len(found.points) for name, found in drawn.items() if name in scene.runs}
     way = {1: ", crossed upwards", -1: ", crossed downwards"}.get(int(direction), "")
     if component == scene.system.time:
         way = " and whole periods later"
     axes = [scene.components[k] for k in pair]
     many = any(count > _POINTS for count in counts.values())
-    drawn = _sections(scene)
     box = _box(drawn, pair)
     far = {name: missed for name in counts if (missed := _beyond(drawn[name], pair, box))}
-    beyond = f" Beyond the axes: {by_method(scene, far, str)}." if far else ""
+    beyond = [f"Beyond the axes: {by_method(scene, far, str)}."] if far else []
     thin = f"; at most {_POINTS} of them are drawn, evenly chosen" if many else ""
     return [
         f"Poincare section {component} = {value:g}{way}, in the plane ({', '.join(axes)}); each "
-        "orbit in a colour of its own, the same in all panels. Number of points: "
-        f"{by_method(scene, counts, str)}{thin}.{beyond}",
+        "orbit in a colour of its own, the same in all panels.",
+        *_energies(scene),
+        f"Number of points: {by_method(scene, counts, str)}{thin}.",
+        *beyond,
+        *seeds(scene, TYPICAL),
         *divergence(scene),
     ]
+
+
+def _energies(scene: Scene) -> list[str]:
+    """Return a sentence on the level of the energy and the orbits at it."""
+    orbits, energies = level(scene)
+    if not energies.size:
+        return []
+    spread = f" within {np.ptp(energies):.0e}" if np.ptp(energies) else ""
+    others = len(scene.report.reference) - len(orbits)
+    which = f"orbit{'s' if len(orbits) > 1 else ''} {listed([str(k + 1) for k in orbits])}"
+    which = which if others else "all orbits"
+    left = f"; the other {others} have other energies and are left out" if others else ""
+    return [f"One level of the energy, {energies.mean():.4g}{spread}: {which}{left}."]
 
 
 POINCARE = FigureDeclaration("poincare", _draw, _caption, _applies)

@@ -13,7 +13,7 @@ from vpintegrator.plotting.layout import FigureDeclaration, new_figure
 from vpintegrator.plotting.model_scene import ModelScene, TrainingCourse, read_training
 from vpintegrator.plotting.names import grouped, plain
 from vpintegrator.plotting.scene import choose, drawn_into, own_style, takes_axes
-from vpintegrator.plotting.style import LEARNED, Style
+from vpintegrator.plotting.style import LOOKS, Style
 
 AGAINST = {"epochs": "epoch", "seconds": "time of training / s"}
 _PANEL = 24  # em: least width of a panel
@@ -24,7 +24,7 @@ def draw_training(
 ) -> None:
     """Draw errors of training and validation, the epoch of the best weights, and the test error."""
     along = training.epoch if against == "epochs" else training.seconds
-    look = style.adapt(LEARNED[0])
+    look = style.adapt(LOOKS[0])
     for label, errors, colour, width in (
         ("training", training.training_error, style.reference, 1.0),
         ("validation", training.validation_error, look.colour, 1.3),

@@ -9,45 +9,64 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import by_method, closing, listed
+from vpintegrator.plotting.captions import (
+    CURVES,
+    by_method,
+    by_title,
+    capital,
+    divergence,
+    seeds,
+    zeros,
+)
 from vpintegrator.plotting.curves import cut, draw_curve, time_axis
 from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, panels_of_curves
-from vpintegrator.plotting.names import grouped, orbits
 from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.tables import departures
 
 VOLUMES = {
-    "step": ("volume error of one step", r"$|\log|\det D\Phi||$"),
-    "phase-space": (
-        r"volume error of phase space, $z_0 \mapsto z_t$",
-        r"$|\log|\det\,\partial z_t/\partial z_0||$",
-    ),
+    "step": ("one step", r"\det D\Phi"),
+    "phase-space": (r"phase space, $z_0 \mapsto z_t$", r"\det\,\partial z_t/\partial z_0"),
 }
+
+
+def volume_curve(scene: Scene, name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and the largest |log|det|| (seed, time), none if it was not measured."""
+    volume = scene.runs[name].volume.get(kind)
+    if volume is None:
+        return np.empty(0), np.empty(0)
+    members = [each.volume[kind].log_determinant for each in scene.runs[name].members]
+    with np.errstate(all="ignore"):
+        sizes = np.abs(np.stack(members)).max(axis=1)
+    later = np.full(len(volume.times), True)
+    if scene.long and kind == "step":
+        # on a logarithmic axis all start where the last does: what is before it is one long line
+        measured = [run.volume[kind].times for run in scene.runs.values() if kind in run.volume]
+        common = max(times[times > 0].min(initial=np.inf) for times in measured)
+        later = volume.times >= common if np.isfinite(common) else later
+    elif kind == "phase-space":  # first windows come from the reference or a solver
+        later = volume.times > (scene.runs[name].window - 1) * scene.report.step * (1 + 1e-9)
+    return volume.times[later], sizes[:, later]
 
 
 def draw_volume_error(axes: Axes, scene: Scene, kind: str) -> None:
     """Draw the largest |log|det|| over trajectories, for every method."""
     logarithmic = scene.long and kind == "step"
-    measured = [run.volume[kind].times for run in scene.runs.values() if kind in run.volume]
-    # on a logarithmic axis all start where the last does: what is before it is one long line
-    common = max((times[times > 0].min(initial=np.inf) for times in measured), default=0.0)
     for name in scene.looks:
-        volume = scene.runs[name].volume.get(kind)
-        if volume is None:
-            continue
-        members = [each.volume[kind].log_determinant for each in scene.runs[name].members]
-        with np.errstate(all="ignore"):
-            sizes = np.abs(np.stack(members)).max(axis=1)  # (seed, time)
-        later = np.full(len(volume.times), True)
-        if logarithmic and np.isfinite(common):
-            later = volume.times >= common
-        elif kind == "phase-space":  # first windows come from the reference or a solver
-            given = (scene.runs[name].window - 1) * scene.report.step
-            later = volume.times > given * (1 + 1e-9)
-        draw_curve(axes, scene, name, volume.times[later], sizes[:, later], logarithmic)
+        times, sizes = volume_curve(scene, name, kind)
+        if len(times):
+            draw_curve(axes, scene, name, times, sizes, logarithmic)
     time_axis(axes, logarithmic)
-    title, label = VOLUMES[kind]
-    axes.set(yscale="log", ylabel=label, title=title)
+    title, determinant = VOLUMES[kind]
+    label = rf"$|\log|{determinant}||$"
+    if scene.system.contracts:
+        label = rf"$|\log|{determinant}| - \log|\mathrm{{exact}}||$"
+    axes.set(yscale="log", ylabel=label, title=f"{volume_words(scene)} of {title}")
     cut(axes)
+
+
+def volume_words(scene: Scene) -> str:
+    """Return how figures name the error: of the contraction for systems that change volume."""
+    return "contraction error" if scene.system.contracts else "volume error"
 
 
 def volumes_measured(scene: Scene) -> list[str]:
@@ -59,7 +78,8 @@ def volumes_measured(scene: Scene) -> list[str]:
 def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
     r"""Draw the volume error of each method over time, the largest of all orbits.
 
-    The error is :math:`|\log |\det D||`, at each time at which it was measured.
+    The error is :math:`|\log |\det D||`, at each time at which it was measured; for a system that
+    changes volume, the difference from that of the exact solution.
 
     Parameters
     ----------
@@ -102,39 +122,32 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 def _caption(scene: Scene) -> list[str]:
     kinds = volumes_measured(scene)
+    curves = [volume_curve(scene, name, kind)[1] for name in scene.runs for kind in kinds]
+    less = " less that of the exact solution" if scene.system.contracts else ""
     return [
-        *(sentence for kind in kinds for sentence in volume_numbers(scene, kind)),
-        *closing(scene, floor=True),
+        f"{capital(volume_words(scene))}: |log|det||{less}, the largest of all orbits measured.",
+        *seeds(scene, CURVES),
+        *divergence(scene, " (crosses)"),
+        *(sentence for kind in kinds for sentence in _numbers(scene, kind)),
+        *zeros(curves),
+        *departures(scene.report),
     ]
 
 
 VOLUME = FigureDeclaration("volume", _draw, _caption, lambda scene: bool(volumes_measured(scene)))
 
 
-def volume_numbers(scene: Scene, kind: str) -> list[str]:
-    """Return a sentence on the largest volume error of every method, if any was measured."""
+def _numbers(scene: Scene, kind: str) -> list[str]:
+    """Return a sentence on the largest volume error of every method."""
     runs = scene.runs
-    measured = {
-        name: run.volume[kind].largest or 0.0
-        for name, run in runs.items()
-        if kind in run.volume and run.volume[kind].largest is not None
-    }
+    found = {name: run.volume[kind].largest for name, run in runs.items() if kind in run.volume}
+    measured = {name: value for name, value in found.items() if value is not None}
     if not measured:
         return []
-    count = max(len(runs[name].volume[kind].log_determinant) for name in measured)
-    times = max((runs[name].volume[kind].times for name in measured), key=len)
-    if kind == "step":
-        what = "Volume error of the map, |log|det|| of the derivative of one step"
-        windows = [f"{runs[n].title}: {runs[n].window}" for n in measured if runs[n].window > 1]
-        what += f" (of a map of windows for {listed(windows)} states)" if windows else ""
-    else:
-        what = "Volume error of phase space, |log|det|| of the derivative of the map z_0 → z_t"
-        if any(runs[name].window > 1 for name in measured):
-            what += " (through the first window of a model that reads windows)"
-    missing = [run.title for name, run in runs.items() if name not in measured]
-    left = f"; not defined or not measured for {listed(missing)}" if missing else ""
+    what = "Derivative of one step" if kind == "step" else "Derivative of the map z_0 → z_t"
+    windows = [name for name in measured if runs[name].window > 1 and kind == "step"]
+    what += f" (for {by_title(scene, windows)} of a map of windows)" if windows else ""
+    missing = [name for name in runs if name not in measured]
+    left = f"; none for {by_title(scene, missing)}" if missing else ""
     sizes = {name: f"{v:.1e}" if np.isfinite(v) else "collapsed" for name, v in measured.items()}
-    return [
-        f"{what}, the largest over {orbits(count)} at {len(times)} times to "
-        f"t = {grouped(times[-1])}: {by_method(scene, measured, sizes)}{left}."
-    ]
+    return [f"{what}: {by_method(scene, measured, sizes)}{left}."]

@@ -61,16 +61,16 @@ def _points(scene: Scene, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]
     return work[known][order], np.maximum(error[known][order], SMALLEST)
 
 
+def _orders(scene: Scene) -> list[int]:
+    """Return the nominal orders of the methods whose errors show one."""
+    studies, runs = scene.report.work_precision, scene.runs
+    shown = (n for n in studies if runs[n].order and fitted_order(studies[n]) is not None)
+    return sorted({int(runs[name].order or 0) for name in shown})
+
+
 def _guides(axes: Axes, scene: Scene) -> None:
     """Draw dotted lines of slope -p for every nominal order p."""
-    studies = scene.report.work_precision
-    orders = sorted(
-        {
-            run.order
-            for name, run in scene.runs.items()
-            if run.order and name in studies and fitted_order(studies[name]) is not None
-        }
-    )
+    orders = _orders(scene)
     if not orders:
         return
     style = scene.style
@@ -133,10 +133,11 @@ def _caption(scene: Scene) -> list[str]:
             least[name] = float(known.min())
             cost[name] = float(study.seconds[np.nanargmin(study.error)])
     steps = np.concatenate([np.atleast_1d(study.step) for study in studies.values()])
+    dotted = "; dotted: slopes of whole orders" * bool(_orders(scene))
     sentences = [
         f"Error at the end of a short run against its cost, per unit of simulated time and orbit, "
-        f"for steps from {steps.min():.3g} to {steps.max():.3g}; dotted: slopes of whole orders.",
-        f"Least error: {by_method(scene, least)}, for {by_method(scene, cost, duration)}.",
+        f"for steps from {steps.min():.3g} to {steps.max():.3g}{dotted}.",
+        f"Least errors: {by_method(scene, least)}; their cost: {by_method(scene, cost, duration)}.",
     ]
     if orders:
         fitted = by_method(scene, orders, "{:.2f}".format)
@@ -145,5 +146,5 @@ def _caption(scene: Scene) -> list[str]:
 
 
 WORK_PRECISION = FigureDeclaration(
-    "work-precision", _draw, _caption, lambda scene: bool(_costs(scene))
+    "work-precision", _draw, _caption, lambda scene: bool(_costs(scene)), whole=False
 )

@@ -32,7 +32,8 @@ class Column:
     value
         Its value for a method: a number, word, truth value, or None.
     style
-        Format in printed tables: ``"number"``; ``"words"``; ``"count"`` of the orbits; ``"short"``,
+        Format in printed tables: ``"number"``; ``"error"``, one of trajectories, which is not known
+        below the accuracy of the reference; ``"words"``; ``"count"`` of the orbits; ``"short"``,
         a number of three digits; ``"duration"``; ``"drift"``, a number with its sign if nothing
         diverged; ``"failure"``, a time that may not be reached; ``"kept"``, an error behind the
         value of ``beside``; ``"hidden"`` for CSV and JSON alone.

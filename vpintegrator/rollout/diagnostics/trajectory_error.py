@@ -246,10 +246,14 @@ class ErrorDiagnostic(Diagnostic):
             return lambda s: getattr(s, name) if report.is_compared(s.name) else None
 
         return [
-            Column("median RMSE", of("error"), place=1),
-            Column("worst RMSE", of("worst_error"), place=1),
+            Column("median RMSE", of("error"), "error", place=1),
+            Column("worst RMSE", of("worst_error"), "error", place=1),
             Column(
-                "median final error", of("final_error"), header=("median final", "distance"), rank=8
+                "median final error",
+                of("final_error"),
+                "error",
+                ("median final", "distance"),
+                rank=8,
             ),
             Column(
                 "median time to failure",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError
+from vpintegrator.maps import integrate
 from vpintegrator.maps.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
@@ -31,18 +32,22 @@ _ALWAYS = ("step", "phase-space")  # kinds with a column in every table
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
+_PARTS = 16  # of a step, in which the exact contraction is integrated
 
 
 @dataclass(frozen=True)
 class Volume:
-    r"""Logarithms of the determinant of a derivative, 0 where volume is preserved.
+    r"""Logarithms of the determinant of a derivative, less those of the exact flow.
+
+    The latter are 0 where the flow preserves volume, or its equations are not known.
 
     Attributes
     ----------
     times
         (volume_time,).
     log_determinant
-        :math:`\log |\det D|` at these times for the first trajectories, (trajectory, volume_time).
+        :math:`\log |\det D|` at these times for the first trajectories, (trajectory, volume_time),
+        less that of the exact flow.
     """
 
     times: np.ndarray
@@ -155,6 +160,49 @@ def density_change(
     return result.reshape(windows.shape[:-2])
 
 
+def exact_log_determinant(
+    system: System, initial: np.ndarray, step: float, steps: int
+) -> np.ndarray:
+    r"""Return the logarithm of the volume factor of the exact solution, (trajectory, steps + 1).
+
+    .. math:: \log |\det \partial z_k / \partial z_0| = \int_0^{k h} \nabla \cdot f(z(t)) \, dt
+
+    for a flow; the sum over the steps of a map by formula.
+
+    Parameters
+    ----------
+    system
+        A system with known equations.
+    initial
+        Initial states :math:`z_0`, (trajectory, dim).
+    step
+        Time step h.
+    steps
+        Number of steps.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.diagnostics.volume import exact_log_determinant
+    >>> damped = vp.load_system('state = ["x", "y"]\\n[vector_field]\\nx = "y"\\ny = "-x - y"')
+    >>> exact_log_determinant(damped, np.ones((1, 2)), step=0.1, steps=2).round(6)
+    array([[ 0. , -0.1, -0.2]])
+    """
+    from scipy.integrate import romb
+
+    usable = np.isfinite(initial).all(axis=1)
+    changes = np.full((len(initial), steps), np.nan)
+    if usable.any() and system.is_discrete:
+        states = solve(system, initial[usable], np.arange(steps + 1))
+        changes[usable] = _log_determinant(system.map_jacobian(states[:, :-1]))
+    elif usable.any():
+        fine = step / _PARTS
+        with np.errstate(all="ignore"):
+            states = integrate(system, "dormand-prince-8", initial[usable], fine, steps * _PARTS)
+            index = _PARTS * np.arange(steps)[:, None] + np.arange(_PARTS + 1)
+            changes[usable] = romb(system.divergence(states)[:, index], dx=fine)
+    return np.pad(np.cumsum(changes, axis=1), ((0, 0), (1, 0)))
+
+
 def step_log_determinant(
     method: OneStepMethod, system: System, states: np.ndarray, step: float
 ) -> np.ndarray:
@@ -248,28 +296,41 @@ def _log_determinant(matrices: np.ndarray) -> np.ndarray:
 
 
 class VolumeDiagnostic(Diagnostic):
-    """Whether volume is preserved.
+    """Whether volume is preserved, or contracts as the exact flow does.
 
     Measured is ``volume``, a :class:`Volume` by name: ``"step"``, of the map of states, or of
     windows where ``window`` > 1, at states met on the way; ``"phase-space"``, of the map z_0 ->
     z_t; ``"measure"``, of the map of a step in the coordinates of the system's chart, where these
-    have another volume. Each may be missing. Summed up, by these names: ``volume``, the largest
-    |log|det|| measured, and ``volume_preserved``, whether this is rounding.
+    have another volume. Each may be missing. For a system that changes volume the values are those
+    beside the exact flow, and that of a map of windows is missing. Summed up, by these names:
+    ``volume``, the largest |log|det|| measured, and ``volume_preserved``, whether this is rounding.
     """
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
-        if ensemble.flow.differentiable:
+        flow, system = ensemble.flow, ensemble.comparison.system
+        if flow.differentiable:
             windows, times = _affordable(ensemble)
-            changes = log_determinant(ensemble.flow, windows, ensemble.comparison.scales)
-            volume["step"] = Volume(times, changes.T)
-            chart = ensemble.comparison.system.chart
+            changes = log_determinant(flow, windows, ensemble.comparison.scales)
+            if not system.contracts:
+                volume["step"] = Volume(times, changes.T)
+            elif flow.window == 1:
+                rows = windows.reshape(-1, system.dim)
+                exact = exact_log_determinant(system, rows, flow.step, 1)[:, 1]
+                volume["step"] = Volume(times, (changes - exact.reshape(changes.shape)).T)
+            chart = system.chart
             if chart is not None and not chart.keeps_volume:
-                changes = changes + density_change(ensemble.flow, windows, chart.log_density)
+                changes = changes + density_change(flow, windows, chart.log_density)
                 volume["measure"] = Volume(times, changes.T)
         history = ensemble.once(tangent_history)
         if history is not None:
-            volume["phase-space"] = Volume(history.times, history.log_determinant)
+            values = history.log_determinant
+            if system.contracts:
+                first = ensemble.first[: len(values), 0]
+                values = values - exact_log_determinant(
+                    system, first, flow.step, len(history.times) - 1
+                )
+            volume["phase-space"] = Volume(history.times, values)
         return {"volume": volume}
 
     def stored(self, run: Run) -> Iterator[Variable]:
@@ -313,6 +374,7 @@ class VolumeDiagnostic(Diagnostic):
     def columns(self, report: Results) -> list[Column]:
         columns = []
         known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
+        contracting = report.system.contracts
         for name, words in VOLUMES.items():
             if name not in known:
                 continue
@@ -323,6 +385,9 @@ class VolumeDiagnostic(Diagnostic):
             def error(s: Any, name: str = name) -> Any:
                 return s.volume.get(name)
 
+            if contracting and name != "measure":
+                columns.append(Column(f"{words[:-6]}contraction error", error, place=3))
+                continue
             what, preserved = words.rpartition(" ")[0], f"{words} preserved"
             header = (what, "volume kept") if name == "phase-space" else (words, "kept")
             columns += [
