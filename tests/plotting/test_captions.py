@@ -33,7 +33,9 @@ step = 0.2
 """
 
 
-@pytest.mark.parametrize("name", ["body", "oscillators", "thinned", "flow"])
+@pytest.mark.parametrize(
+    "name", ["body", "thinned", "flow", pytest.param("oscillators", marks=pytest.mark.thorough)]
+)
 def test_a_caption_is_five_lines_on_system_orbits_and_reference(name, request):
     scene = Scene(request.getfixturevalue(name))
     report = scene.report
