@@ -290,7 +290,7 @@ def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
     [
         ({"formats": ["eps"]}, "'eps' is none of png, pdf, svg"),
         ({"style": "poster"}, "'poster' is neither a style file of Matplotlib nor the name of one"),
-        ({"figures": ["energy"]}, "figure: 'energy' is none of overview, phase"),
+        ({"figures": ["energy"]}, "figure: 'energy' is none of .*coordinates"),
         ({"figures": ["poincare"]}, "nothing to show in the figure 'poincare'"),
         ({"methods": ["rk5"]}, "'rk5' is none of net, implicit-midpoint, rk4; did you mean"),
         ({"width": "wide"}, "'wide' is neither column nor page"),
