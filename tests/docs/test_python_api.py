@@ -101,7 +101,8 @@ def test_first_sentences(api):
 
 def described(thing):
     """The names that the sections of a docstring with parameters or attributes describe."""
-    text = inspect.getdoc(thing) or ""
+    own = thing.__mro__ if inspect.isclass(thing) else [thing]  # fields are those of bases, too
+    text = "\n".join(inspect.cleandoc(each.__doc__ or "") for each in own)
     parts = re.split(r"^(\w[\w ]+)\n-+\n", text, flags=re.MULTILINE)
     sections = zip(parts[1::2], parts[2::2], strict=True)
     entries = [

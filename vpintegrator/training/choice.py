@@ -163,6 +163,14 @@ def best(
     ------
     InputError
         If there is none.
+
+    Examples
+    --------
+    >>> from vpintegrator.training import best, kinds_of
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
+    >>> result = vp.fit(dataset, kinds_of("sgf"))
+    >>> best(result.tried).model is result.model
+    True
     """
     if not isinstance(fits, Sequence) or not fits or not all(isinstance(f, Fit) for f in fits):
         raise InputError("fits must be one or more results of trainings, each a Fit")

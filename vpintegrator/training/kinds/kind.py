@@ -62,6 +62,12 @@ class Trial(NamedTuple):
         Iterations of this training, and those without progress after which it ends.
     training
         Further arguments of ``vp.train``.
+
+    Examples
+    --------
+    >>> from vpintegrator.training import Trial
+    >>> Trial(vp.models.ResidualNetwork(dim=2, width=4), "width 4", epochs=20).epochs
+    20
     """
 
     model: Integrator
