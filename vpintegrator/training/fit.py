@@ -209,10 +209,9 @@ def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:
 @contextmanager
 def _opened(data: Data, step: float | None, structure: str | None) -> Iterator[TrainingData]:
     """Open a dataset, or store arrays as one for as long as they are needed."""
-    arrays = isinstance(data, (np.ndarray, tuple))
-    if not arrays and (step is not None or structure is not None):
-        raise InputError("step and structure are arguments of arrays; a dataset has its own")
-    if not arrays:
+    if not isinstance(data, np.ndarray | tuple):
+        if step is not None or structure is not None:
+            raise InputError("step and structure are arguments of arrays; a dataset has its own")
         yield TrainingData.of(data)
         return
     with tempfile.TemporaryDirectory(prefix="vp-fit-") as folder:

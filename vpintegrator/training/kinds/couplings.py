@@ -55,9 +55,10 @@ class Couplings(Kind):
         ``symplectic`` or ``volume``; None for the one that suits the system.
     architecture
         Name of the architecture, such as ``vpt``; None for maps of single states of the form.
-    iterations
-        Iterations of all trainings together, where the budget has none. Parts of the growth take
-        shares of them, and the growth ends after 0.6 of them.
+    iterations, seconds
+        Iterations of all trainings together, where the budget has none: so many in ``seconds`` or
+        more, and fewer in a shorter fit. Parts of the growth take shares of them, and the growth
+        ends after 0.6 of them.
     iterations_beside
         The same beside a map that errs by less than 1e-9: some ten seconds.
     patience
@@ -72,6 +73,7 @@ class Couplings(Kind):
     form: str | None = None
     architecture: str | None = None
     iterations: int = 4_000
+    seconds: float = 150.0
     iterations_beside: int = 200
     patience: int = 300
     largest: int = 1_100
@@ -155,7 +157,8 @@ class _Growth:
         prefix = "sp" if form == "symplectic" else "vp"
         self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
         self.is_beside = least(fits) <= GOOD and not budget.cheapest
-        total, self.used = budget.epochs or kind.iterations, 0
+        share = min((budget.seconds or math.inf) / kind.seconds, 1.0)
+        total, self.used = budget.epochs or max(round(share * kind.iterations), 1), 0
         self.total = min(total, kind.iterations_beside) if self.is_beside else total
         self.scheme = kind.training.get("initial_scheme", "auto")
         self.best: Fit | None = None

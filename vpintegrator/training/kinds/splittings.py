@@ -74,7 +74,7 @@ class Splittings(Kind):
             return "no equations of one step and one set of parameters are known"
         if not forms(data):
             return "the flow changes volumes"
-        model = self.build(data, "split", 0, **{"stages": 1} | self.options)
+        model = self.build(data, "split", 0, **{"stages": 1, **self.options})
         return why_not_complete(data) or (model if isinstance(model, str) else None)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
@@ -99,7 +99,7 @@ class Splittings(Kind):
                 needed = scheme.stages * (last / ROUNDING) ** (1 / self.order)
 
     def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
-        model = self.build(data, "split", 0, **{"stages": 1} | self.options)
+        model = self.build(data, "split", 0, **{"stages": 1, **self.options})
         assert isinstance(model, Integrator)
         schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
         if splitting_of(model).commutators.numel():
