@@ -135,7 +135,7 @@ def test_what_is_left_out_is_told(thinned, oscillators):
     assert "ends at t = 60" in caption(Scene(thinned), FIGURES["errors"])
     assert "as dots" in caption(Scene(thinned), FIGURES["phase"])
     assert "the first orbit, to t = 372.5" in caption(Scene(oscillators), FIGURES["phase"])
-    assert "q[0] = 0, crossed upwards, in the plane (q[1], p[1])" in caption(
+    assert "section q[0] = 0, upwards, in the plane (q[1], p[1])" in caption(
         Scene(oscillators), FIGURES["poincare"]
     )
     assert "order" in caption(Scene(thinned), FIGURES["work-precision"])

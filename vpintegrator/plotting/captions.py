@@ -19,7 +19,7 @@ from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.plotting.names import grouped, orbits, shortened
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.tables import departures, markdown
+from vpintegrator.plotting.tables import departures, markdown, size
 
 LINES, _LETTERS = 5, 100  # of a caption, and of a line
 _SPACE = "\0"  # a space at which no line may end
@@ -117,23 +117,6 @@ def divergence(scene: Scene, mark: str = "") -> list[str]:
     return [f"Diverged{mark}: {'; '.join(parts)}."] if parts else []
 
 
-CURVES, TYPICAL = (
-    "curves are medians over the seeds, in a band of all",
-    "orbits are of the median seed",
-)
-
-
-def seeds(scene: Scene, shown: str) -> list[str]:
-    """Return a sentence on what is shown of several models of one name, if there are any."""
-    titles = [shortened(run.title) for run in scene.runs.values() if run.seeds]
-    return [f"Of {listed(titles)} {shown}."] if titles else []
-
-
-def size(value: float) -> str:
-    """Return an error in words."""
-    return f"{value:.1e}" if np.isfinite(value) else "diverged"
-
-
 def by_method(
     scene: Scene,
     values: Mapping[str, float],
@@ -168,15 +151,29 @@ def long_steps(scene: Scene, comma: str = ";") -> str:
     return f"{comma}{dots} between the reference's states {curve}"
 
 
-def closing(scene: Scene, mark: str = "") -> list[str]:
+CURVES, TYPICAL = (
+    "curves are medians over the seeds, in a band of all",
+    "orbits are of the median seed",
+)
+
+
+def events(scene: Scene, shown: str = TYPICAL) -> list[str]:
+    """Return sentences on what is shown of several models of one name, and on divergences."""
+    several = [shortened(run.title) for run in scene.runs.values() if run.seeds]
+    seeds = [f"Of {listed(several)} {shown}."] if several else []
+    return [*seeds, *divergence(scene, " (crosses)" if CURVES in shown else "")]
+
+
+def notes(scene: Scene, curves: Iterable[np.ndarray] = ()) -> list[str]:
+    """Return sentences on exact zeros in logarithmic curves, and on the training domain."""
+    zero = any((curve == 0).any() for curve in curves)
+    floor = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if zero else []
+    return [*floor, *departures(scene.report)]
+
+
+def closing(scene: Scene) -> list[str]:
     """Return sentences on divergences, the reference, and the training domain."""
-    return [*divergence(scene, mark), reference(scene), *departures(scene.report)]
-
-
-def zeros(curves: Iterable[np.ndarray]) -> list[str]:
-    """Return a sentence on exact zeros on a logarithmic axis, if a curve has any."""
-    drawn = any((curve == 0).any() for curve in curves)
-    return [f"Exact zeros are drawn at {SMALLEST:.0e}."] if drawn else []
+    return [*events(scene), reference(scene), *notes(scene)]
 
 
 def capital(sentence: str) -> str:

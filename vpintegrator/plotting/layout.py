@@ -48,7 +48,7 @@ class FigureDeclaration(Generic[Subject]):
 
 
 ROW = 1.55  # em: height of a row
-_LINE, _PAD, _GAP = 2.4, 0.5, 0.9  # em: line beside a title of the legend, space, and between both
+_LINE, _PAD, _GAP = 2.6, 0.5, 0.9  # em: line beside a title of the legend, space, and between both
 
 
 def entry(label: str, **look: Any) -> Line2D:
@@ -185,7 +185,8 @@ def draw_panels(
 
 def legend_shape(style: Style, width: float, legend: Sequence[Line2D]) -> tuple[int, int]:
     """Return rows and columns of a legend below a figure ``width`` inches wide."""
-    sizes = np.array([_text_width(str(line.get_label())) for line in legend])
+    paths = [TextPath((0, 0), str(line.get_label()).strip() or "-", size=1) for line in legend]
+    sizes = np.array([path.get_extents().width for path in paths])
     for rows in range(1, len(legend)):
         columns = -(-len(legend) // rows)
         parts = np.array_split(sizes, columns)  # as Matplotlib fills the columns
@@ -193,11 +194,6 @@ def legend_shape(style: Style, width: float, legend: Sequence[Line2D]) -> tuple[
         if words + (_LINE + _PAD + _GAP) * columns + 1 < width / style.em:
             return rows, columns
     return len(legend), 1
-
-
-def _text_width(text: str) -> float:
-    """Return the width of a text in em."""
-    return float(TextPath((0, 0), text, size=1).get_extents().width) if text.strip() else 0.0
 
 
 def new_figure(style: Style, width: float, height: float, legend: Sequence[Line2D] = ()) -> Figure:

@@ -32,7 +32,7 @@ class Look:
         return {**line, "marker": marker, "ms": marker_size}
 
 
-_LONG, _DASH_DOT_DOT = (0, (8, 2)), (0, (4, 1.3, 1, 1.3, 1, 1.3))
+_LONG, _DASH_DOT_DOT = (0, (6, 1.8)), (0, (4, 1.3, 1, 1.3, 1, 1.3))
 # two of the same line differ in lightness, so that they differ in grey; no two markers are alike
 LOOKS = (
     Look("#D55E00", "-", "o"),

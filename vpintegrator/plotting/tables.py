@@ -411,11 +411,14 @@ def departures(report: Report) -> list[str]:
     return [f"Left the training domain, outside of which a model is a guess: {'; '.join(parts)}."]
 
 
+def size(value: float) -> str:
+    """Return an error in words."""
+    return f"{value:.1e}" if math.isfinite(value) else "diverged"
+
+
 def error_size(value: float, report: Report) -> str:
     """Return an error of trajectories in words, a bound below the accuracy of the reference."""
-    if not math.isfinite(value):
-        return "diverged"
-    return f"{value:.1e}" if value >= report.accuracy else f"< {report.accuracy:.0e}"
+    return f"< {report.accuracy:.0e}" if value < report.accuracy else size(value)
 
 
 def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = None) -> _Layout:

@@ -8,7 +8,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.captions import TYPICAL, by_method, closing, long_steps, seeds
+from vpintegrator.plotting.captions import by_method, closing, long_steps
 from vpintegrator.plotting.interpolation import turning
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
@@ -156,7 +156,6 @@ def _caption(scene: Scene) -> list[str]:
         f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
         "left the axes.",
         f"Apart by a tenth of a component's range: {apart}.",
-        *seeds(scene, TYPICAL),
         *closing(scene),
     ]
 

@@ -9,15 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import (
-    CURVES,
-    by_method,
-    capital,
-    divergence,
-    reference,
-    seeds,
-    zeros,
-)
+from vpintegrator.plotting.captions import CURVES, by_method, capital, events, notes, reference
 from vpintegrator.plotting.curves import (
     ROUNDING,
     cut,
@@ -30,7 +22,7 @@ from vpintegrator.plotting.curves import (
 from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, new_figure
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.tables import departures, error_size
+from vpintegrator.plotting.tables import error_size
 
 
 def error_curve(scene: Scene, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -118,16 +110,15 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 def _caption(scene: Scene) -> list[str]:
     compared = [name for name in scene.looks if scene.report.is_compared(name)]
+    medians = [np.nanmedian(error_curve(scene, name)[1], axis=1) for name in compared]
     floor = "reference" if scene.report.accuracy > ROUNDING else "rounding"
     return [
         f"{capital(curves_shown(scene))}; dotted: failure, at {scene.report.threshold:.2g}; "
         f"shaded: below the {floor} error.",
-        *seeds(scene, CURVES),
-        *divergence(scene, " (crosses)"),
+        *events(scene, CURVES),
         *final_errors(scene),
         reference(scene),
-        *zeros(np.nanmedian(error_curve(scene, name)[1], axis=1) for name in compared),
-        *departures(scene.report),
+        *notes(scene, medians),
     ]
 
 

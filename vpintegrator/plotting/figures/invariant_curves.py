@@ -9,20 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import (
-    CURVES,
-    by_method,
-    capital,
-    definitions,
-    divergence,
-    seeds,
-    zeros,
-)
+from vpintegrator.plotting.captions import CURVES, by_method, capital, definitions, events, notes
 from vpintegrator.plotting.curves import cut, draw_curve, thinned, time_axis
 from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, panels_of_curves
 from vpintegrator.plotting.names import plain, shortened
 from vpintegrator.plotting.scene import Rollout, Scene, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.tables import departures
 
 
 def invariant_curve(scene: Scene, name: str, invariant: str) -> tuple[np.ndarray, np.ndarray]:
@@ -101,12 +92,10 @@ def _caption(scene: Scene) -> list[str]:
     curves = [invariant_curve(scene, method, name)[1] for method in scene.runs for name in names]
     return [
         "Largest change of the invariants on any orbit up to each time.",
-        *seeds(scene, CURVES),
-        *divergence(scene, " (crosses)"),
+        *events(scene, CURVES),
         *(largest_change(scene, name) for name in names),
         *definitions(scene.system, names),
-        *zeros(curves),
-        *departures(scene.report),
+        *notes(scene, curves),
     ]
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
 from matplotlib.image import AxesImage
 
-from vpintegrator.plotting.captions import TYPICAL, divergence, seeds
+from vpintegrator.plotting.captions import events
 from vpintegrator.plotting.layout import (
     FigureDeclaration,
     colour_bar,
@@ -156,8 +156,7 @@ def _caption(scene: Scene) -> list[str]:
     return [
         f"States{thin} of {number} orbits of the map in the plane ({names}), {most} of a method. "
         f"{how}.",
-        *seeds(scene, TYPICAL),
-        *divergence(scene),
+        *events(scene),
     ]
 
 

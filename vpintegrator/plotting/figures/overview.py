@@ -15,11 +15,11 @@ from vpintegrator.plotting.captions import (
     CURVES,
     TYPICAL,
     definitions,
-    divergence,
+    events,
     listed,
     long_steps,
+    notes,
     reference,
-    seeds,
 )
 from vpintegrator.plotting.figures import error_curves
 from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
@@ -54,7 +54,6 @@ from vpintegrator.plotting.portraits import (
     title_panel,
 )
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.tables import departures
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
@@ -185,12 +184,11 @@ def _caption(scene: Scene) -> list[str]:
     return [
         f"Above: {_fates(scene)}.",
         *([f"Below: {'; '.join(below)}."] if below else []),
-        *seeds(scene, f"{TYPICAL}, {CURVES}"),
-        *divergence(scene, " (crosses)"),
+        *events(scene, f"{TYPICAL}, {CURVES}"),
         *error_curves.final_errors(scene),
         *definitions(scene.system, axes_of_portraits(scene)),
         reference(scene),
-        *departures(scene.report),
+        *notes(scene),
     ]
 
 

@@ -9,7 +9,7 @@ import matplotlib.figure
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import TYPICAL, closing, definitions, listed, long_steps, seeds
+from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
 from vpintegrator.plotting.layout import (
     PORTRAIT_COLUMNS,
     FigureDeclaration,
@@ -132,7 +132,6 @@ def _caption(scene: Scene) -> list[str]:
     return [
         f"Phase portraits: {words}.",
         *definitions(scene.system, axes),
-        *seeds(scene, TYPICAL),
         *closing(scene),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import TYPICAL, by_method, divergence, listed, seeds
+from vpintegrator.plotting.captions import by_method, events, listed
 from vpintegrator.plotting.layout import FigureDeclaration, orbit_legend, panels_of_portraits
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.portraits import REFERENCE, draw_dots, title_panel
@@ -94,16 +95,13 @@ def _sections(scene: Scene) -> dict[str, Section]:
     return sections
 
 
-def section_title(scene: Scene) -> str:
-    """Return ``section q[0] = 0, upwards`` with the component as on an axis."""
+def section_words(scene: Scene, form: Callable[[str], str] = str) -> str:
+    """Return ``section q[0] = 0, upwards``; ``form`` gives the label of a component."""
     assert scene.report.section_plane is not None
     component, value, direction = scene.report.section_plane
     way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
-    if component == scene.system.time:
-        return f"section {mathtext(component)} = {value:g}, once in a period"
-    energies = level(scene)[1]
-    energy = f", energy {energies.mean():.4g}" if energies.size else ""
-    return f"section {mathtext(component)} = {value:g}{way}{energy}"
+    way = ", once in a period" if component == scene.system.time else way
+    return f"section {form(component)} = {value:g}{way}"
 
 
 def draw_section(
@@ -176,7 +174,10 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
     legend = orbit_legend(scene, level(scene)[0])
     figure, _ = panels_of_portraits(scene.style, drawn, draw, 2, legend)
-    figure.suptitle(section_title(scene), fontsize=1.05 * scene.style.letters)
+    energies = level(scene)[1]
+    energy = f", energy {energies.mean():.4g}" if energies.size else ""
+    title = section_words(scene, mathtext) + energy
+    figure.suptitle(title, fontsize=1.05 * scene.style.letters)
     return figure
 
 
@@ -196,15 +197,9 @@ def _beyond(found: Section, pair: tuple[int, int], box: np.ndarray) -> int:
 
 
 def _caption(scene: Scene) -> list[str]:
-    plane, pair = scene.report.section_plane, plane_of_section(scene)
-    assert plane is not None
+    pair, drawn = plane_of_section(scene), _sections(scene)
     assert pair is not None
-    component, value, direction = plane
-    drawn = _sections(scene)
     counts = {name: len(found.points) for name, found in drawn.items() if name in scene.runs}
-    way = {1: ", crossed upwards", -1: ", crossed downwards"}.get(int(direction), "")
-    if component == scene.system.time:
-        way = " and whole periods later"
     axes = [scene.components[k] for k in pair]
     many = any(count > _POINTS for count in counts.values())
     box = _box(drawn, pair)
@@ -212,13 +207,12 @@ def _caption(scene: Scene) -> list[str]:
     beyond = [f"Beyond the axes: {by_method(scene, far, str)}."] if far else []
     thin = f"; at most {_POINTS} of them are drawn, evenly chosen" if many else ""
     return [
-        f"Poincare section {component} = {value:g}{way}, in the plane ({', '.join(axes)}); each "
+        f"Poincare {section_words(scene)}, in the plane ({', '.join(axes)}); each "
         "orbit in a colour of its own, the same in all panels.",
         *_energies(scene),
         f"Number of points: {by_method(scene, counts, str)}{thin}.",
         *beyond,
-        *seeds(scene, TYPICAL),
-        *divergence(scene),
+        *events(scene),
     ]
 
 

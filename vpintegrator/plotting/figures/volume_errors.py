@@ -9,19 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import (
-    CURVES,
-    by_method,
-    by_title,
-    capital,
-    divergence,
-    seeds,
-    zeros,
-)
+from vpintegrator.plotting.captions import CURVES, by_method, by_title, capital, events, notes
 from vpintegrator.plotting.curves import cut, draw_curve, time_axis
 from vpintegrator.plotting.layout import FigureDeclaration, legend_lines, panels_of_curves
 from vpintegrator.plotting.scene import Rollout, Scene, choose, drawn_into, own_scene, takes_axes
-from vpintegrator.plotting.tables import departures
 
 VOLUMES = {
     "step": ("one step", r"\det D\Phi"),
@@ -126,11 +117,9 @@ def _caption(scene: Scene) -> list[str]:
     less = " less that of the exact solution" if scene.system.contracts else ""
     return [
         f"{capital(volume_words(scene))}: |log|det||{less}, the largest of all orbits measured.",
-        *seeds(scene, CURVES),
-        *divergence(scene, " (crosses)"),
+        *events(scene, CURVES),
         *(sentence for kind in kinds for sentence in _numbers(scene, kind)),
-        *zeros(curves),
-        *departures(scene.report),
+        *notes(scene, curves),
     ]
 
 
