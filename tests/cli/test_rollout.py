@@ -312,6 +312,10 @@ def test_looks(run, model):
     options = ["--style", "dark_background", "--width", "column", "--format", "png"]
     assert run(plot, "a.h5", "-o", "dark", *options).exit_code == 0
     assert matplotlib.image.imread("dark/errors.png")[0, 0, :3].max() < 0.3
+    chosen = ["--figure", "errors", "--methods", "rk4", "--format", "svg"]
+    assert run(plot, "a.h5", "-o", "one", *chosen).exit_code == 0
+    assert {path.name for path in Path("one").iterdir()} == {"errors.svg", "captions.md"}
+    assert refused(run(plot, "a.h5", "--figure", "energy"), "'energy' is none of")
     refusal = run(plot, "a.h5", "-o", "wide", "--width", "everything")
     assert refused(refusal, "neither column nor page, nor a number of inches")
     assert not Path("wide").exists()
