@@ -80,7 +80,9 @@ def main(
         for seed in range(seeds):
             torch.manual_seed(seed)
             model = make()
-            history = vp.train(model, data, recipe="published", epochs=epochs, seed=seed)
+            file = output / f"{name.replace(' ', '-').lower()}-{seed}.safetensors"
+            options: dict[str, Any] = {"output": file, "overwrite": overwrite, "seed": seed}
+            history = vp.train(model, data, recipe="published", epochs=epochs, **options)
             _check(history.stopped_by)
             models[name].append(model)
             curves.setdefault(name, history)
@@ -91,10 +93,8 @@ def main(
     fit = vp.fit(data, seconds=seconds)
     _check(fit.stopped_by)
     models |= {"our VPT": [ours], f"vp.fit ({fit.model.name})": [fit.model]}
-    for name, members in models.items():
-        for seed, model in enumerate(members):
-            file = f"{name.replace(' ', '-').lower()}-{seed}.safetensors"
-            vp.save(model, output / file, overwrite)
+    vp.save(ours, output / "our-vpt.safetensors", overwrite)
+    vp.save(fit.model, output / "our-default.safetensors", overwrite)
     steps = round(time / STEP)
     reference = vp.integrate(data.system, METHOD, np.array(ORBITS), STEP, steps)
     report = vp.compare(models, "rk4", reference=reference)
