@@ -12,9 +12,6 @@ from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.cli.train import main as train
 from vpintegrator.models.growth import freeze_attention
-from vpintegrator.plotting.captions import caption
-from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.scene import Scene
 
 WORDS = "attention at the identity"
 
@@ -62,4 +59,3 @@ def test_it_is_told_everywhere(run, request, name):
         assert (WORDS in first["structure"]) == count and WORDS not in second["structure"]
         for table in (plotting.markdown_table, plotting.latex_table):
             assert (f"model: {WORDS}" in table(report)) == count
-        assert (WORDS in caption(Scene(report), FIGURES["errors"])) == count
