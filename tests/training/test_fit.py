@@ -103,6 +103,13 @@ def test_a_target_ends_the_fit_with_the_first_model_that_reaches_it(body):
     assert [*result.kinds] == ["generating functions"]
 
 
+def test_arguments_of_trainings_are_those_of_every_model(body):
+    training = PLAIN | {"patience": 1, "optimizer": "levenberg-marquardt"}
+    for options in ({"functions": "neurons", "width": 2}, {"degree": 2, "depth": 1}):
+        result = vp.fit(body, kinds_of("vpff", options, training), epochs=20, target=1e-3)
+        assert result.error < 1
+
+
 def test_all_doors_lead_to_the_same_model(tmp_path):
     states, kinds = orbits(), kinds_of("sgf", {"degree": 6})
     data = vp.import_dataset(states, tmp_path / "orbits.h5", step=0.5)

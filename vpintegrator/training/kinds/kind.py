@@ -137,11 +137,10 @@ class Kind(ABC):
             trial.model,
             data,
             epochs=trial.epochs,
-            patience=trial.patience,
             target=budget.target,
             seed=budget.seed,
             progress=budget.show,
-            **{**self.training, **trial.training},
+            **{"patience": trial.patience, **self.training, **trial.training},
         )
         estimate = data.held_out_error(trial.model)
         return self.fit_of(trial, history, *estimate)
