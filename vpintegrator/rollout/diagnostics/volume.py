@@ -183,7 +183,7 @@ def exact_log_determinant(
     Examples
     --------
     >>> from vpintegrator.rollout.diagnostics.volume import exact_log_determinant
-    >>> damped = vp.load_system('state = ["x", "y"]\\n[vector_field]\\nx = "y"\\ny = "-x - y"')
+    >>> damped = vp.load_system('state = ["x", "y"]\n[vector_field]\nx = "y"\ny = "-x - y"')
     >>> exact_log_determinant(damped, np.ones((1, 2)), step=0.1, steps=2).round(6)
     array([[ 0. , -0.1, -0.2]])
     """
