@@ -230,7 +230,9 @@ class Results:
         0 for a reference that is exact or was given.
         """
         error = float(np.nan_to_num(self.reference_error).max())
-        sizes = bounded_sizes(self.system, np.nanmax(np.abs(self.reference), axis=(0, 1)))
+        sizes = bounded_sizes(
+            self.system, np.nanmax(np.abs(self.reference), axis=(0, 1), initial=0)
+        )
         return error * float(sizes[self.system.moving].max())
 
     def is_compared(self, name: str) -> bool:
