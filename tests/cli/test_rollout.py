@@ -1,5 +1,6 @@
 """vp-rollout and vp-plot, and the whole road of four commands."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -313,7 +314,8 @@ def test_looks(run, model):
     assert run(plot, "a.h5", "-o", "dark", *options).exit_code == 0
     assert matplotlib.image.imread("dark/errors.png")[0, 0, :3].max() < 0.3
     chosen = ["--figure", "errors", "--methods", "rk4", "--format", "svg"]
-    assert run(plot, "a.h5", "-o", "one", *chosen).exit_code == 0
+    result = run(plot, "a.h5", "-o", "one", *chosen, "--json")
+    assert [row["method"] for row in json.loads(result.stdout)["table"]] == ["RK4"]
     assert {path.name for path in Path("one").iterdir()} == {"errors.svg", "captions.md"}
     assert refused(run(plot, "a.h5", "--figure", "energy"), "'energy' is none of")
     refusal = run(plot, "a.h5", "-o", "wide", "--width", "everything")

@@ -59,7 +59,8 @@ from vpintegrator.cli.output import write_json
 @click.option(
     "--orbits",
     metavar="NUMBER,...",
-    help="Orbits that overview and portraits show of every method, the first also in time.  "
+    help="Orbits that overview and portraits show of every method, the first also in time; "
+    "sections are at its energy.  "
     "[default: in the overview the median and the worst of the first model]",
 )
 @columns_option
@@ -92,8 +93,10 @@ def main(
     """
     from vpintegrator.plotting import draw
     from vpintegrator.plotting.draw import open_drawn
+    from vpintegrator.plotting.scene import only
 
     chosen = [] if orbits is None else read_numbers(orbits, "orbits", int)
+    names = [name.strip() for name in methods.split(",")] if methods else []
     with progress_bar() as bar:
         task = bar.add_task("figures", total=None)
         paths = draw(
@@ -102,7 +105,7 @@ def main(
             formats=formats or ("png", "pdf"),
             overwrite=overwrite,
             figures=figures,
-            methods=[name.strip() for name in methods.split(",")] if methods else (),
+            methods=names,
             style=style,
             width=width,
             columns=columns,
@@ -116,7 +119,8 @@ def main(
 
     def results() -> dict[str, Any]:
         source = open_drawn(file)
-        return {"files": paths} | ({} if isinstance(source, Path) else {"table": source.table()})
+        table = {} if isinstance(source, Path) else {"table": only(source, names).table()}
+        return {"files": paths} | table
 
     write_json(results)
 
