@@ -22,7 +22,7 @@ from harness import benchmark, duration, machine, print_table, write_result
 
 import vpintegrator as vp
 from vpintegrator.models.untrained import build
-from vpintegrator.training import find_splitting
+from vpintegrator.training import kinds_of
 from vpintegrator.training.training_data import TrainingData
 
 SYSTEMS = Path(__file__).parent / "systems"
@@ -50,18 +50,16 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
         vp.generate(own if own.exists() else name, path)
     data = TrainingData(vp.open_dataset(path))
 
-    def maker(commutators: bool) -> Any:
-        options = {"commutators": True} if commutators else {}
-        return lambda arguments: build(data.dataset.system, "split", **options, **arguments)
-
     rows: list[dict[str, Any]] = []
     trials = [(stages, False) for stages in STAGES]
-    if maker(True)({"stages": 1}).core.commutators.numel():
+    largest = build(data.dataset.system, "split", stages=1, commutators=True)
+    if largest.core.commutators.numel():
         trials += [(stages, True) for stages in WITH_COMMUTATORS]
     table = None
     for stages, commutators in trials:
         start = time.perf_counter()
-        found = find_splitting(maker(commutators), data, sizes={"stages": stages})
+        options = {"stages": stages} | ({"commutators": True} if commutators else {})
+        found = vp.fit(data.dataset, kinds_of("split", options), seconds=None)
         spent = time.perf_counter() - start
         table = vp.one_step(found.model, data.dataset, seconds=seconds)
         (own,) = table.models
