@@ -116,22 +116,22 @@ def test_left_out_errors_are_those_of_refits(seed, sizes, columns, rows, right_s
         out = folds == fold
         squares.append(np.mean((b[out] - A[out] @ fit(~out).coefficients) ** 2))
     assert error.square == pytest.approx(np.mean(squares), rel=1e-7)
-    expected = np.std(squares) / math.sqrt(len(squares)) / np.mean(squares)
-    assert error.deviation == pytest.approx(expected, rel=1e-6)
-    assert error.typical == pytest.approx(trimmed(np.array(squares)), rel=1e-7)
+    typical, deviation = trimmed(np.array(squares))
+    assert error.typical == pytest.approx(typical, rel=1e-7)
+    assert error.deviation == pytest.approx(deviation, rel=1e-5)
 
 
 def test_a_row_that_alone_determines_a_coefficient_has_an_infinite_error():
     A, b = RNG(0).normal(size=(20, 1, 3)), RNG(1).normal(size=(20, 1))
     A[:-1, :, 2] = 0
     error = LeftOut(A, A, b).choice(solved(factored(A, b)))
-    assert (error.square, error.deviation) == (math.inf, 0.0)
-    assert math.isfinite(error.typical)
+    assert error.square == math.inf
+    assert math.isfinite(error.typical + error.deviation)
 
 
 def test_the_largest_twentieth_is_trimmed():
-    assert trimmed(np.array([1.0] * 19 + [np.inf])) == 1.0
-    assert trimmed(np.array([1.0] * 18 + [np.inf] * 2)) == np.inf
+    assert trimmed(np.array([1.0] * 19 + [np.inf])) == (1.0, 0.0)
+    assert trimmed(np.array([1.0] * 18 + [np.inf] * 2)) == (np.inf, 0.0)
 
 
 # the damped iteration

@@ -109,7 +109,7 @@ class ShearImages(Residual):
 
     def linearise(self, parameters: torch.Tensor) -> NormalEquations:
         """Return normal equations at the model's parameters."""
-        equations = normal_equations(parameters)
+        equations = normal_equations(parameters, scaled=True)
         equations.add(self._jacobian().flatten(0, 1), self.residual.flatten())
         equations.add_penalty(self.penalty, parameters)
         return equations

@@ -175,7 +175,7 @@ class Choice(NamedTuple):
     square
         Mean square; infinite where other rows do not determine the coefficients that a row reads.
     deviation
-        Standard error of the mean square, relative to it.
+        Standard error of ``typical``, relative to it.
     typical
         Mean square without the largest twentieth, see ``trimmed``.
     solution
@@ -248,18 +248,20 @@ class LeftOut:
             count = len(places) if len(places) > 1 or len(self._places) > 1 else places.size
             parts.append((left_out**2).reshape(count, -1).mean(1))
         squares = np.concatenate(parts)
-        mean, deviation = float(squares.mean()), 0.0
-        if math.isfinite(mean):
-            deviation = float(squares.std()) / math.sqrt(len(squares)) / max(mean, 1e-300)
-        return Choice(mean, deviation, trimmed(squares), solution)
+        typical, deviation = trimmed(squares)
+        return Choice(float(squares.mean()), deviation, typical, solution)
 
 
-def trimmed(squares: np.ndarray, part: float = 0.05) -> float:
-    """Return the mean without the largest part of the squares.
+def trimmed(squares: np.ndarray, part: float = 0.05) -> tuple[float, float]:
+    """Return the mean without the largest part of the squares, and its relative standard error.
 
     These are of pairs at the edge of the data, which linear equations extrapolate too far.
     """
-    return float(np.sort(squares)[: math.ceil((1 - part) * len(squares))].mean())
+    kept = np.sort(squares)[: math.ceil((1 - part) * len(squares))]
+    mean = float(kept.mean())
+    if not math.isfinite(mean):
+        return math.inf, 0.0
+    return mean, float(kept.std()) / math.sqrt(len(kept)) / max(mean, 1e-300)
 
 
 class NormalEquations:
@@ -272,9 +274,14 @@ class NormalEquations:
     machine
         Machine code, which takes the memory of one matrix and half of the arithmetic. By default
         PyTorch, with three matrices, two of them only during the solution.
+    scaled
+        Whether damping is in units of the diagonal of J^T J (Marquardt), or plain (Levenberg).
     """
 
-    def __init__(self, like: torch.Tensor, machine: SymmetricMatrix | None = None) -> None:
+    def __init__(
+        self, like: torch.Tensor, machine: SymmetricMatrix | None = None, scaled: bool = False
+    ) -> None:
+        self.scaled = scaled
         self.gradient, self._machine, size = torch.zeros_like(like), machine, len(like)
         self._matrix = torch.from_numpy(machine.array) if machine else like.new_zeros(size, size)
 
@@ -296,25 +303,35 @@ class NormalEquations:
         self._matrix.diagonal().add_(penalty)
         self.gradient.add_(change, alpha=penalty)
 
+    @property
+    def units(self) -> torch.Tensor | float:
+        """Damping of each parameter (parameter,), in units of the damping."""
+        return self._matrix.diagonal().clamp_min(1e-300) if self.scaled else 1.0
+
     def largest(self) -> float:
-        """Return the largest element of J^T J, which is on the diagonal."""
-        return self._matrix.diagonal().max().item()
+        """Return the largest element of J^T J, which is on the diagonal, in these units."""
+        return 1.0 if self.scaled else self._matrix.diagonal().max().item()
 
     def solve(self, damping: float) -> torch.Tensor | None:
-        """Return -(J^T J + damping)^-1 J^T r, or None where rounding leaves no factor."""
+        """Return -(J^T J + damping D)^-1 J^T r with the units D; None if there is no factor."""
         if self._machine:
             solvable = self._machine.factor(damping)
             right = (-self.gradient).numpy()
             return torch.from_numpy(self._machine.solve(right)) if solvable else None
         damped = self._matrix.clone()
-        damped.diagonal().add_(damping)
+        damped.diagonal().add_(damping * self.units)
         factor, failed = torch.linalg.cholesky_ex(damped)
         delta = torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]
         return None if failed.item() else delta
 
 
 def normal_equations(
-    like: torch.Tensor, compiled: bool = False, *, most: int = 20_000, large: int = 1_000
+    like: torch.Tensor,
+    compiled: bool = False,
+    *,
+    scaled: bool = False,
+    most: int = 20_000,
+    large: int = 1_000,
 ) -> NormalEquations:
     """Return the equations of a vector of parameters, all zero.
 
@@ -322,8 +339,8 @@ def normal_equations(
     ----------
     like
         The vector.
-    compiled
-        Whether residuals are machine code, so that there is a compiler.
+    compiled, scaled
+        Whether residuals are machine code, so that there is a compiler; whether damping is scaled.
     most
         Largest number of parameters, whose matrix takes 3.2 GB.
     large
@@ -343,11 +360,11 @@ def normal_equations(
             f"would take {size:.1f} GB; {instead}"
         )
     try:
-        if compiled or (like.device.type == "cpu" and count >= large):
+        if not scaled and (compiled or (like.device.type == "cpu" and count >= large)):
             with suppress(NotCompilable):
                 dtype = like.numpy().dtype.type
                 return NormalEquations(like, SymmetricMatrix(count, dtype, torch.get_num_threads()))
-        return NormalEquations(like)
+        return NormalEquations(like, scaled=scaled)
     except (MemoryError, RuntimeError):  # PyTorch's, of the same
         raise InputError(
             f"there is no memory for J^T J of {count:,} parameters, {size:.1f} GB; {instead}"
@@ -357,7 +374,9 @@ def normal_equations(
 class Residual(ABC):
     """A nonlinear least-squares problem: the residuals of a vector of parameters.
 
-    Damping is plain: parameters are in units in which equal changes are equally likely.
+    Plain damping is best where equal changes of all parameters are equally likely: windows of many
+    states end lower than with scaled damping. Few pairs of smooth maps, whose high degrees hardly
+    matter, end at a hundredth of the error with scaled damping.
     """
 
     @abstractmethod
@@ -439,7 +458,8 @@ class DampedIteration:
         if not cost < self.cost:  # true for nan
             return False
         # both at once, as each number that is looked at makes a GPU wait
-        length, slope = torch.stack([delta.dot(delta), equations.gradient.dot(delta)]).tolist()
+        length = delta.dot(equations.units * delta)
+        length, slope = torch.stack([length, equations.gradient.dot(delta)]).tolist()
         foretold = damping * length - slope
         gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
         self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)

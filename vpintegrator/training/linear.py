@@ -48,7 +48,7 @@ class LinearFit:
     penalty
         Ridge parameter that the leave-one-out error chose, 0 for none.
     deviation
-        Standard error of the mean square that ``error`` is the root of, relative to it.
+        Standard error of the mean square that ``typical`` is the root of, relative to it.
     seconds
         Time used.
     typical

@@ -123,16 +123,16 @@ def fit_polynomial(
         layer.coefficients.copy_(torch.from_numpy(coefficients))
     layer.decays = tuple(rates.tolist())
     chosen = squares[best]
-    mean = float(chosen.mean())
+    typical, deviation = trimmed(chosen)
     return LinearFit(
         coefficients=layer.coefficients.numel(),
         rank=layer.coefficients.numel(),
         pairs=len(before),
-        error=math.sqrt(mean),
+        error=math.sqrt(float(chosen.mean())),
         penalty=float(PENALTIES[best]),
-        deviation=float(chosen.std()) / math.sqrt(len(chosen)) / max(mean, 1e-300),
+        deviation=deviation,
         seconds=time.perf_counter() - began,
-        typical=math.sqrt(trimmed(chosen)),
+        typical=math.sqrt(typical),
     )
 
 

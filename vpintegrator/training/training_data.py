@@ -172,7 +172,7 @@ class TrainingData:
         squares = (difference * weight).square().mean(1).numpy()
         if not np.isfinite(squares).all():
             return math.inf
-        return math.sqrt(trimmed(squares) if self.known_pairs.are_single else squares.mean())
+        return math.sqrt(trimmed(squares)[0] if self.known_pairs.are_single else squares.mean())
 
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
