@@ -35,7 +35,7 @@ def body(tmp_path_factory):
     return generate("rigid-body", path, count=100, steps=6).path
 
 
-@pytest.mark.parametrize("name", {*ARCHITECTURES} - {"classical"})
+@pytest.mark.parametrize("name", sorted({*ARCHITECTURES} - {"classical"}))
 def test_every_model_trains(run, name):
     data = generate("henon-heiles", "data.h5", count=100, steps=6).path  # Hamiltonian: for all
     sizes = ["--width", "4"] if "width" in ARCHITECTURES[name].Arguments.declared() else []
