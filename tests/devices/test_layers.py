@@ -21,6 +21,7 @@ OTHERS = {
     "encoder on Stiefel matrices": lambda: nn.EncoderBlock(4, 2, stiefel=True, norm="batch"),
     "residual": lambda: nn.ResidualLayer(4),
     "affine": lambda: nn.AffineMap(4),
+    "polynomial": lambda: nn.PolynomialLayer(4, 3),
     "formulas in polynomials": lambda: nn.BasisCoupling(
         4, 2, expressions=["sigmoid(z[0] - z[3])", "sin(z[1])"], periodic=[2]
     ),
