@@ -56,14 +56,15 @@ class Splittings(Kind):
     iterations, patience
         Iterations of each, a second or two, and those without progress; 1,000 gain a factor of two
         at most.
-    order
-        Power of the number of stages by which the error is expected to fall: schemes that cannot
-        reach rounding are left out.
+    order, rounding
+        Power of the number of stages by which the error is expected to fall, and the error that is
+        looked for: smaller schemes are left out. A larger ``rounding`` makes cheaper steps.
     """
 
     iterations: int = 300
     patience: int = 40
     order: int = 6
+    rounding: float = 2e-15
     name: ClassVar[str] = "splittings"
     noun: ClassVar[str] = "the splitting"
 
@@ -96,7 +97,7 @@ class Splittings(Kind):
             if error < ROUNDING or stalled == 2 or fits[-1].stopped_by == "target":
                 return
             if not splitting_of(model).commutators.numel() and budget.target is None:
-                needed = scheme.stages * (last / ROUNDING) ** (1 / self.order)
+                needed = scheme.stages * (last / self.rounding) ** (1 / self.order)
 
     def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
         model = self.build(data, "split", 0, **{"stages": 1, **self.options})
