@@ -12,7 +12,6 @@ from vpintegrator.models import Integrator
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.kinds.kind import (
-    EXACT,
     GOOD,
     ROUNDING,
     Budget,
@@ -37,7 +36,7 @@ class GeneratingFunctions(Kind):
     """Generating functions of polynomials, and of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
-    err by more than 1e-12, and functions of the system where these err by more than 1e-9.
+    err by more than 1e-14, and functions of the system where these err by more than 1e-9.
 
     Attributes
     ----------
@@ -86,8 +85,11 @@ class GeneratingFunctions(Kind):
         yield from self._degrees(data, fits, budget, {}, most)
         if exact:
             for maps in (1, 2, 3, 4, 6):
-                if least(fits) <= (budget.target or EXACT):
+                if least(fits) <= (budget.target or ROUNDING):
                     return
+                # the order of exact terms is six: six maps err by the sixth power of six less
+                if maps > 1 and fits[-1].error / 6**6 > least_explicit(fits):
+                    break
                 # halving the step divides the error of five exact terms by a hundred, at twice
                 # the cost
                 row = HAMILTONIAN | ({"repeats": maps} if maps > 1 else {})
