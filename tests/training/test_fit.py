@@ -132,6 +132,7 @@ def test_pairs_and_trajectories_of_two_states_give_the_same_model():
     array = vp.fit(states, kinds, step=1.0)
     assert pairs.error == array.error < 1e-3
     assert torch.equal(weights(pairs.model), weights(array.model))
+    assert "dataset" not in array.model.metadata  # its file is deleted
     assert pairs.judged_by == "left out"
 
 

@@ -122,6 +122,8 @@ def fit(
         # test windows are judged in order, as many as there is time for
         with until(max(end, time.perf_counter() + 1.0)):
             _describe(choice, fits, training_data)
+        if isinstance(data, np.ndarray | tuple):  # its file is deleted
+            choice.model.metadata.pop("dataset")
         spent = time.perf_counter() - start
         stopped_by = stopped_by or choice.stopped_by
         if signals:  # also one that came after the last training: the best model is kept
