@@ -355,6 +355,7 @@ def _kinds(
     from vpintegrator.models.growth import freeze_attention
     from vpintegrator.models.one_step import without_attention
     from vpintegrator.training.kinds import Network, kinds_of
+    from vpintegrator.training.one_step import KEY
 
     training = {
         name: values[name] for name, default in _TRAINING.items() if values[name] != default
@@ -363,8 +364,7 @@ def _kinds(
         model = load(start)
         if without_attention(model) is not None:  # attention layers stay frozen
             freeze_attention(model)
-        for key in ("verdict", "fastest"):  # results of the model before the training
-            model.metadata.pop(key, None)
+        model.metadata.pop(KEY, None)  # the table of the model before the training
         return [Network(model=model, training=training)], model.name
     name = values["model"]
     if values["recipe"] is not None:
