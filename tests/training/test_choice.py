@@ -16,7 +16,6 @@ def fit(error, *, explicit=True, structured=True, parameters=10, deviation=0.0, 
     return Fit(
         model=SimpleNamespace(name="model"),
         kind="kind",
-        noun="the model",
         size="",
         error=error,
         deviation=deviation,

@@ -1,7 +1,7 @@
 """Couplings as a kind of map: which sizes are trained, and which of them is kept."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ class Pretended(Couplings):
 def known(error, explicit):
     """The fit of another map."""
     history = History("linear", 0, 1)
-    words = {"kind": "", "noun": "", "size": "", "judged_by": "held out", "stopped_by": "solved"}
+    words = {"kind": "", "size": "", "judged_by": "held out", "stopped_by": "solved"}
     return Fit(None, error=error, deviation=0.0, seconds=0.0, explicit=explicit, structured=True,
                history=history, **words)  # fmt: skip
 
@@ -201,7 +201,7 @@ def test_a_named_scheme_is_for_the_model_that_begins_as_it(body):
     schemes = [fit.model.metadata.get("initial_scheme") for fit in fits_of(kind, body, epochs=150)]
     assert schemes[0] == schemes[-1] == "blanes-moan-4" and None in schemes
     with pytest.raises(InputError, match="more layers than depth = 1"):
-        vp.fit(body, [kind.with_options(depth=1)], epochs=150)
+        vp.fit(body, [replace(kind, options={**kind.options, "depth": 1})], epochs=150)
 
 
 def test_two_fits_are_equal_to_the_last_bit(body):

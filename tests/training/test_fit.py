@@ -156,7 +156,6 @@ class Turns(Kind):
     """Such rotations."""
 
     name: ClassVar[str] = "turns"
-    noun: ClassVar[str] = "the turn"
 
     def admits(self, data):
         return None if data.dataset.dim == 2 else "turns are maps of the plane"

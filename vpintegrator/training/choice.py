@@ -21,8 +21,8 @@ class Fit:
     ----------
     model
         The model.
-    kind, noun, size
-        Kind of map in words, for lists and for sentences, and the size of this one.
+    kind, size
+        Kind of map and the size of this one, in words.
     error, deviation
         Root mean square error one step ahead, relative to the spread of the states, and its
         standard error.
@@ -48,7 +48,6 @@ class Fit:
 
     model: Integrator
     kind: str
-    noun: str
     size: str
     error: float
     deviation: float

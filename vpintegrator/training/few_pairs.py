@@ -25,8 +25,8 @@ from vpintegrator.training.least_squares import (
     SequentialQR,
     normal_equations,
 )
-from vpintegrator.training.linear import LinearFit, normalised_pairs, weights
-from vpintegrator.training.residuals import ParameterVector
+from vpintegrator.training.linear import LinearFit, normalised_pairs
+from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
 
 
 def fit_few_pairs(
@@ -91,7 +91,7 @@ class ShearImages(Residual):
     ) -> None:
         self.before, self.after = before, after
         self.map, self.vector = ShearDerivatives(model.core), ParameterVector(model)
-        self.weight = weights(after)
+        self.weight = reciprocal_spread(after)
         degrees = [each.degrees for each in model.modules() if isinstance(each, Terms)]
         self.units = torch.cat(degrees).clamp(min=1).double() ** 2
         self.penalty = ridge * len(after)

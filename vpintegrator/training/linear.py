@@ -24,6 +24,7 @@ from vpintegrator.models.generating_arguments import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.training.least_squares import Choice, LeftOut, SequentialQR
+from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import TrainingData
 
 ROWS = 20  # equations for each coefficient, if the data have as many
@@ -113,7 +114,7 @@ class LinearEquations:
     ) -> None:
         self.layer, self.before, self.after = layer, before, after
         self.size = after.shape[1] - int(getattr(layer, "conserved", 0))
-        self.weight = weights(after[:, : self.size])
+        self.weight = reciprocal_spread(after[:, : self.size])
         self.count = sum(c.numel() for c in layer.coefficients())
         self.block = max(block // (8 * max(self.count, 1) * self.size), 1)
         self.are_scarce = len(after) * self.size < ROWS * self.count
@@ -288,12 +289,6 @@ def normalised_pairs(
             f"{count:,} coefficients; give more pairs, or a lower --degree"
         )
     return before, after, None if folds is None else folds[places]
-
-
-def weights(images: torch.Tensor) -> torch.Tensor:
-    """Return the reciprocal spread of components of images (pair, component); 1 if zero."""
-    spread = images.std(0)
-    return 1 / torch.where(spread > 0, spread, torch.ones(()).double())
 
 
 def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.affine_map import AffineMap
 from vpintegrator.training.least_squares import LeftOut, SequentialQR
-from vpintegrator.training.linear import LinearFit, weights
+from vpintegrator.training.linear import LinearFit
+from vpintegrator.training.residuals import reciprocal_spread
 
 
 def linear_layer(model: Integrator) -> AffineMap | None:
@@ -60,7 +61,7 @@ def fit_linear_map(
     if len(z) < 2 or not bool(z.isfinite().all() and y.isfinite().all()):
         raise InputError("a linear map needs two or more pairs of finite states; give others")
     some = slice(max(most // (layer.dim + 1), 2))
-    weight = weights(y).numpy()
+    weight = reciprocal_spread(y).numpy()
     rows = torch.cat([z, torch.ones_like(z[:, :1])], 1)[some].numpy()
     right = (y - z)[some].numpy() * weight
     qr = SequentialQR(layer.dim + 1)

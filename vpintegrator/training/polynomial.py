@@ -17,6 +17,7 @@ from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.linear import FEWEST, ROWS, LinearFit
+from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 BYTES = 1 << 27  # bytes of the values of the terms
@@ -102,12 +103,11 @@ def fit_polynomial(
         raise InputError("a polynomial map needs two or more pairs of finite states; give others")
     with torch.no_grad():
         values = layer.values(before).numpy()
-    spread = after.std(0).numpy()
     ridge = _Ridge(
         values,
         (after - before).numpy(),
         layer.orders.numpy(),
-        1 / np.where(spread > 0, spread, 1.0),
+        reciprocal_spread(after).numpy(),
         folds,
     )
     known = None if start is None else polynomial_layer(start)

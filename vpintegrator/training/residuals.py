@@ -302,6 +302,12 @@ def _squares(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> Ite
     model.train(mode)
 
 
+def reciprocal_spread(images: torch.Tensor) -> torch.Tensor:
+    """Return the reciprocal spread of components of images (pair, component); 1 if zero."""
+    spread = images.std(0)
+    return 1 / torch.where(spread > 0, spread, torch.ones(()).double())
+
+
 def relative(squares: float, count: int, spread: float = 1.0) -> float:
     """Return the root of the mean of so many squares, relative to a spread, if there is any."""
     return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)

@@ -28,7 +28,12 @@ from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.least_squares import trimmed
-from vpintegrator.training.residuals import ErrorScale, estimated_error, relative_error_of
+from vpintegrator.training.residuals import (
+    ErrorScale,
+    estimated_error,
+    reciprocal_spread,
+    relative_error_of,
+)
 
 IN_MEMORY = 1 << 26  # bytes of states; of larger groups a part is read
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
@@ -96,12 +101,6 @@ class TrainingData:
             found = ExtendedDataset(found)
         return cls(found)
 
-    def with_test(self) -> TrainingData:
-        """Return training data with a test group, by which models are tested too."""
-        found = copy.copy(self)
-        found.tested = self.has("test")
-        return found
-
     def without_test(self) -> TrainingData:
         """Return training data without a test group, for trainings that are judged later."""
         found = copy.copy(self)
@@ -166,10 +165,8 @@ class TrainingData:
         of an implicit map have no solution, or another than that of the fit.
         """
         before, after, _ = self.known_pairs
-        spread = after.std(0)
-        weight = 1 / torch.where(spread > 0, spread, torch.ones_like(spread))
         difference = model(before[:, None].to(model.scale))[:, 0] - after
-        squares = (difference * weight).square().mean(1).numpy()
+        squares = (difference * reciprocal_spread(after)).square().mean(1).numpy()
         if not np.isfinite(squares).all():
             return math.inf
         return math.sqrt(trimmed(squares)[0] if self.known_pairs.are_single else squares.mean())

@@ -33,7 +33,6 @@ class ClassicalMethods(Kind):
         *("strang-splitting", "rk4", "blanes-moan-4", "blanes-moan-6", "dormand-prince-8"),
     )
     name: ClassVar[str] = "classical methods"
-    noun: ClassVar[str] = "the classical method"
     structured: ClassVar[bool] = False
 
     def admits(self, data: TrainingData) -> str | None:

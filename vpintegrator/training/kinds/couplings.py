@@ -81,7 +81,6 @@ class Couplings(Kind):
     splitting: int = 700
     exact: float = 1e-13
     name: ClassVar[str] = "couplings"
-    noun: ClassVar[str] = "the couplings"
     iterative: ClassVar[bool] = True
 
     def admits(self, data: TrainingData) -> str | None:

@@ -61,7 +61,6 @@ class GeneratingFunctions(Kind):
     highest: int = 64
     compared: int = 6
     name: ClassVar[str] = "generating functions"
-    noun: ClassVar[str] = "the generating function"
     explicit: ClassVar[bool] = False
 
     def admits(self, data: TrainingData) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from vpintegrator.errors import InputError
@@ -89,8 +89,6 @@ class Kind(ABC):
         Arguments of :func:`vpintegrator.train` that every training has.
     name
         Name of the kind in lists: "generating functions".
-    noun
-        Name of one model in sentences: "the generating function".
     explicit
         Whether a step is a formula, and costs less than that of an implicit map.
     structured
@@ -102,7 +100,6 @@ class Kind(ABC):
     options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
     name: ClassVar[str]
-    noun: ClassVar[str]
     explicit: ClassVar[bool] = True
     structured: ClassVar[bool] = True
     iterative: ClassVar[bool] = False
@@ -157,7 +154,6 @@ class Kind(ABC):
         return Fit(
             model=trial.model,
             kind=self.name,
-            noun=self.noun,
             size=trial.size,
             error=error if math.isfinite(error) else math.inf,
             deviation=deviation if math.isfinite(error) else 0.0,
@@ -193,10 +189,6 @@ class Kind(ABC):
         except InputError as error:
             return str(error)
         return model
-
-    def with_options(self, **options: Any) -> Kind:
-        """Return the kind with further options of its models."""
-        return replace(self, options={**self.options, **options})
 
 
 def count(model: Integrator) -> int:

@@ -19,7 +19,6 @@ class LinearMaps(Kind):
     """Linear maps, by least squares."""
 
     name: ClassVar[str] = "linear maps"
-    noun: ClassVar[str] = "the linear map"
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no linear map, or None."""

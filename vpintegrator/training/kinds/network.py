@@ -47,7 +47,6 @@ class Network(Kind):
     iterations: int = 900
     seconds: float = 4e-10
     name: ClassVar[str] = "networks"
-    noun: ClassVar[str] = "the network"
     structured: ClassVar[bool] = False
     iterative: ClassVar[bool] = True
 

@@ -34,7 +34,6 @@ class PolynomialRegression(Kind):
     highest: int = 64
     patience: int = 2
     name: ClassVar[str] = "polynomial regression"
-    noun: ClassVar[str] = "the polynomial regression"
     structured: ClassVar[bool] = False
 
     def admits(self, data: TrainingData) -> str | None:

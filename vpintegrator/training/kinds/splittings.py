@@ -66,7 +66,6 @@ class Splittings(Kind):
     order: int = 6
     rounding: float = 2e-15
     name: ClassVar[str] = "splittings"
-    noun: ClassVar[str] = "the splitting"
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why the equations have no splitting, or None."""
