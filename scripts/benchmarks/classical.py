@@ -26,8 +26,9 @@ from heyoka_method import with_heyoka
 import numpy as np
 
 import vpintegrator as vp
+from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics import System
-from vpintegrator.maps import ClassicalMethod, CompiledMethod
+from vpintegrator.maps import ClassicalMethod
 from vpintegrator.rollout import applicable_methods, solve_reference
 from vpintegrator.rollout.flow import ClassicalFlow
 

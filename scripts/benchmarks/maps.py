@@ -37,10 +37,10 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.cli import train
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import compile_method, compile_model
 from vpintegrator.data import Recipe
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, compile_method
+from vpintegrator.maps import METHODS
 from vpintegrator.models import Integrator
 from vpintegrator.storage.files import replacing
 

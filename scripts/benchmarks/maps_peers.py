@@ -13,9 +13,9 @@ import numpy as np
 from heyoka_method import in_heyoka
 
 import vpintegrator as vp
+from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expressions import below
-from vpintegrator.maps import CompiledMethod
 
 Run = Callable[[np.ndarray], np.ndarray]
 

@@ -25,8 +25,7 @@ from rigid_body import STEP, network_options, trained
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.compiled import compile_model
-from vpintegrator.maps import compile_method
+from vpintegrator.compiled import compile_method, compile_model
 from vpintegrator.models import Integrator
 from vpintegrator.nn.univariate import RADIUS
 from vpintegrator.rollout import find_method, solve_reference

@@ -26,9 +26,8 @@ from rigid_body import STEP, network_options, trained
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.compiled import CompiledModel, compile_model
+from vpintegrator.compiled import CompiledModel, compile_method, compile_model
 from vpintegrator.dynamics import System
-from vpintegrator.maps import compile_method
 from vpintegrator.rollout import find_method, solve_reference
 from vpintegrator.rollout.flow import ClassicalFlow
 

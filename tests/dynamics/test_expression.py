@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
+from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics.expressions import Algebra, Scope, fold, functions, parse, vectorised
 from vpintegrator.dynamics.typeset import equations_latex
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, CompiledMethod
+from vpintegrator.maps import METHODS
 
 x, y = sympy.symbols("x y", real=True)
 q = sympy.symbols("q_0:4", real=True)

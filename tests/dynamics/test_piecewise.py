@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
+from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, CompiledMethod
+from vpintegrator.maps import METHODS
 
 MEANT = {
     "abs(x)": abs,

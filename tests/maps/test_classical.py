@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 
 from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
-from vpintegrator.maps import (
-    METHODS,
-    ExplicitRungeKutta,
-    OneStepMethod,
-    find_method,
-    integrate,
-)
+from vpintegrator.maps import METHODS, ExplicitRungeKutta, OneStepMethod, find_method
 
 # of files and command lines there are: a name once given stays
 ONE_STEP = [name for name, method in METHODS.items() if isinstance(method, OneStepMethod)]

@@ -5,10 +5,11 @@ import pytest
 import scipy.integrate
 
 from tests.rollout.systems import BLOW_UP, initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.dynamics.solve import component_sizes
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, AdaptiveMethod, integrate
+from vpintegrator.maps import METHODS, AdaptiveMethod
 
 NAMES = ("rk45", "dop853", "radau", "lsoda")
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rollout.systems import initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, integrate
+from vpintegrator.maps import METHODS
 
 BORIS = METHODS["boris"]
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rollout.systems import BLOW_UP, initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
-from vpintegrator.maps import METHODS, integrate
+from vpintegrator.maps import METHODS
 
 GAUSS = ("implicit-midpoint", "gauss-legendre-2", "gauss-legendre-4", "gauss-legendre-6")
 

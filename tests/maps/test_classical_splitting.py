@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rollout.systems import MIXED, initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, CoordinateSplitting, integrate
+from vpintegrator.maps import METHODS, CoordinateSplitting
 
 COMPOSITIONS = [name for name, m in METHODS.items() if isinstance(m, CoordinateSplitting)]
 

@@ -7,8 +7,9 @@ import pytest
 import scipy.integrate
 
 from tests.rollout.systems import initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system
-from vpintegrator.maps import METHODS, OneStepMethod, integrate
+from vpintegrator.maps import METHODS, OneStepMethod
 from vpintegrator.rollout import applicable_methods
 
 OSCILLATOR = """

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
-from vpintegrator.maps import integrate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "benchmarks"))
 import heyoka_method as taylor

@@ -14,8 +14,9 @@ library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual
 these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
 
-Formulas of systems become machine code the same way (``formulas``), for whoever steps them.
-Names are imported when they are first used: what formulas need is there without torch.
+Formulas of systems become machine code the same way (``formulas``), and so do the steps of
+classical methods (``step_source``, ``method``, ``trajectories``). Names are imported when they are
+first used: what formulas need is there without torch.
 """
 
 from __future__ import annotations
@@ -27,24 +28,32 @@ from vpintegrator.errors import InputError
 from vpintegrator.native import NotCompilable, NotWorthIt
 
 if TYPE_CHECKING:
+    from vpintegrator.compiled.method import CompiledMethod, compile_method
     from vpintegrator.compiled.model import CompiledModel, compile_model
     from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
+    from vpintegrator.compiled.trajectories import integrate
 
 _MODULES = {
+    "CompiledMethod": "method",
     "CompiledModel": "model",
     "CompiledResidual": "residual",
     "SymmetricMatrix": "symmetric_matrix",
+    "compile_method": "method",
     "compile_model": "model",
+    "integrate": "trajectories",
 }
 
 __all__ = [
+    "CompiledMethod",
     "CompiledModel",
     "CompiledResidual",
     "NotCompilable",
     "NotWorthIt",
     "SymmetricMatrix",
+    "compile_method",
     "compile_model",
+    "integrate",
 ]
 
 

@@ -254,7 +254,7 @@ class Recipe:
 
     def _integrate(self, initial: np.ndarray, progress: Callable[[int], None] | None) -> np.ndarray:
         """Return the states (trajectory, time, dim) of the classical method."""
-        from vpintegrator.maps import integrate
+        from vpintegrator.compiled import integrate
 
         states = integrate(self.system, self.method, initial, self.step, self.steps)
         lost = np.flatnonzero(~np.isfinite(states).all(axis=(1, 2)))

@@ -5,8 +5,6 @@ from vpintegrator.maps.base import ClassicalMethod, OneStepMethod
 from vpintegrator.maps.boris import Boris
 from vpintegrator.maps.explicit import ExplicitRungeKutta
 from vpintegrator.maps.gauss_legendre import GaussLegendre
-from vpintegrator.maps.integrate import integrate
-from vpintegrator.maps.machine import CompiledMethod, compile_method
 from vpintegrator.maps.registry import METHODS, find_method
 from vpintegrator.maps.splitting import CoordinateSplitting, StoermerVerlet
 
@@ -15,13 +13,10 @@ __all__ = [
     "AdaptiveMethod",
     "Boris",
     "ClassicalMethod",
-    "CompiledMethod",
     "CoordinateSplitting",
     "ExplicitRungeKutta",
     "GaussLegendre",
     "OneStepMethod",
     "StoermerVerlet",
-    "compile_method",
     "find_method",
-    "integrate",
 ]

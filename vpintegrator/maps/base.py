@@ -260,3 +260,19 @@ def once_per_system(function: Callable[[System], Result]) -> Callable[[System], 
         return results[system]
 
     return remembered
+
+
+def check_initial(system: System, initial: Any) -> np.ndarray:
+    """Return initial states as a float64 array (trajectory, dim), or raise InputError."""
+    try:
+        array = np.asarray(initial, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"initial = {initial!r} is not an array of numbers") from None
+    if array.ndim != 2 or array.shape[1] != system.dim or len(array) == 0:
+        raise InputError(
+            f"initial has shape {array.shape}, but the initial states of {system.name} have shape "
+            f"(trajectory, {system.dim})"
+        )
+    if not np.isfinite(array).all():
+        raise InputError("initial holds a value that is not finite")
+    return array

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System
-from vpintegrator.maps import integrate
 
 COARSE = 15.0  # degrees: with fewer than 24 steps a turn a polygon shows
 _FINE = 3.0  # degrees between the points of a curve

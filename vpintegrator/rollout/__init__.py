@@ -4,7 +4,8 @@ The module itself can be called: ``vpintegrator.rollout(model, initial, steps)``
 :func:`rollout` of this module.
 """
 
-from vpintegrator.maps import METHODS, OneStepMethod, find_method, integrate
+from vpintegrator.compiled import integrate
+from vpintegrator.maps import METHODS, OneStepMethod, find_method
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (

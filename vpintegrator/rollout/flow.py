@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from vpintegrator.compiled import compile_method
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps import (
     ClassicalMethod,
     OneStepMethod,
-    compile_method,
     find_method,
 )
 from vpintegrator.maps.cursor import Cursor
@@ -30,8 +30,7 @@ from vpintegrator.rollout.neural import (
 )
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled import CompiledModel
-    from vpintegrator.maps import CompiledMethod
+    from vpintegrator.compiled import CompiledMethod, CompiledModel
     from vpintegrator.models import Integrator
 
 
@@ -148,7 +147,7 @@ class ClassicalFlow(NumericalFlow):
         The method or its name, the system, and the time step.
     compiled
         Machine code of method and system, which then computes the trajectories; see
-        :func:`vpintegrator.maps.compile_method`.
+        :func:`vpintegrator.compiled.compile_method`.
 
     Raises
     ------

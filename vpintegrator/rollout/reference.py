@@ -11,7 +11,7 @@ from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.sizes import ROUNDING
 from vpintegrator.dynamics.solve import bounded_sizes, component_sizes
-from vpintegrator.maps.integrate import check_initial
+from vpintegrator.maps.base import check_initial
 
 METHOD = "DOP853"
 TOLERANCE = 1e-13

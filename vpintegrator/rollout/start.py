@@ -16,7 +16,7 @@ from vpintegrator.arguments import check_integrator, of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError
-from vpintegrator.maps.integrate import check_initial
+from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.arguments import Duration, Start
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.storage.reading import read_json

@@ -29,7 +29,8 @@ from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
-    from vpintegrator.maps import ClassicalMethod, CompiledMethod
+    from vpintegrator.compiled import CompiledMethod
+    from vpintegrator.maps import ClassicalMethod
     from vpintegrator.maps.cursor import Cursor
 
 KEY = "one_step"  # key of the metadata of a model
@@ -345,14 +346,14 @@ class _Case:
 
     def begin(self, method: ClassicalMethod, end: float) -> CompiledMethod | str:
         """Let a compiler begin, or return the reason why there is no machine code."""
-        from vpintegrator.maps import CompiledMethod
+        from vpintegrator.compiled import CompiledMethod
 
         arguments = (method, self.system, self.states, self.step, False)
         return _machine_code(partial(CompiledMethod, *arguments), end)
 
     def of_method(self, method: ClassicalMethod) -> _Trial:
         """Return the error of a classical method, and its run in NumPy."""
-        from vpintegrator.maps import integrate
+        from vpintegrator.compiled import integrate
 
         dataset, scale = self.data.dataset, self.data.error_scale
         for some in (slice(None, None, 20), slice(None)):  # few states of a method that is slow

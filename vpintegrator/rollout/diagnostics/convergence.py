@@ -12,7 +12,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.integrate import check_initial
+from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.diagnostics.cost import count_evaluations
 from vpintegrator.rollout.diagnostics.first_window import first_windows
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow

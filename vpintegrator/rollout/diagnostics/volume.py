@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
+from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError
-from vpintegrator.maps import integrate
 from vpintegrator.maps.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from vpintegrator.compiled.formulas import FormulaGraph
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
-from vpintegrator.compiled.source import prelude, translation_units
+from vpintegrator.compiled.source import header, prelude, translation_units
 from vpintegrator.dynamics import System
 from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.maps.explicit import ExplicitRungeKutta
@@ -149,12 +148,12 @@ def _assembled(
         scalar_function(graph, "compute_constants", list(constants)),
         "#define SHORT" * short,
         f"enum : long {{{', '.join(f'{name} = {n}' for name, n in sizes.items())}}};",
-        _header("blocks.h"),
+        header("blocks.h"),
         *functions,
         "static inline void step(block *b, work *w, const real *c, const real *s) {",
         *lines,
         "}",
-        _header("iteration.h"),
+        header("iteration.h"),
     ]
     units = translation_units(prelude("double", narrow=False), written, frame)
     return StepSource(units, formulas.parameters, len(constants), weights, operations)
@@ -176,7 +175,3 @@ def _rates(k: int, program: Program, rows: Sequence[int], nodes: Sequence[int], 
     head = f"static inline{inline} void rates_{k}(block *b, work *w, const real *c, {argument}) {{"
     found = ["    EACH {", "        value *v = w[g].v;", *found, "    }", "}"]
     return "\n".join([head, *calls, *found])
-
-
-def _header(name: str) -> str:
-    return files("vpintegrator.maps").joinpath(name).read_text(encoding="utf-8")

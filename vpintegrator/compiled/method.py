@@ -14,13 +14,13 @@ from typing import Self, final
 import numpy as np
 
 from vpintegrator.compiled.calling import pointer, shared
+from vpintegrator.compiled.step_source import write_step_source
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.maps.cursor import Cursor
 from vpintegrator.maps.explicit import ExplicitRungeKutta
 from vpintegrator.maps.splitting import Splitting
-from vpintegrator.maps.step_source import write_step_source
 from vpintegrator.native import Compilation, NotCompilable
 from vpintegrator.runtime.threads import usable_threads
 
@@ -64,7 +64,7 @@ class CompiledMethod:
     Examples
     --------
     >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
-    >>> machine = vp.maps.CompiledMethod(rk4, pendulum, np.ones((1, 2)), 0.1)
+    >>> machine = vp.compiled.CompiledMethod(rk4, pendulum, np.ones((1, 2)), 0.1)
     >>> machine.start(np.ones((100, 2)), 0.1).advance(10).shape
     (100, 10, 2)
     """
@@ -164,7 +164,7 @@ def compile_method(
     Examples
     --------
     >>> pendulum, heun = vp.load_system("pendulum"), vp.rollout.find_method("heun")
-    >>> machine = vp.maps.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
+    >>> machine = vp.compiled.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
     >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
     """
     if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):

@@ -4,16 +4,11 @@ import numpy as np
 import pytest
 
 from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
+from vpintegrator.compiled import CompiledMethod, compile_method, integrate, step_source
+from vpintegrator.compiled import method as compiled_method
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import (
-    METHODS,
-    CompiledMethod,
-    compile_method,
-    integrate,
-    machine,
-    step_source,
-)
+from vpintegrator.maps import METHODS
 from vpintegrator.native import NotCompilable
 
 CASES = [
@@ -82,8 +77,8 @@ def test_each_by_itself_whatever_the_batch_and_the_parts(monkeypatch):
     cursor = compiled.start(z, 0.02)
     parts = [cursor.advance(k) for k in (1, 120, 39, 40, 0, 30)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
-    monkeypatch.setattr(machine, "usable_threads", lambda: 3)
-    monkeypatch.setattr(machine, "_THREAD", 1)
+    monkeypatch.setattr(compiled_method, "usable_threads", lambda: 3)
+    monkeypatch.setattr(compiled_method, "_THREAD", 1)
     assert np.array_equal(compiled.start(z, 0.02).advance(230), whole)
 
 
@@ -116,6 +111,6 @@ def test_other_numbers_than_those_of_numpy_are_refused(monkeypatch):
         source.weights[-1] *= 1 + 1e-8
         return source
 
-    monkeypatch.setattr(machine, "write_step_source", wrong)
+    monkeypatch.setattr(compiled_method, "write_step_source", wrong)
     with pytest.raises(NotCompilable, match="other numbers than NumPy"):
         CompiledMethod(METHODS["rk4"], system("rigid-body"), initial("rigid-body"), 0.1)

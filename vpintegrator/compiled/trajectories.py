@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind, whole_number
+from vpintegrator.compiled.method import compile_method
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps.base import ClassicalMethod
-from vpintegrator.maps.machine import compile_method
-from vpintegrator.maps.registry import find_method
+from vpintegrator.maps import ClassicalMethod, find_method
+from vpintegrator.maps.base import check_initial
 
 Progress = Callable[[str, int, int], None]
 
@@ -94,19 +94,3 @@ def integrate(
         if progress:
             progress(method.name, done + count, steps)
     return states
-
-
-def check_initial(system: System, initial: Any) -> np.ndarray:
-    """Return initial states as a float64 array (trajectory, dim), or raise InputError."""
-    try:
-        array = np.asarray(initial, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"initial = {initial!r} is not an array of numbers") from None
-    if array.ndim != 2 or array.shape[1] != system.dim or len(array) == 0:
-        raise InputError(
-            f"initial has shape {array.shape}, but the initial states of {system.name} have shape "
-            f"(trajectory, {system.dim})"
-        )
-    if not np.isfinite(array).all():
-        raise InputError("initial holds a value that is not finite")
-    return array
