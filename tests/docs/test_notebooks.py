@@ -55,9 +55,10 @@ def test_it_runs(path, tmp_path, site, monkeypatch):
     text = site("notebooks").shortened(path.read_text(encoding="utf-8"), "1")
     assert not re.search(r"seconds(=|\s+)(?!1\b)\d", text)
     names = {"shell": shell, "__name__": "__main__"}
-    for cell in jupytext.reads(text, fmt="md:myst").cells:
-        if cell.cell_type == "code":
-            run(cell.source, names)
+    with plt.rc_context():  # pages set the resolution of their figures
+        for cell in jupytext.reads(text, fmt="md:myst").cells:
+            if cell.cell_type == "code":
+                run(cell.source, names)
     plt.close("all")
 
 

@@ -110,6 +110,7 @@ _BASE: Any = {
     "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same everywhere
     "font.size": LETTERS,
     "figure.figsize": (PAGE, PAGE),
+    "figure.dpi": 100,  # sizes of texts are rounded to pixels, and so depend on it
     "axes.titlesize": "medium",
     "axes.labelsize": "medium",
     "xtick.labelsize": "small",
