@@ -31,6 +31,7 @@ extensions = [
     "notebooks",
     "python_api",
     "repository_files",
+    "systems",
 ]
 exclude_patterns = ["site"]
 # indented blocks of Markdown are commands as often as output

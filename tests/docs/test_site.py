@@ -3,6 +3,7 @@
 Cells are not executed here: test_notebooks.py does that. ``scripts/docs`` does all of it.
 """
 
+import html
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 import pytest
 
 import vpintegrator as vp
+from vpintegrator.catalogue import system_summaries
 from vpintegrator.models.registry import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +46,10 @@ def test_the_site(built, site):
         for parameter in site("command_line").loaded(command).params:
             for name in parameter.opts if isinstance(parameter, click.Option) else ():
                 assert f'id="cmdoption-{command}-{name.strip("-")}"' in page
+    page = (built / "reference" / "systems.html").read_text(encoding="utf-8")
+    for summary in system_summaries():
+        assert summary.name in page
+        assert html.escape(vp.load_system(summary.name).title, quote=False) in page
     notebooks = {path.stem for path in (built / "notebooks").glob("*.ipynb")}
     assert {path.stem for path in ROOT.glob("docs/tutorials/*.md")} <= notebooks
 
