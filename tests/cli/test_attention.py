@@ -1,4 +1,4 @@
-"""Attention at the identity is told wherever a model is shown."""
+"""The attention of a model is told wherever the model is shown."""
 
 import csv
 import io
@@ -11,51 +11,40 @@ from vpintegrator import plotting
 from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.cli.train import main as train
-from vpintegrator.models.growth import freeze_attention
-
-WORDS = "attention at the identity"
+from vpintegrator.training.training_data import TrainingData
 
 
-@pytest.fixture(scope="module")
-def body(tmp_path_factory):
-    path = tmp_path_factory.mktemp("attention") / "body.h5"
-    return vp.generate("rigid-body", path, count=60, steps=6).path
-
-
-@pytest.fixture(scope="module")
-def oscillators(tmp_path_factory):
-    path = tmp_path_factory.mktemp("attention") / "oscillators.h5"
-    return vp.generate("coupled-oscillators", path, count=60, steps=6).path
-
-
-@pytest.mark.parametrize("name", ["vpt", "vpmt", "spt"])
-def test_it_is_told_everywhere(run, request, name):
-    """Training goes on from a model whose attention is at the identity, or is not."""
-    data = request.getfixturevalue("oscillators" if name == "spt" else "body")
-    budget = ("--epochs", "1", "--no-verdict", "--compiled", "no", "--overwrite")
-    sizes = {"window": 3, "depth": 1, "functions": "polynomial", "degree": 2}
-    model = vp.models.build(vp.open_dataset(data).system, name, **sizes)
-    for count in (0, 1):
-        if count:
-            freeze_attention(model)
-        vp.train(model, data, epochs=1, compiled=False)
-        vp.save(model, "start.safetensors", overwrite=True)
-        done = run(train, data, "--start", "start.safetensors", *budget, "-o", "model.safetensors")
-        assert done.exit_code == 0, done.output
-        assert done.output.count(WORDS) == count
-        shown = run(gen, "--inspect", "model.safetensors").output
-        assert ("at the identity: the states of a window are mapped one by one" in shown) == count
-        assert ("none of them at the identity" in shown) != count
-        found = json.loads(run(gen, "--inspect", "model.safetensors", "--json", "--quiet").stdout)
-        assert (found["acting_attention_layers"] == 0) == bool(count)
-        assert found["attention_layers"] == 1
-        done = run(
-            *(rollout, "model.safetensors", "--against", "rk4", "--steps", "5"),
-            *("--compiled", "no", "--overwrite", "-o", "rollout.h5"),
-        )
-        assert (f"model: {WORDS}" in " ".join(done.output.split())) == count
-        report = vp.open_rollout("rollout.h5")
-        first, second = csv.DictReader(io.StringIO(plotting.csv_table(report)))
-        assert (WORDS in first["structure"]) == count and WORDS not in second["structure"]
-        for table in (plotting.markdown_table, plotting.latex_table):
-            assert (f"model: {WORDS}" in table(report)) == count
+@pytest.mark.parametrize(
+    ("system", "name", "measure"),
+    [
+        ("rigid-body", "vpt", "rotations by"),
+        ("rigid-body", "vpmt", "entropy"),
+        ("coupled-oscillators", "spt", "rotations by"),
+        ("rigid-body", "transformer", "entropy"),
+    ],
+)
+def test_it_is_told_everywhere(run, system, name, measure):
+    data = vp.generate(system, "data.h5", count=60, steps=6).path
+    options = ("--model", name, "--window", "3", "--epochs", "2", "--seconds", "20")
+    done = run(train, data, *options, "--no-verdict", "--compiled", "no", "-o", "model.safetensors")
+    assert done.exit_code == 0, done.output
+    model = vp.load("model.safetensors")
+    words = model.metadata["attention"]
+    data = vp.open_dataset(data)
+    change = vp.nn.attention_change(model, TrainingData(data).held_out(model)[0])
+    assert words.startswith(f"attention: {change.weights} weights, relative change ")
+    assert measure in words and words in " ".join(done.output.split())
+    shown = run(gen, "--inspect", "model.safetensors").output
+    assert measure in " ".join(shown.split())
+    found = json.loads(run(gen, "--inspect", "model.safetensors", "--json", "--quiet").stdout)
+    assert found["metadata"]["attention"] == words
+    done = run(
+        *(rollout, "model.safetensors", "--against", "rk4", "--steps", "5"),
+        *("--compiled", "no", "-o", "rollout.h5"),
+    )
+    assert f"model: {words}" in " ".join(done.output.split())
+    report = vp.open_rollout("rollout.h5")
+    first, second = csv.DictReader(io.StringIO(plotting.csv_table(report)))
+    assert words in first["structure"] and "attention" not in second["structure"]
+    for table in (plotting.markdown_table, plotting.latex_table):
+        assert f"model: attention: {change.weights} weights" in table(report)

@@ -1,5 +1,7 @@
 """The weights read off an attention layer are those by which it maps its window."""
 
+import math
+
 import pytest
 import torch
 
@@ -164,3 +166,29 @@ def test_of_a_reversible_map_they_are_those_of_its_last_half():
     middle = core.reflection(core.psi.inverse(core.reflection(window)))
     for place, matrix in nn.attention_weights(core.psi, middle).items():
         assert_close(weights[f"core.psi.{place}"], matrix)
+
+
+def test_the_change_of_a_rotation_is_its_angle():
+    """A rotation of two time steps by an angle t moves windows by 2 sin(t / 2) of their size."""
+    layer = nn.CoupledAttention(2, 2)
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.zero_()
+        layer.constants.fill_(0.5)  # the Cayley transform of b is a rotation by 2 arctan(b)
+    change = nn.attention_change(layer, sample(5, 2, 2))
+    angle = 2 * math.atan(0.5)
+    assert change.layers == 1 and change.weights == 4
+    assert change.angle == pytest.approx(angle)
+    assert change.change == pytest.approx(2 * math.sin(angle / 2))
+    assert math.isnan(change.entropy) and "rad" in change.words
+    assert nn.attention_change(nn.AdditiveCoupling(2), sample(5, 2, 2)) is None
+
+
+def test_entropy_is_that_of_equal_weights_where_scores_are_equal():
+    layer = nn.MultiHeadAttention(4, 2, residual=True)
+    sharp, equal = [], []
+    for scale, changes in ((0.0, equal), (1e3, sharp)):
+        layer.scale = scale
+        changes.append(nn.attention_change(layer, sample(20, 3, 4)))
+    assert equal[0].entropy == pytest.approx(1.0) and sharp[0].entropy < 0.1
+    assert math.isnan(equal[0].angle) and "entropy 1.00" in equal[0].words

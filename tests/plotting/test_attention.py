@@ -90,5 +90,5 @@ def test_attention_at_the_identity_is_not_drawn(rotations, tmp_path):
     with pytest.raises(InputError, match="holds no record of a training"):
         vp.draw(tmp_path / "net.safetensors", tmp_path / "f")
     window = np.ones((rotations.window, 3))
-    with pytest.raises(InputError, match="attention at the identity: vpt has no weights to draw"):
+    with pytest.raises(InputError, match="the model vpt has no attention that acts"):
         plotting.attention(rotations, window)

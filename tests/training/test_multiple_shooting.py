@@ -9,8 +9,7 @@ from tests.training.conftest import fits_of
 from vpintegrator import models
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
-from vpintegrator.models.growth import freeze_attention
-from vpintegrator.models.one_step import without_attention
+from vpintegrator.models.growth import attention
 from vpintegrator.training.choice import best
 from vpintegrator.training.kinds import Couplings
 from vpintegrator.training.kinds.shooting import shooting_start
@@ -51,8 +50,6 @@ def builder(data, name="auto", **options):
     def build(depth):
         arguments = {"functions": "polynomial", "degree": 8} | options
         model = models.build(data.dataset.system, name, depth=depth, **arguments)
-        if model.window > 1:
-            freeze_attention(model)
         data.normalise(model)
         return model
 
@@ -139,7 +136,7 @@ def test_growth_begins_with_segments_where_nothing_else_leads_to_the_map(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["vpt", "vpmt"])
-def test_frozen_attention_has_no_part_in_segments(tmp_path, name):
+def test_attention_has_no_part_in_segments(tmp_path, name):
     data = TrainingData(vp.generate("rigid-body", tmp_path / "a.h5", count=60, steps=2, step=4.0))
 
     def note(part, data):
@@ -148,4 +145,6 @@ def test_frozen_attention_has_no_part_in_segments(tmp_path, name):
 
     model = shooting_start(builder(data, name, window=2, degree=2), data, note)
     assert "segments" in model.choices[-1]
-    assert without_attention(model, fixed=True) is not None
+    drawn = builder(data, name, window=2, degree=2)(model.arguments["depth"])
+    for layer, new in zip(attention(model), attention(drawn), strict=True):
+        assert all(map(torch.equal, layer.parameters(), new.parameters()))

@@ -180,10 +180,8 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path):
     assert "one step ahead" not in silent.output and KEY not in vp.load(path).metadata
 
 
-def test_models_of_windows_with_attention_at_rest(pendulum):
-    """They are simplified first, as in rollouts; their windows are those of the simplified map."""
+def test_models_of_windows(pendulum):
     model = vp.models.build(pendulum.system, "spt", window=3, functions="polynomial", degree=4)
-    vp.models.growth.freeze_attention(model)
     (row,) = vp.one_step(model, pendulum, methods=(), seconds=60).models
     assert math.isfinite(row.error) and row.cost > 0
 

@@ -15,7 +15,6 @@ from vpintegrator.cli.reporting import notes_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import read_toml
-from vpintegrator.training.choice import attention_words
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -227,10 +226,8 @@ def _of_model(model: Integrator, path: Path) -> Lines:
         "reversible": len(model.reversing_symmetries) > 0,
     }
     yield "structure", ", ".join(name for name, holds in traits.items() if holds) or "none"
-    layers = _number(model.acting_attention[1], "layer")
-    if model.acting_attention[1]:
-        frozen = attention_words(model).removeprefix("attention ")
-        yield "attention", f"{layers}, {frozen or 'none of them at the identity'}"
+    if "attention" in metadata:
+        yield "attention", _plain(metadata["attention"].removeprefix("attention: "))
     if "system" in metadata and "[return_map]" in metadata["system"]:
         system = find_system({model.name: model}, None)
         if returns := system.equations.returns:

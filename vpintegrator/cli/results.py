@@ -57,7 +57,6 @@ def model_results(model: Integrator) -> dict[str, Any]:
     """Return the properties of a model; values of its training are the strings of its metadata."""
     from vpintegrator.storage.reading import read_json
 
-    acting, layers = model.acting_attention
     return {
         "model": model.name,
         "arguments": dict(model.arguments),
@@ -66,8 +65,6 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "volume_preserving": model.volume_preserving,
         "measure_preserving": model.measure_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
-        "attention_layers": layers,
-        "acting_attention_layers": acting,
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "one_step": read_json(model.metadata.get("one_step", "{}"), "the table of one step"),
         "metadata": {k: v for k, v in model.metadata.items() if k not in _READ},

@@ -352,8 +352,6 @@ def _kinds(
     import torch
 
     from vpintegrator.models import load, suited
-    from vpintegrator.models.growth import freeze_attention
-    from vpintegrator.models.one_step import without_attention
     from vpintegrator.training.kinds import Network, kinds_of
     from vpintegrator.training.one_step import KEY
 
@@ -362,8 +360,6 @@ def _kinds(
     }
     if start is not None:
         model = load(start)
-        if without_attention(model) is not None:  # attention layers stay frozen
-            freeze_attention(model)
         model.metadata.pop(KEY, None)  # the table of the model before the training
         return [Network(model=model, training=training)], model.name
     name = values["model"]

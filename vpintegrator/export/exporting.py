@@ -130,9 +130,7 @@ def _source(
     from vpintegrator.export.c_library import CLibrary
     from vpintegrator.export.c_library import verify as verify_library
     from vpintegrator.export.c_source import write_c
-    from vpintegrator.models.one_step import simplified
 
-    model = simplified(model)
     source = write_c(model, name, jacobian, many)
     if not verify:
         return source, "it was not asked for"

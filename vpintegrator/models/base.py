@@ -24,7 +24,6 @@ from vpintegrator.models.normalisation import (
     positive,
     vector,
 )
-from vpintegrator.nn.attention_weights import attention_layers
 from vpintegrator.nn.canonical import canonical_scale
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.reversible import Reversible
@@ -201,19 +200,6 @@ class Integrator(Normalised):
         Up to a factor that is common to all of it: it is the form in normalised states.
         """
         return self._canonical and (self.chart is None or self.chart.is_canonical)
-
-    @property
-    def acting_attention(self) -> tuple[int, int]:
-        """Number of attention layers that are not the identity by their weights, and of all."""
-        layers = list(attention_layers(self.core))
-        return sum(layer.acts for layer in layers), len(layers)
-
-    @property
-    def attention_at_identity(self) -> str:
-        """Words on attention layers that are the identity; empty if there are none."""
-        acting, count = self.acting_attention
-        part = f" in {count - acting} of {count} layers" if acting else ""
-        return f"attention at the identity{part}" if acting < count else ""
 
     @property
     def invertible(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from vpintegrator.nn.reversible import psi_of
 from vpintegrator.nn.shears import is_prolongable
 
 Model = TypeVar("Model", bound=Integrator)
+Part = TypeVar("Part", bound=nn.Module)
 
 
 def prolong(model: Model, *, depth: int | None = None, degree: int | None = None) -> Model:
@@ -127,48 +129,8 @@ def _shares(old: int, new: int) -> torch.Tensor:
     return (upper - torch.maximum(ends[:-1, None], begins)).clamp(min=0)
 
 
-def freeze_attention(model: Integrator) -> None:
-    """Freeze attention layers at the identity.
-
-    Layers with ``identity_at_zero`` are frozen, except couplings by polynomials.
-    """
-    for layer in attention(model):
-        for parameter in layer.parameters():
-            parameter.requires_grad_(False).zero_()
-
-
-def unfreeze_attention(model: Integrator) -> None:
-    """Let frozen attention learn: draw its weights anew, but those that make it the identity.
-
-    Softmax attention whose weights are all zero has a gradient of zero. The model stays the same
-    map, and attention leaves the identity with the first step of the training.
-
-    Parameters
-    ----------
-    model
-        A model whose attention :func:`freeze_attention` made the identity.
-
-    Examples
-    --------
-    >>> from vpintegrator.models.growth import freeze_attention, unfreeze_attention
-    >>> model = vp.models.VolumePreservingMultiheadTransformer(dim=2, window=2)
-    >>> freeze_attention(model)
-    >>> window = torch.rand(2, 2, dtype=torch.float64)
-    >>> before = model(window)
-    >>> unfreeze_attention(model)
-    >>> torch.equal(model(window), before), all(p.requires_grad for p in model.parameters())
-    (True, True)
-    """
-    arguments = model.arguments | {"initial_scale": 0.0}
-    with torch.random.fork_rng(devices=[]):
-        drawn = type(model)(**arguments, dtype=model.scale.dtype)
-    for layer, new in zip(attention(model), attention(drawn), strict=True):
-        layer.load_state_dict(new.state_dict())
-        layer.requires_grad_(True)
-
-
 def attention(model: Integrator) -> Iterator[nn.Module]:
-    """Yield the layers of a model that can be frozen: those that mix the states of a window."""
+    """Yield the layers of a stack that mix the states of a window and can be the identity."""
     for layer in layers(model):
         if getattr(layer, "identity_at_zero", False) and not is_prolongable(layer):
             yield layer
@@ -186,3 +148,25 @@ def layers(model: Integrator) -> Composition:
     if not isinstance(psi, Composition):
         raise InputError(f"the model {model.name} is no stack of layers, so it cannot be prolonged")
     return psi
+
+
+def with_parts(module: Part, **parts: nn.Module) -> Part:
+    """Return the module with other parts; everything else is shared.
+
+    Parameters
+    ----------
+    module
+        Module, which is not changed.
+    parts
+        Modules by the names of those whose places they take.
+
+    Examples
+    --------
+    >>> from vpintegrator.models.growth import with_parts
+    >>> pair = torch.nn.ModuleDict({"a": torch.nn.Identity(), "b": torch.nn.Tanh()})
+    >>> with_parts(pair, a=torch.nn.ReLU())["a"], pair["a"]
+    (ReLU(), Identity())
+    """
+    other = copy.copy(module)
+    other._modules = {**module._modules, **parts}
+    return other

@@ -10,7 +10,7 @@ others where sizes are searched for.
 from vpintegrator.nn.affine_map import AffineMap
 from vpintegrator.nn.attention import CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
-from vpintegrator.nn.attention_weights import attention_weights
+from vpintegrator.nn.attention_weights import attention_change, attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_form
@@ -76,6 +76,7 @@ __all__ = [
     "VolumePreservingAttention",
     "VolumePreservingGeneratingFunction",
     "WindowAttention",
+    "attention_change",
     "attention_weights",
     "canonical_form",
     "cayley",

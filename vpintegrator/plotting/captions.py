@@ -19,7 +19,7 @@ from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.layout import FigureDeclaration
 from vpintegrator.plotting.names import grouped, orbits, shortened
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.tables import attention_at_identity, departures, markdown, size
+from vpintegrator.plotting.tables import attention_changes, departures, markdown, size
 
 LINES, _LETTERS = 5, 100  # of a caption, and of a line
 _SPACE = "\0"  # a space at which no line may end
@@ -168,7 +168,7 @@ def notes(scene: Scene, curves: Iterable[np.ndarray] = ()) -> list[str]:
     """Return sentences on zeros of logarithmic curves, attention, and the training domain."""
     zero = any((curve == 0).any() for curve in curves)
     floor = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if zero else []
-    return [*floor, *attention_at_identity(scene.runs.values()), *departures(scene.report)]
+    return [*floor, *attention_changes(scene.runs.values()), *departures(scene.report)]
 
 
 def closing(scene: Scene) -> list[str]:

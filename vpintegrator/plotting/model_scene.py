@@ -139,10 +139,8 @@ def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
         for place, weights in attention_weights(model, states).items()
         if id(model.get_submodule(place)) in acting
     }
-    if not found and model.attention_at_identity:
-        raise InputError(f"{model.attention_at_identity}: {model.name} has no weights to draw")
     if not found:
-        raise InputError(f"the model {type(model).__name__} has no attention")
+        raise InputError(f"the model {model.name} has no attention that acts")
     return found
 
 

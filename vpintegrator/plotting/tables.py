@@ -335,7 +335,7 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
             "Derivatives of the vector field are finite differences: volumes and Lyapunov "
             "exponents of classical methods are known to about 1e-9."
         )
-    sentences += attention_at_identity(report.runs.values())
+    sentences += attention_changes(report.runs.values())
     sentences += departures(report)
     unknown = [
         f"{run.title}: {', '.join(run.unknown)}" for run in report.runs.values() if run.unknown
@@ -384,13 +384,13 @@ def _on_invariants(report: Report) -> list[str]:
     return [f"Kept to rounding: {'; '.join(parts)}."] if parts else []
 
 
-def attention_at_identity(runs: Iterable[Run]) -> list[str]:
-    """Return a sentence on the models whose attention is at the identity, if there are any."""
+def attention_changes(runs: Iterable[Run]) -> list[str]:
+    """Return a sentence on the attention of models, if there is any."""
     parts = [
         f"{run.title}: {trait}"
         for run in runs
         for trait in run.structure
-        if trait.startswith("attention at the identity")
+        if trait.startswith("attention: ")
     ]
     return [f"{'; '.join(parts)}."] if parts else []
 

@@ -256,7 +256,7 @@ class LearnedFlow(NumericalFlow):
             "reversible": len(model.reversing_symmetries) > 0,
         }
         traits = [trait for trait, holds in found.items() if holds]
-        return (*traits, *filter(None, [model.attention_at_identity]))
+        return (*traits, *filter(None, [model.metadata.get("attention")]))
 
     @property
     def iterated(self) -> Integrator:

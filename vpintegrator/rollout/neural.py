@@ -148,7 +148,6 @@ def compile_for(
     """Compile the model; return None if that is not wanted, or by default not possible.
 
     Machine code is used only if it agrees with PyTorch at random windows and some of those given.
-    If a model maps the states of a window one by one, the map of a single state is compiled.
 
     Raises
     ------
@@ -158,12 +157,10 @@ def compile_for(
     if compiled is False:
         return None
     from vpintegrator.compiled import NotCompilable, compile_model, wanted_on
-    from vpintegrator.models.one_step import simplified
 
     compiled = wanted_on(model.scale.device.type, compiled)
     if compiled is False:
         return None
-    model = simplified(model)
     windows = None if windows is None else windows[:, -model.window :]
     try:
         with evaluating(model):

@@ -9,7 +9,6 @@ from html import escape
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.history import History
 
 
@@ -95,7 +94,7 @@ class Fit:
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
             f"  {self.reason}" if self.reason else "",
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
-            f"  {attention_words(self.model)}" if attention_words(self.model) else "",
+            f"  {attention}" if (attention := self.model.metadata.get("attention")) else "",
             _OVERFITTED.format(history.best_epoch) if history.overfitted else "",
         ]
         return "\n".join(line for line in lines if line)
@@ -134,13 +133,6 @@ def structure_of(model: Integrator) -> str:
         words = "symplectic"
     symmetries = len(model.reversing_symmetries)
     return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
-
-
-def attention_words(model: Integrator) -> str:
-    """Return words on attention at the identity, and on what that means; else empty."""
-    alone = without_attention(model) is not None
-    effect = ": the states of a window are mapped one by one" if alone else ""
-    return model.attention_at_identity and f"{model.attention_at_identity}{effect}"
 
 
 def best(

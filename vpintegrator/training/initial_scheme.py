@@ -26,7 +26,6 @@ from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import attention
-from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
@@ -74,7 +73,7 @@ def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "aut
     Parameters
     ----------
     model
-        Normalised. Attention layers are frozen.
+        Normalised.
     data
         Training data of the model.
     scheme
@@ -90,7 +89,6 @@ def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "aut
     check_initial_scheme(scheme)
     if scheme == "none" or (scheme == "auto" and "initial_scheme" in model.metadata):
         return InitialState()
-    model = simplified(model, fixed=True)
     shears = shears_of(model)
     parts = parts_of(shears)
     reflection = model.core.reflection if isinstance(model.core, Reversible) else None

@@ -21,7 +21,6 @@ from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.one_step import simplified
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, time_left, unhurried, until
 from vpintegrator.storage.reading import read_json
@@ -378,7 +377,6 @@ class _Case:
 
     def of_model(self, name: str, model: Integrator, end: float) -> _Trial:
         """Return the error of a model, and its run as machine code."""
-        model = simplified(model)  # rollouts use the simplified model too
         is_test = self.group == "test"
         pair = self.data.test_pairs(model, self.most) if is_test else self.data.held_out(model)
         with unhurried():

@@ -17,7 +17,6 @@ from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, w
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, wrap
-from vpintegrator.models.one_step import simplified
 from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
@@ -191,10 +190,9 @@ def train(
                 with stopping(), until(deadline):
                     start_as_splitting(model, data, initial_scheme)
         model.to(device)
-        trained = simplified(model, fixed=True)  # without attention that is fixed at the identity
-        held_out, scale = data.held_out(trained), data.error_scale
+        held_out, scale = data.held_out(model), data.error_scale
         data.check_test(model)
-        best = _weights(trained)
+        best = _weights(model)
 
         with (
             stopping() as end,
@@ -203,15 +201,15 @@ def train(
             training_bar(progress, seconds) as bar,
         ):
             bar.update(model.name)
-            pairs = kind.pairs_of(data, trained, objective)
-            size = batch or kind.default_batch(trained, objective)
+            pairs = kind.pairs_of(data, model, objective)
+            size = batch or kind.default_batch(model, objective)
             expected = kind.steps(len(pairs), size) * kind.step_seconds * (epochs or math.inf)
             machine, history.not_compiled = compile_residual(
-                trained, objective, kind, compiled, min(expected, seconds or math.inf)
+                model, objective, kind, compiled, min(expected, seconds or math.inf)
             )
             history.compiled = machine is not None
             solver = kind(
-                trained,
+                model,
                 pairs,
                 objective,
                 batch=size,
@@ -219,9 +217,9 @@ def train(
                 generator=torch.Generator().manual_seed(seed),
                 compiled=machine,
             )
-            trained.eval()
+            model.eval()
             if "training" in model.metadata:  # trained before: those weights may stay the best
-                history.best_validation_error = relative_error(trained, *held_out, scale=scale)
+                history.best_validation_error = relative_error(model, *held_out, scale=scale)
             improved_epoch, improved_error = 0, math.inf
 
             while not history.stopped_by:
@@ -238,11 +236,11 @@ def train(
 
                 distance = solver.epoch(history.share)  # of windows in use, in units of the states
                 training_error = distance / (scale.spread or 1.0)
-                error = relative_error(trained, *held_out, machine, scale)
+                error = relative_error(model, *held_out, machine, scale)
                 before = history.best_validation_error
                 with held_back():  # the best error and the best weights belong together
                     if history.add(time.perf_counter() - start, training_error, error):
-                        best = _weights(trained)
+                        best = _weights(model)
                 if error < _IMPROVED * improved_error:
                     improved_epoch, improved_error = history.epochs, error
 
@@ -250,7 +248,7 @@ def train(
                     solver.observe(training_error, error)
                 elif history.rollbacks < _ROLLBACKS:
                     history.rollbacks += 1
-                    trained.load_state_dict(best)
+                    model.load_state_dict(best)
                     solver.roll_back()
                 else:
                     history.stopped_by = "divergence"
@@ -266,17 +264,17 @@ def train(
         history.stopped_by = end.by or history.stopped_by
         is_first = math.isinf(history.best_validation_error) and not history.epochs
         if is_first and end.by == "seconds":  # the first epoch was left
-            best = _weights(trained)
-        trained.load_state_dict(best)
-        trained.eval()
+            best = _weights(model)
+        model.load_state_dict(best)
+        model.eval()
         if math.isinf(history.best_validation_error) and not (is_first and end.by == "interrupt"):
             with unhurried():
-                error = relative_error(trained, *held_out, scale=scale)
+                error = relative_error(model, *held_out, scale=scale)
             history.best_validation_error = error if math.isfinite(error) else math.inf
         if math.isfinite(history.best_validation_error):
             if judged:
                 history.test_error = data.test_error(model)
-                history.warning = doubt(trained, held_out, scale, history)
+                history.warning = doubt(model, held_out, scale, history)
             data.describe(model)
             model.metadata["training"] = json.dumps(history.summary())
             if output is not None:

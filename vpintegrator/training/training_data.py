@@ -24,7 +24,7 @@ from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
-from vpintegrator.models.one_step import simplified
+from vpintegrator.nn.attention_weights import attention_change
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.least_squares import trimmed
@@ -244,6 +244,11 @@ class TrainingData:
             "dataset_fingerprint": dataset.fingerprint,
             "region": self._statistics[1].text,
         }
+        model.metadata.pop("attention", None)
+        windows, _ = self.held_out(model)
+        change = attention_change(model, windows[:: len(windows) // 100 or 1])
+        if change is not None:
+            model.metadata["attention"] = change.words
 
     def _varied(self) -> dict[str, str]:
         """Return the metadata of the step, or of all conditions of a family."""
@@ -263,7 +268,6 @@ class TrainingData:
         """
         if not self.tested:
             return float("nan")
-        model = simplified(model)
         pairs = self._pairs("test", model)
         end = time.perf_counter() + time_left()
         with unhurried():

@@ -9,7 +9,6 @@ magnitude above, in a flat valley (see docs/theory/initialisation.md).
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,8 +20,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, prolong
-from vpintegrator.models.growth import freeze_attention, refine, unfreeze_attention
-from vpintegrator.models.one_step import without_attention
+from vpintegrator.models.growth import refine
 from vpintegrator.models.untrained import suited
 from vpintegrator.nn.linearised import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
@@ -36,7 +34,7 @@ from vpintegrator.training.train import run
 from vpintegrator.training.training_data import TrainingData
 
 BETTER = 0.9  # times the least error so far: what a larger model must reach to be kept
-FAR = 1e-3  # error beyond which segments of a step, and attention, are tried
+FAR = 1e-3  # error beyond which segments of a step are tried
 DEGREES = (1, 2, 3, 4, 6, 8, 10, 12)  # of models that begin as a splitting
 # depths of reversible stacks and of others, for several steps of a method, or for few
 STAGES = ((4, 7), (2, 3))
@@ -188,16 +186,9 @@ class _Growth:
         return max(round(share * self.total), 1)
 
     def build(self, **arguments: Any) -> Integrator | str:
-        """Return a model with frozen attention, or why there is none; given options count first.
-
-        A map of each state alone solves the problem wherever states are complete, and attention
-        leads least squares to worse minima: it learns last.
-        """
+        """Return a model, or why there is none; given options count first."""
         options = {**arguments, **self.kind.options}
-        model = self.kind.build(self.data, self.name, self.budget.seed, **options)
-        if isinstance(model, Integrator) and "functions" in model.arguments:
-            freeze_attention(model)
-        return model
+        return self.kind.build(self.data, self.name, self.budget.seed, **options)
 
     def trial(self, model: Integrator, epochs: int, patience: int | None, **training: Any) -> Trial:
         """Return a trial; a named scheme is for the model that begins as it, not for others."""
@@ -242,13 +233,8 @@ class _Growth:
         for self.patience in (20, 100):
             while (yield from self.grow()):
                 pass
-        # where maps of single states stay poor, states are likely to be incomplete
-        is_poor = self.error > FAR
-        if not (is_poor and (yield from self.unfreeze())):
-            if self.error > 3e-6 and "degree" not in self.kind.options:
-                yield from self.neurons()
-            if self.data.dataset.is_observed and not is_poor:
-                yield from self.unfreeze()
+        if self.error > 3e-6 and "degree" not in self.kind.options:
+            yield from self.neurons()
         left = self.total - self.used
         if self.best is not None and left > 0 and not (self.is_beside or self.is_exact):
             yield self.trial(self.best.model, left, self.kind.patience)
@@ -434,7 +420,6 @@ class _Growth:
                 continue
             with suppress(InputError):  # too many terms
                 new = enlarge(model)
-                freeze_attention(new)
                 if count(model) < count(new) <= self.kind.largest:
                     larger[way] = new
         return larger
@@ -450,21 +435,6 @@ class _Growth:
         left = 1 - self.used / self.total
         if least < error < 4 * least and left > 0:
             yield from self.train(model, left / 2)
-
-    def unfreeze(self) -> Generator[Trial, None, bool]:
-        """Let attention learn, too; return whether that does better.
-
-        States that are complete determine the next one, and attention finds nothing that they do
-        not say; but where something is hidden, windows know more than their last states.
-        """
-        before = None if self.best is None else self.best.model
-        if before is None or without_attention(before, fixed=True) is None:
-            return False
-        model = copy.deepcopy(before)
-        unfreeze_attention(model)
-        model.choices.append("attention is trained, too")
-        yield from self.fit(model, self.part(0.2))
-        return self.best is not None and self.best.model is model
 
 
 def describe(model: Integrator) -> str:

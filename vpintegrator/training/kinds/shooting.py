@@ -18,8 +18,7 @@ import torch
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models import Integrator
-from vpintegrator.models.growth import attention, layers
-from vpintegrator.models.one_step import one_step, with_parts
+from vpintegrator.models.growth import attention, layers, with_parts
 from vpintegrator.nn import Composition, Reversible
 from vpintegrator.training.training_data import TrainingData
 
@@ -49,7 +48,7 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator
     """
     dataset = data.dataset
     probe = None if dataset.is_observed else build(UNITS)
-    if probe is None or (one_step(probe, fixed=True) or probe).window != 1:
+    if probe is None or probe.prediction_window != 1:
         return None
     # few segments before many: fields may be expensive
     number = next(filter(None, (segments(probe, data, most) for most in (24, 48))), 0)
@@ -72,9 +71,10 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator
     states = states[:, np.random.default_rng(0).permutation(states.shape[1])]
     stacked = list(layers(model))
     units = np.arange(len(stacked)).reshape(model.arguments["depth"], -1)
+    mixing = {id(layer) for layer in attention(model)}  # attention has no part in segments
     before, last = states[0], stacked[:0]
     for places, after in zip(np.array_split(units, number), states[1:], strict=False):
-        own = [stacked[place] for place in places.ravel()]
+        own = [stacked[place] for place in places.ravel() if id(stacked[place]) not in mixing]
         for new, old in zip(own, last, strict=False):  # nearly the same
             new.load_state_dict(old.state_dict())
         last, part = own, _alone(model, own)
@@ -120,16 +120,14 @@ def segments(model: Integrator, data: TrainingData, most: int, near: float = 0.9
 
 def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarray:
     """Return some training states (state, dim)."""
-    alone = one_step(model, fixed=True) or model
-    inputs, _ = data.pairs(alone).sample(count, torch.Generator().manual_seed(0))
+    inputs, _ = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
     return inputs[:, -1].double().numpy(force=True)
 
 
 def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
-    """Return the map of states of some layers without attention; layers are shared."""
-    frozen = {id(layer) for layer in attention(model)}
-    core = Composition(*(layer for layer in own if id(layer) not in frozen))
-    part = with_parts(one_step(model, fixed=True) or model, core=core)
+    """Return the map of single states by some layers, which are shared."""
+    part = with_parts(model, core=Composition(*own))
+    part.window = 1
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.metadata, part.choices = {}, []
     if part.explicit_time:
