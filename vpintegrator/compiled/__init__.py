@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.model import CompiledModel, compile_model
     from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
+    from vpintegrator.compiled.timing import repeat_states, seconds_per_step
     from vpintegrator.compiled.trajectories import integrate
 
 _MODULES = {
@@ -42,6 +43,8 @@ _MODULES = {
     "compile_method": "method",
     "compile_model": "model",
     "integrate": "trajectories",
+    "repeat_states": "timing",
+    "seconds_per_step": "timing",
 }
 
 __all__ = [
@@ -54,6 +57,8 @@ __all__ = [
     "compile_method",
     "compile_model",
     "integrate",
+    "repeat_states",
+    "seconds_per_step",
 ]
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import html
 import json
 import math
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from vpintegrator.arguments import check_integrator, one_of
-from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.compiled import NotCompilable, compile_model, repeat_states, seconds_per_step
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
@@ -38,7 +37,6 @@ METHODS = (
     # implicit methods take longest: last, as the time may end
     *("dormand-prince-8", "gauss-legendre-4", "gauss-legendre-6"),
 )
-_STATES, _STEPS = 1000, 10  # of a run that is timed
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
 Maps = Integrator | Sequence[Integrator] | Mapping[str, Integrator]
@@ -231,7 +229,7 @@ def one_step(
             if not isinstance(machine, str):
                 machine.stop()
     with until(end):
-        return OneStepTable(tuple(_measured([*own, *trials])))
+        return OneStepTable(tuple(_with_costs([*own, *trials])))
 
 
 def _named(maps: Maps) -> dict[str, Integrator]:
@@ -274,31 +272,24 @@ class _Trial:
     Attributes
     ----------
     run
-        Makes ``steps`` steps of 1,000 states, in about ``expected`` seconds.
-    times
-        Seconds of the runs so far.
+        Applies the map so many times to 1,000 states; None if there is nothing to measure.
+    steps
+        Steps in one application.
     """
 
     row: OneStep
-    run: Callable[[], object] | None = None
+    run: Callable[[int], object] | None = None
     steps: int = 1
-    expected: float = 0.0
-    times: list[float] = field(default_factory=list)
 
 
-def _measured(trials: Sequence[_Trial], repeats: int = 7, longest: float = 1.0) -> list[OneStep]:
-    """Return rows with costs, medians of runs in turn, so that a busy moment meets all maps."""
-    for _ in range(repeats):
-        for trial in trials:
-            late = max([trial.expected, *trial.times]) > min(time_left(), longest)
-            if trial.run is None or late or sum(trial.times) > longest / 10:
-                continue
-            start = time.perf_counter()
-            trial.run()
-            trial.times.append(time.perf_counter() - start)
+def _with_costs(trials: Sequence[_Trial]) -> list[OneStep]:
+    """Return the rows with the costs of a step."""
+    # numbers for names: a model may be called like a method
+    runs = {str(k): trial.run for k, trial in enumerate(trials) if trial.run is not None}
+    seconds = seconds_per_step(runs)
     rows = []
-    for trial in trials:
-        cost = statistics.median(trial.times or [math.nan]) / trial.steps / _STATES
+    for k, trial in enumerate(trials):
+        cost = seconds.get(str(k), math.nan) / trial.steps
         note = "not measured in time" if trial.run and math.isnan(cost) else ""
         rows.append(replace(trial.row, cost=cost, note=note or trial.row.note))
     return rows
@@ -341,7 +332,7 @@ class _Case:
             values = dict(self.middle)
             self.step = values.pop("step", family.step or self.step)
             self.system = family.system.with_parameters(values)
-        self.states = _repeated(self.first)[:, : self.system.dim]
+        self.states = repeat_states(self.first)[:, : self.system.dim]
 
     def begin(self, method: ClassicalMethod, end: float) -> CompiledMethod | str:
         """Let a compiler begin, or return the reason why there is no machine code."""
@@ -363,17 +354,17 @@ class _Case:
             if spent * len(self.first) > 0.3:
                 break
         error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
-        run = partial(_iterate, partial(method.start, self.system), self.states, self.step, 1)
+        run = partial(_iterate, partial(method.start, self.system), self.states, self.step)
         row = OneStep(method.name, "classical", error, note="in NumPy")
-        return _Trial(row, run, expected=spent * _STATES)
+        return _Trial(row, run)
 
     def take(self, trial: _Trial, machine: CompiledMethod | str, end: float) -> None:
         """Replace NumPy by machine code, if there is any."""
         if not isinstance(machine, str):
             machine = _machine_code(machine.ready, end)
         if not isinstance(machine, str):
-            trial.run = partial(_iterate, machine.start, self.states, self.step, _STEPS)
-            trial.row, trial.steps, trial.expected = replace(trial.row, note=""), _STEPS, 0.0
+            trial.run = partial(_iterate, machine.start, self.states, self.step)
+            trial.row = replace(trial.row, note="")
 
     def of_model(self, name: str, model: Integrator, end: float) -> _Trial:
         """Return the error of a model, and its run as machine code."""
@@ -384,17 +375,12 @@ class _Case:
         row = OneStep(name, "model", math.inf if math.isnan(error) else error)
         with suppress(InputError):  # some families have no single models
             model = model.at(**self.middle) if self.middle else model
-        windows = _repeated(pair[0][..., : model.dim].cpu().numpy())
-        machine = _machine_code(partial(compile_model, model, _STATES, windows, _LARGEST), end)
+        windows = repeat_states(pair[0][..., : model.dim].cpu().numpy())
+        machine = _machine_code(partial(compile_model, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):
             return _Trial(replace(row, note=machine))
-        run = partial(machine.advance, windows.astype(machine.dtype), _STEPS)
-        return _Trial(row, run, _STEPS * model.prediction_window)
-
-
-def _repeated(states: np.ndarray) -> np.ndarray:
-    """Return 1,000 states or windows, some of them several times."""
-    return states[np.arange(_STATES) % len(states)]
+        run = partial(machine.advance, windows.astype(machine.dtype))
+        return _Trial(row, run, model.prediction_window)
 
 
 def _iterate(

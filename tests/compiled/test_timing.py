@@ -1,0 +1,47 @@
+"""Seconds per step of maps that run in turn."""
+
+import math
+import time
+
+import numpy as np
+
+from vpintegrator.compiled import repeat_states, seconds_per_step
+from vpintegrator.runtime.deadline import until
+
+
+def test_costs_are_processor_seconds_of_one_state(monkeypatch):
+    clock, calls = [0.0], []
+
+    def run_of(name, start, step):  # a run of n steps takes start + n * step
+        def run(count):
+            calls.append((name, count))
+            clock[0] += start + count * step
+
+        return run
+
+    monkeypatch.setattr(time, "process_time", lambda: clock[0])
+    runs = {"quick": run_of("quick", 1e-6, 1e-5), "slow": run_of("slow", 0.0, 0.3)}
+    cost = seconds_per_step(runs, repeats=4)
+    assert math.isclose(cost["quick"], (1e-6 + 30e-5) / 30 / 1000)
+    assert math.isclose(cost["slow"], 0.3 / 1000)
+    # twice to begin with; then in turn, while the time for one map lasts
+    assert [name for name, _ in calls[:6]] == ["quick"] * 2 + ["slow"] * 2 + ["quick"] * 2
+    assert calls.count(("slow", 1)) == 2 and calls.count(("quick", 30)) == 2 * 4
+
+
+def test_a_busy_round_does_not_count(monkeypatch):
+    spent = [1.0, 1.0, 9.0, 1.0, 1.0, 9.0, 1.0]
+    clock = iter(np.cumsum([part for s in spent for part in (0.0, s)]).tolist())
+    monkeypatch.setattr(time, "process_time", lambda: next(clock))
+    cost = seconds_per_step({"map": lambda count: None}, states=1, repeats=5, seconds=1e3)
+    assert cost == {"map": 1.0}
+
+
+def test_nan_where_no_time_is_left():
+    with until(0.0):
+        assert math.isnan(seconds_per_step({"map": lambda count: None})["map"])
+
+
+def test_states_are_repeated_in_order():
+    assert repeat_states(np.arange(3), 7).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert repeat_states(np.ones((5, 2, 3))).shape == (1000, 2, 3)
