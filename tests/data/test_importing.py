@@ -356,3 +356,18 @@ def test_the_structure_is_that_of_the_names_or_the_claim(tmp_path):
             STATES, tmp_path / "a.h5", step=1, components=names, structure=claim, overwrite=True
         )
         assert vp.open_dataset(dataset.path).system.structure.startswith(structure)
+
+
+@pytest.mark.parametrize("system", ["pendulum", "rigid-body", None])
+def test_arrays_with_times_first_are_refused_unless_it_is_said(system, tmp_path):
+    made = generate("pendulum" if system is None else system, tmp_path / "a.h5", count=40, steps=30)
+    states, step = made.states("train")[:], made.step
+    named = {"step": step, "system": system}
+    right = import_dataset(states, tmp_path / "right.h5", **named)
+    with pytest.raises(InputError, match="looks like \\(time, trajectory, dim\\); say --axes time"):
+        import_dataset(states.swapaxes(0, 1), tmp_path / "b.h5", **named)
+    assert not (tmp_path / "b.h5").exists()
+    said = import_dataset(states.swapaxes(0, 1), tmp_path / "c.h5", axes="time", **named)
+    assert np.array_equal(all_states(said), all_states(right))
+    kept = import_dataset(states.swapaxes(0, 1), tmp_path / "d.h5", axes="trajectory", **named)
+    assert all_states(kept).shape == (states.shape[1], states.shape[0], states.shape[2])

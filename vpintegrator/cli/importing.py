@@ -36,6 +36,11 @@ OPTIONS = Options(
         "the components.",
     ),
     click.option(
+        "--axes",
+        type=click.Choice(["trajectory", "time"]),
+        help="With --from: first axis of arrays of three axes.  [default: trajectory]",
+    ),
+    click.option(
         "--pairs",
         metavar="BEFORE,AFTER",
         help="States before and after a map: two arrays of --from FILE; endings of the columns of "

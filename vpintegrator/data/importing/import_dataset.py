@@ -47,6 +47,7 @@ def import_dataset(
     components: Sequence[str] | None = None,
     variable: str | None = None,
     columns: Sequence[str] | None = None,
+    axes: str | None = None,
     parameter_columns: Sequence[str] = (),
     system: System | str | os.PathLike[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -79,6 +80,9 @@ def import_dataset(
         that are the components, or of arrays (trajectory, time, d) that are joined.
     columns
         Names of all columns of a text table.
+    axes
+        First axis of arrays of three axes, ``"trajectory"`` or ``"time"``. By default trajectories
+        come first, and an array that looks as if times came first is refused.
     parameter_columns
         Names of columns or arrays that are parameters, constant in each run. A parameter that
         differs between runs is one of ``dataset.varied``.
@@ -109,7 +113,8 @@ def import_dataset(
     Raises
     ------
     InputError
-        If the source is not what it should be, or something is unclear.
+        If the source is not what it should be, or something is unclear: steps that are not equal,
+        or an order of axes in which the states fit neither the equations nor smooth trajectories.
 
     Examples
     --------
@@ -118,7 +123,8 @@ def import_dataset(
     >>> dataset.system.is_measured
     True
     """
-    runs = read_runs(source, variable, columns, parameter_columns)
+    axes = axes and one_of("axes", axes, ("trajectory", "time"))
+    runs = read_runs(source, variable, columns, parameter_columns, axes)
     if times is not None or components is not None:
         runs = _with_times_and_names(runs, times, components)
     _check_values(runs)
@@ -139,8 +145,13 @@ def import_dataset(
     nominal = {name: float(v[rows[0]]) for name, v in values.items() if name != STEP}
     found = _with_parameters(found, nominal, varied, system is None, runs.where)
     check_output(path, overwrite)
+    misses, unsolved = _misses(found, states, steps, varied)
+    if axes is None and not varied and runs.rows is None:
+        _check_axes(found, states, steps, misses, runs.where)
     if not found.is_measured:
-        notes.append(_miss(found, states, steps, varied))
+        miss = f"misses the next state by {misses:.2g} of the change in it (median)"
+        unknown = f"it cannot be told how well the equations describe the data: {unsolved}"
+        notes.append(unknown if unsolved else f"one step of the equations {miss}")
     parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
     step, title = float(np.median(steps)), title or found.title
     counted = np.arange(float(length))
@@ -467,10 +478,15 @@ def _valid(names: Sequence[str], dim: int) -> list[str]:
     return found if len(set(found)) == dim else [f"z{k + 1}" for k in range(dim)]
 
 
-def _miss(
+def _misses(
     system: System, states: np.ndarray, steps: np.ndarray, varied: Mapping[str, np.ndarray]
-) -> str:
-    """Return a sentence on how far one step of the equations is from the next states."""
+) -> tuple[float, str]:
+    """Return how far one step of the equations is from the next states, and why it is not known.
+
+    The first value is the median relative to the change in the step, NaN if it is not known.
+    """
+    if system.is_measured:
+        return np.nan, "there are none"
     names, (_, length, dim) = [name for name in varied if name != STEP], states.shape
     pairs = np.stack([states[:, :-1], states[:, 1:]], axis=2).reshape(-1, 2, dim)
     seen = np.flatnonzero(np.isfinite(pairs).all(axis=(1, 2)))
@@ -482,10 +498,39 @@ def _miss(
             system.with_open(names), pairs[:, 0], own[:, 0], own[:, 1:], np.arange(2), rtol=1e-10
         )[:, 1]
     except InputError as error:
-        return f"it cannot be told how well the equations describe the data: {error}"
+        return np.nan, str(error)
     size = np.abs(pairs[:, 1] - pairs[:, 0]).max(axis=1)
     misses = np.abs(reached - pairs[:, 1]).max(axis=1) / np.where(size > 0, size, 1.0)
-    return (
-        "one step of the equations misses the next state by "
-        f"{np.median(misses):.2g} of the change in it (median)"
-    )
+    return float(np.median(misses)), ""
+
+
+def _check_axes(
+    system: System, states: np.ndarray, steps: np.ndarray, misses: float, where: str
+) -> None:
+    """Raise InputError where the axes of states (trajectory, time, dim) look exchanged.
+
+    The equations decide where they are known: they miss the next states, and with the axes
+    exchanged they do not. Otherwise neighbours along the second axis are as far apart as any two
+    states, and those along the first are close.
+    """
+    count, length, _ = states.shape
+    swapped, is_swapped = states.swapaxes(0, 1), False
+    if count < 2 or not np.isfinite(states).all():
+        return
+    if not system.is_measured and misses > 0.1:
+        exchanged, _ = _misses(system, swapped, np.full(length, steps[0]), {})
+        is_swapped = exchanged < 0.01 * misses
+    elif system.is_measured and min(count, length) >= 10:  # fewer differences tell nothing
+        is_swapped = _roughness(states) > 0.5 and _roughness(swapped) < 0.05
+    if is_swapped:
+        raise InputError(
+            f"{where}: the array of shape {states.shape} looks like (time, trajectory, dim); say "
+            "--axes time (axes='time' in Python), or --axes trajectory if that is what it is"
+        )
+
+
+def _roughness(states: np.ndarray) -> float:
+    """Return the mean square of changes along time by that of differences of any two states."""
+    with np.errstate(all="ignore"):
+        changes, spread = np.diff(states, axis=1).var((0, 1)), 2 * states.var((0, 1))
+        return float(np.mean(changes[spread > 0] / spread[spread > 0])) if spread.any() else 0.0

@@ -165,7 +165,6 @@ def _read_table(path: Path, separator: str, columns: Sequence[str] | None) -> pa
     import pandas  # slow to load
 
     options: dict[str, Any] = {"sep": separator, "comment": "#", "skipinitialspace": True}
-    options["float_precision"] = "round_trip"
     said = "cannot be read as a table, it may be damaged"
     with reading(str(path), said=said):
         head = pandas.read_csv(path, header=None, nrows=1, **options)
@@ -185,7 +184,11 @@ def _read_table(path: Path, separator: str, columns: Sequence[str] | None) -> pa
 
 
 def from_arrays(
-    arrays: Mapping[str, Any], where: str, variable: str | None, parameters: Sequence[str]
+    arrays: Mapping[str, Any],
+    where: str,
+    variable: str | None,
+    parameters: Sequence[str],
+    axes: str | None = None,
 ) -> Runs:
     """Find states, times, step and parameters among named arrays.
 
@@ -201,6 +204,8 @@ def from_arrays(
         components.
     parameters
         Names of arrays that are parameters, a number or one for each trajectory.
+    axes
+        First of the two axes of trajectories and times, ``"trajectory"`` by default, or ``"time"``.
 
     Raises
     ------
@@ -217,6 +222,8 @@ def from_arrays(
     times = _usual(others, _TIMES, chosen, where)
     step = _usual(others, _STEPS, chosen, where)
     states, names = _joined(found, chosen, times, where)
+    if axes == "time":
+        states = states.swapaxes(0, 1)
     count, length = states.shape[:2]
     if times is not None and times.size > 1:
         if times.size == length:
@@ -426,8 +433,12 @@ def read_runs(
     variable: str | None = None,
     columns: Sequence[str] | None = None,
     parameters: Sequence[str] = (),
+    axes: str | None = None,
 ) -> Runs:
-    """Return the runs of a path, a table, named arrays or an array."""
+    """Return the runs of a path, a table, named arrays or an array.
+
+    ``axes`` is that of :func:`vpintegrator.import_dataset`.
+    """
     if isinstance(source, Runs):
         return source
     if isinstance(source, str | os.PathLike):
@@ -439,7 +450,7 @@ def read_runs(
                 return from_table(found, where, variable, parameters)
             # a .npy file has no names
             variable = None if [*found] == ["array"] else variable
-            return from_arrays(found, where, variable, parameters)
+            return from_arrays(found, where, variable, parameters, axes)
     if columns is not None:
         raise InputError("columns names those of a text table; components names those of arrays")
     if hasattr(source, "iloc"):
@@ -448,4 +459,4 @@ def read_runs(
     if listed and [len(shape) for shape in {run.shape[1:] for run in source}] == [1]:
         source = _padded([_numbers(run, "the arrays given") for run in source])
     arrays = source if isinstance(source, Mapping) else {"array": source}
-    return from_arrays(arrays, "the arrays given", variable, parameters)
+    return from_arrays(arrays, "the arrays given", variable, parameters, axes)
