@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.dynamics.test_expression import formula, to_sympy
 from vpintegrator.dynamics import list_systems, load_system
+from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.expressions import (
     FUNCTIONS,
     Algebra,
@@ -23,7 +24,6 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
 )
 from vpintegrator.dynamics.expressions.constants import HIGH, PI, function_value, high, power
-from vpintegrator.dynamics.identities import vanishes
 
 smooth = st.recursive(
     st.sampled_from(["x", "y", "q[1]", "2", "0.3", "(2/3)"]),

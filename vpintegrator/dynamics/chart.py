@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from vpintegrator.dynamics.claims import Formulas, Trial, less_turns
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
     Call,
@@ -20,7 +22,6 @@ from vpintegrator.dynamics.expressions import (
     written,
 )
 from vpintegrator.dynamics.expressions.constants import high
-from vpintegrator.dynamics.identities import Formula, Point, TrialPoints, difference
 from vpintegrator.dynamics.reading import read_components, read_state_and_formulas, table_of
 from vpintegrator.dynamics.state_function import MatrixFunction, StateFunction
 from vpintegrator.errors import InputError
@@ -52,14 +53,14 @@ class ChartEquations:
     base
         The system Z is a chart of.
     points
-        Points at which the declared properties are checked: images of random states.
+        Images of random states, (state, dim), at which the claims are checked.
     """
 
     equations: Equations
     map: tuple[Value, ...]
     inverse: tuple[Value, ...]
     base: Equations
-    points: list[Point]
+    points: np.ndarray
 
     @property
     def texts(self) -> list[str]:
@@ -72,7 +73,7 @@ class ChartEquations:
         return [_text(value, self.equations) for value in self.inverse]
 
 
-def read_chart(trial: TrialPoints, source: str) -> ChartEquations:
+def read_chart(trial: Trial, source: str) -> ChartEquations:
     """Read and check the table ``[chart]``.
 
     Whether the flow preserves volume in the new components is left to their own system.
@@ -99,8 +100,7 @@ def read_chart(trial: TrialPoints, source: str) -> ChartEquations:
     backward = _components(table, "inverse", where, equations, base)
     if len(forward) != len(backward):
         raise InputError(f"{where}, state: {len(forward)} components, not {len(backward)}")
-    there = Formula(forward, base.symbols)
-    images = [image for point, _ in trial.points if (image := there.at(point)) is not None]
+    images = Formulas(forward, base.symbols)(trial.states)
     chart = ChartEquations(equations, forward, backward, base, images)
     _check_angles(chart, where)
     _check_inverse(trial, chart, where)
@@ -148,34 +148,24 @@ def _check_angles(chart: ChartEquations, where: str) -> None:
             )
 
 
-def _check_inverse(trial: TrialPoints, chart: ChartEquations, where: str) -> None:
+def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
     """Whether inverse(chart(z)) = z, also where angles have turned."""
-    base = trial.equations
-    there = Formula(chart.map, base.symbols)
-    back = Formula(chart.inverse, chart.equations.symbols)
+    base, states = trial.equations, trial.states
+    images = Formulas(chart.map, base.symbols)(states)
+    back = Formulas(chart.inverse, chart.equations.symbols)
     own = {i: high(period) for i, period in base.periods.items()}
-    turns = [(i, high(period)) for i, period in chart.equations.periods.items()]
-    here = f"{where}, [chart.inverse]"
-    for i, period in ((None, 0), *turns):
-
-        def defect(
-            point: Point, _: Point, i: int | None = i, period: Any = period
-        ) -> tuple[Any, Any] | None:
-            if (image := there.at(point)) is None:
-                return None
-            turned = [z + 3 * period if k == i else z for k, z in enumerate(image)]
-            found = back.at(turned)
-            size = 1 + max(map(abs, point))
-            return None if found is None else (difference(found, point, own), size)
-
+    sizes = 1 + np.abs(states).max(axis=1)
+    for i, period in (None, Fraction()), *chart.equations.periods.items():
+        turned = images.copy()
+        if i is not None:
+            turned[:, i] += 3 * high(period)
+        defects = np.abs(less_turns(back(turned) - states, own)).max(axis=1)
         what = "" if i is None else "after a turn of an angle "
         text = "this gives another state than [chart.map] was given, by {},"
-        trial.check(here, what + text, defect)
+        trial.require(f"{where}, [chart.inverse]", what + text, defects, sizes)
 
 
-def _with_field(
-    trial: TrialPoints, chart: ChartEquations, derived: bool, where: str
-) -> ChartEquations:
+def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
     """Return the chart with its vector field, derived or checked."""
     base, algebra = trial.equations, trial.equations.algebra
     algebra.allow_derivatives()
@@ -191,23 +181,13 @@ def _with_field(
         field = tuple(algebra.substitute(rates, inverse))
         equations = replace(chart.equations, vector_field=field, divergence_free=True)
         return replace(chart, equations=equations)
-    there, rate = Formula(chart.map, base.symbols), Formula(rates, base.symbols)
-    given = Formula(chart.equations.vector_field, chart.equations.symbols)
-
-    def off(place: int) -> Callable[[Point, Point], tuple[Any, Any] | None]:
-        def off_at(point: Point, _: Point) -> tuple[Any, Any] | None:
-            image, expected = there.at(point), rate.at(point)
-            found = None if image is None else given.at(image)
-            if found is None or expected is None:
-                return None
-            own = slice(place, place + 1)
-            return difference(found[own], expected[own], {}), 1 + max(map(abs, expected))
-
-        return off_at
-
-    for place, name in enumerate(chart.equations.components):
+    images = Formulas(chart.map, base.symbols)(trial.states)
+    expected = Formulas(rates, base.symbols)(trial.states)
+    found = Formulas(chart.equations.vector_field, chart.equations.symbols)(images)
+    sizes = 1 + np.abs(expected).max(axis=1)
+    for defects, name in zip((found - expected).T, chart.equations.components, strict=True):
         what = f"this is not the system in these coordinates: {name}' is off by {{}}"
-        trial.check(where, what, off(place))
+        trial.require(where, what, np.abs(defects), sizes)
     return chart
 
 

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from vpintegrator.dynamics.chart import ChartEquations, read_chart
+from vpintegrator.dynamics.claims import Trial, check_claims, check_declared
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
     Algebra,
@@ -19,7 +22,6 @@ from vpintegrator.dynamics.expressions import (
     parse,
     readable,
 )
-from vpintegrator.dynamics.identities import Point, TrialPoints, check_identities
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import (
     plain_values,
@@ -246,14 +248,17 @@ def _read_return_map(
     )
 
 
-def _checked(definition: Definition, points: list[Point] | None = None) -> Definition:
+def _checked(definition: Definition, points: np.ndarray | None = None) -> Definition:
     """Check the declared properties of the equations, and read what depends on them.
 
     ``points`` are those of the checks, by default random points.
     """
     source, equations = definition.words.source, definition.equations
-    trial = TrialPoints(equations, points)
-    divergence_free, is_canonical = check_identities(trial, source)
+    trial = Trial(equations, points)
+    if equations.stages or equations.vector_field:
+        divergence_free, is_canonical = check_claims(trial, source)
+    else:
+        divergence_free, is_canonical = check_declared(equations, source)
     table = equations.table
     plot = read_plot(equations, source) if "plot" in table else Plot()
     chart = read_chart(trial, source) if "chart" in table else None

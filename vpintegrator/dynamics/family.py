@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics.claims import Trial, check_claims
 from vpintegrator.dynamics.definition import Definition
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
@@ -31,7 +32,6 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
     written,
 )
-from vpintegrator.dynamics.identities import TrialPoints, check_identities
 from vpintegrator.dynamics.state_function import stack_numpy
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
@@ -433,5 +433,5 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
     )
     if equations.is_map or base.is_measured:
         return found
-    free, _ = check_identities(TrialPoints(equations), source)
+    free, _ = check_claims(Trial(equations), source)
     return replace(found, divergence_free=free, is_canonical=equations.hamiltonian is not None)

@@ -19,10 +19,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from vpintegrator.dynamics.claims import TOLERANCE, Formulas, Trial, random_states
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
-from vpintegrator.dynamics.identities import TOLERANCE, Formula, Point, TrialPoints, random_points
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
 
@@ -197,21 +199,15 @@ def _invariants(section: ReturnSection, like: Equations | None) -> dict[str, Val
 
 def _is_periodic(section: ReturnSection, value: Value) -> bool:
     """Whether a function has the period of the equations in time."""
-    e = section.flow
-    formula, period = Formula([value], e.symbols), high(e.periods[section.component])
-
-    def defect(point: Point, _: Point) -> tuple[Any, Any] | None:
-        before, after = formula.at(point), formula.at([*point[:-1], point[-1] + period])
-        if before is None or after is None:
-            return None
-        return after[0] - before[0], 1 + abs(before[0])
-
-    return _trial(section).worst(section.where, defect) is None
+    e, trial = section.flow, _trial(section)
+    formulas, later = Formulas([value], e.symbols), trial.states.copy()
+    later[:, -1] += high(e.periods[section.component])
+    before, after = formulas(trial.states)[:, 0], formulas(later)[:, 0]
+    return trial.worst(section.where, after - before, 1 + np.abs(before)) is None
 
 
-def _trial(section: ReturnSection) -> TrialPoints:
-    points = random_points(len(section.flow.symbols), _SAMPLED)
-    return TrialPoints(section.flow, candidates=points)
+def _trial(section: ReturnSection) -> Trial:
+    return Trial(section.flow, random_states(len(section.flow.symbols), _SAMPLED))
 
 
 def section_symmetry(
@@ -246,16 +242,11 @@ def _mirrored(section: ReturnSection) -> bool:
     """Whether the mirror image in the section is a symmetry of the flow."""
     if isinstance(section.value, Expression):
         return False
-    i, partner, twice = section.component, section.conjugate, 2 * high(section.value)
-
-    def image(point: Point, _: Point) -> Point:
-        turned = reflected(point)
-        turned[i] += twice
-        return turned
-
-    def reflected(vector: Point) -> Point:
-        return [-z if k in (i, partner) else z for k, z in enumerate(vector)]
-
-    trial = _trial(section)
-    defect = trial.image_defect(image, lambda _, rates: reflected(rates))
-    return trial.worst(section.where, defect) is None
+    trial, i = _trial(section), section.component
+    signs = np.array(
+        [-1 if k in (i, section.conjugate) else 1 for k in range(len(section.flow.symbols))]
+    )
+    images, expected = trial.states * signs, trial.values * signs
+    images[:, i] += 2 * high(section.value)
+    differences = trial.differences(trial.at(images), expected, trial.values)
+    return trial.worst(section.where, *differences) is None

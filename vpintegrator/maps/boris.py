@@ -8,8 +8,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
-from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod, as_rows, once_per_system
 

@@ -22,10 +22,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
-from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod, as_rows, once_per_system
 
