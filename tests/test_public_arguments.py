@@ -44,7 +44,7 @@ def public_functions():
     return {name: function for function, name in found.items()}
 
 
-FUNCTIONS = public_functions() | {"vp.System": vp.System, "vp.Map": getattr(vp, "Map", vp.System)}
+FUNCTIONS = public_functions() | {"vp.System": vp.System}
 
 
 @pytest.fixture(scope="module")

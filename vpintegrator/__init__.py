@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         open_dataset,
         windows,
     )
-    from vpintegrator.dynamics import Map, System, list_systems, load_system, return_map, solve
+    from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
@@ -61,7 +61,7 @@ _NAMES = {
             *("generate", "import_dataset", "import_pairs"),
             *("load_recipe", "open_dataset", "windows"),
         ),
-        "dynamics": ("Map", "System", "load_system", "return_map", "solve"),
+        "dynamics": ("System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
         "models": ("prolong", "load", "save", "wrap"),
         "plotting": ("draw",),
@@ -72,7 +72,6 @@ _NAMES = {
 }
 __all__ = [
     "InputError",
-    "Map",
     "System",
     "compare",
     "draw",

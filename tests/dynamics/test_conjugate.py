@@ -164,7 +164,7 @@ def test_a_symplectic_map_has_the_order_of_its_names():
         return x + px, px, y + py, py
 
     names = ["x", "px", "y", "py"]
-    found = vp.Map.from_function(turn, components=names, structure="symplectic")
+    found = vp.System.from_map(turn, components=names, structure="symplectic")
     z = np.ones((1, 4))
     np.testing.assert_allclose(found.map(z), system.map(z), rtol=1e-14)
 

@@ -61,7 +61,7 @@ def system_of(text: str, parameters: Mapping[str, Any]) -> System:
 
 
 def _of_object(found: Any, text: str) -> System:
-    from vpintegrator.dynamics import Map, System
+    from vpintegrator.dynamics import System
 
     if not callable(found):
         raise InputError(
@@ -72,7 +72,7 @@ def _of_object(found: Any, text: str) -> System:
     if any(name in own for name in _OF_MAPS):
         given |= {name: own[name] for name in _OF_MAPS if name in own}
         given.pop("step", None)
-        return Map.from_function(found, **given)
+        return System.from_map(found, **given)
     if "dim" in given or "components" in given:
         given |= {name: own[name] for name in _OF_FLOWS if name in own}
         return System.from_function(found, **given)

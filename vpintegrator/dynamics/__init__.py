@@ -3,7 +3,6 @@
 from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.family import Family
-from vpintegrator.dynamics.function_system import Map
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system, return_map
 from vpintegrator.dynamics.solve import solve
@@ -13,7 +12,6 @@ __all__ = [
     "Chart",
     "Family",
     "InitialConditions",
-    "Map",
     "System",
     "list_systems",
     "load_system",

@@ -130,12 +130,17 @@ class Trial:
     floor
         Size of the rounding errors of a component that vanishes, relative to the largest component
         and the tolerance.
+    most_turns
+        Largest number of turns of an angle.
+    number
+        Makes a number of the arithmetic of a constant.
     halves
         Numbers of the positions, and of their momenta.
     """
 
     is_exact = True
     floor: Any = HIGH.mpf(10) ** -40
+    most_turns = 1000
     number: Callable[[Number], Any] = staticmethod(high)
 
     def __init__(self, equations: Equations, candidates: np.ndarray | None = None) -> None:
@@ -168,11 +173,11 @@ class Trial:
         rows = np.array(pairs, dtype=object).reshape(len(pairs), 2, len(e.symbols))
         return rows[:, 0], rows[:, 1]
 
-    @property
+    @cached_property
     def states(self) -> np.ndarray:
         return self._known[0]
 
-    @property
+    @cached_property
     def values(self) -> np.ndarray:
         return self._known[1]
 
@@ -184,9 +189,9 @@ class Trial:
         return states
 
     @cached_property
-    def scalars(self) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    def scalars(self) -> dict[str, Callable[..., np.ndarray]]:
         """Functions of states that are claimed to be constant, by name."""
-        e, found = self.equations, {}
+        e, found = self.equations, dict[str, Callable[..., np.ndarray]]()
         for name, value in e.invariants.items():
             # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
             if e.stages or value is not e.hamiltonian or e.explicit_time is not None:
@@ -364,7 +369,7 @@ def _check_periods(trial: Trial, periods: Mapping[int, Number], where: str, what
     generator, turned = random.Random(20231219), trial.states.copy()
     own = {i: trial.number(period) for i, period in periods.items()}
     for i, period in own.items():
-        turned[:, i] += [generator.randint(1, 1000) * period for _ in turned]
+        turned[:, i] += [generator.randint(1, trial.most_turns) * period for _ in turned]
     text = f"the {'image' if trial.is_map else 'vector field'} changes by {{}} {what}"
     sizes = turned if trial.is_map else trial.values
     found = trial.at(turned)
@@ -486,7 +491,7 @@ def shown(value: Any) -> str:
     return str(HIGH.nstr(value if HIGH.im(value) else HIGH.re(value), 3))
 
 
-def place(components: Iterable[str], state: Sequence[Any]) -> str:
+def place(components: Iterable[str], state: Any) -> str:
     """Return a state as messages write it."""
     named = [f"{name} = {shown(x)}" for name, x in list(zip(components, state, strict=False))[:4]]
     return ", ".join(named) + (", ..." if len(state) > 4 else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 import sys
 import tomllib
@@ -14,23 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import of_kind, one_of, whole
+from vpintegrator.dynamics.claims import Trial, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
-from vpintegrator.dynamics.expressions import Algebra, TooLong
-from vpintegrator.dynamics.function_formulas import NotTraceable, Term, formulas_of, texts_of
+from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.python_functions import (
-    AUTOGRAD,
-    DIFFERENCES,
     EXACT,
     BatchFunction,
-    Halves,
+    NotTraceable,
     PythonCall,
-    place,
     read_call,
+    record,
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_equations
 from vpintegrator.dynamics.state_function import as_given, float_array
 from vpintegrator.dynamics.system import System
-from vpintegrator.errors import InputError, nearest, printable
+from vpintegrator.errors import InputError, printable
 from vpintegrator.names import STRUCTURES
 from vpintegrator.storage.toml import toml_text
 
@@ -39,160 +39,116 @@ _AGREEMENT = 1e-11  # relative difference of a function from its formulas
 _STATES = 64  # of this comparison, and of checks of called functions
 _TIME_SPAN = 10.0  # range of times for checks
 _LONGEST_DESCRIPTION = 2000
-_KEPT = {"symplectic": "symplectic", "volume-preserving": "divergence_free"}
-_CLAIMS = {"invariants", "reversing_symmetry", "periodic", *_KEPT.values()}
+_KEYS = {"symplectic": "symplectic", "volume-preserving": "divergence_free"}
+_CLAIMS = {"invariants", "reversing_symmetry", "periodic", *_KEYS.values()}
 
 
 @dataclass
 class GivenFunction:
-    """A function with all that was said of it, in the words of system files.
+    """A function with all that is said of it, which becomes a system file.
 
     Attributes
     ----------
     function
         The vector field or the map; None where only a Hamiltonian is given.
-    components, sample, step, parameters, name, hamiltonian, divergence_free
+    components
+        Names of the components.
+    hamiltonian, divergence_free, invariants, reversing_symmetries, periodic, period, sample, step
         Arguments of :meth:`vpintegrator.System.from_function`.
-    reversing_symmetries, invariants, periodic, period
+    parameters, name
         The same.
     structure
-        Argument of :meth:`Map.from_function`.
+        Argument of :meth:`vpintegrator.System.from_map`.
     is_map
         Whether the function is a map.
     """
 
     function: Callable[..., Any] | None
     components: list[str]
-    sample: Any = None
-    step: Any = None
-    parameters: Any = None
-    name: Any = None
     hamiltonian: Any = None
     divergence_free: Any = None
     reversing_symmetries: Any = ()
     invariants: Any = None
     periodic: Any = None
     period: Any = None
+    sample: Any = None
+    step: Any = None
+    parameters: Any = None
+    name: Any = None
     structure: Any = None
     is_map: bool = False
-    halves: Halves = field(init=False)
     scalars: dict[str, PythonCall] = field(init=False)
 
     def __post_init__(self) -> None:
-        count = len(self.components)
-        self.parameters = _parameter_values(self.parameters, self.components)
-        order: Sequence[int] = range(count)
-        if self.hamiltonian is not None:
-            order = canonical_order(self.components, "components") or order
-        self.halves = list(order[: count // 2]), list(order[count // 2 :])
+        half, order = len(self.components) // 2, list(range(len(self.components)))
+        if self.hamiltonian is not None or self.structure == "symplectic":
+            order = list(canonical_order(self.components, "components")) or order
+        self.halves = order[:half], order[half:]
+        named = _named("parameters", self.parameters)
+        self.parameters = {str(k): _plain(f"parameters: {k}", v) for k, v in named.items()}
         self.call = self.energy = None
         if self.function is not None:
             kind, what = ("map", "turn") if self.is_map else ("field", "f")
             self.call = read_call(self.function, what, self.parameters, self.halves, kind)
-        named = self.invariants if self.invariants is not None else {}
-        _require(isinstance(named, Mapping), "invariants", "a dictionary of functions", named)
-        self.scalars = {str(k): self._scalar(f, f"invariants, {k}") for k, f in named.items()}
         if self.hamiltonian is not None:
             self.energy = self._scalar(self.hamiltonian, "hamiltonian")
+        named = _named("invariants", self.invariants)
+        self.scalars = {str(k): self._scalar(f, f"invariants, {k}") for k, f in named.items()}
+        if self.structure is not None:
+            one_of("structure", self.structure, STRUCTURES)
         own = self.function if self.function is not None else self.hamiltonian
         usual = getattr(own, "__name__", type(own).__name__).replace("_", "-").strip("-<>")
         self.name = usual if self.name is None else str(self.name)
+        self.source = f"function {self.name}"
         about = inspect.getdoc(own) if inspect.isroutine(own) else None
-        values: dict[str, Any] = {"title": printable(self.name)}
+        free = _plain("divergence_free", self.divergence_free)
+        self._values: dict[str, Any] = {"title": printable(self.name)}
         if about and about.isascii():
-            values["description"] = printable(about, _LONGEST_DESCRIPTION)
-        values["state"] = self.components
-        free = self.divergence_free
-        _require(isinstance(free, bool | None), "divergence_free", "True, False or None", free)
-        if self.divergence_free is not None:
-            values["divergence_free"] = self.divergence_free
-        if self.structure is not None and str(self.structure) not in STRUCTURES:
-            hint = (
-                nearest(str(self.structure), STRUCTURES) or f"; there are {', '.join(STRUCTURES)}"
-            )
-            raise InputError(
-                f"there is no structure {self.structure!r}{hint}; there are {', '.join(STRUCTURES)}"
-            )
-        if str(self.structure) in _KEPT:
-            values[_KEPT[str(self.structure)]] = True
+            self._values["description"] = printable(about, _LONGEST_DESCRIPTION)
+        self._values["state"] = self.components
+        self._values |= {} if free is None else {"divergence_free": free}
+        self._values |= {_KEYS[self.structure]: True} if self.structure in _KEYS else {}
         if symmetries := _symmetry_tables(self.reversing_symmetries, self.components):
-            values["reversing_symmetry"] = symmetries
-        self.values = values
-        number = isinstance(self.step, int | float | np.number) and not isinstance(self.step, bool)
-        positive = self.step is None or (number and self.step > 0)
-        _require(positive, "step", "a positive number", self.step)
-        self.tables: dict[str, Mapping[str, Any]] = {
-            "periodic": _period_table(self.periodic, self.components),
+            self._values["reversing_symmetry"] = symmetries
+        angles = self.periodic if self.periodic is not None else {}
+        if not isinstance(angles, Mapping):
+            names = [angles] if isinstance(angles, str) else angles
+            of_kind("periodic", names, (list, tuple), "periods by names of components, or names")
+            angles = {str(name): "2*pi" for name in names}
+        self._tables: dict[str, Any] = {
+            "periodic": _plain("periodic", angles),
             "initial_conditions": _initial_table(self.sample, len(self.components)),
-            "defaults": {} if self.step is None else {"step": float(self.step)},
+            "defaults": {} if self.step is None else {"step": _plain("step", self.step)},
         }
 
     def _scalar(self, function: Any, what: str) -> PythonCall:
         return read_call(function, what, self.parameters, self.halves, "scalar")
 
-    @property
-    def source(self) -> str:
-        """Name of the function for messages."""
-        return f"function {self.name}"
-
-    def text(self, formulas: Mapping[str, Any], timed: bool, fixed: Sequence[str] = ()) -> str:
+    def _text(self, keys: Mapping[str, Any], timed: bool = False, fixed: Sequence[str] = ()) -> str:
         """Return a system file with formulas, or keys in their place."""
-        values = {k: v for k, v in formulas.items() if not isinstance(v, Mapping)}
+        values = {k: v for k, v in keys.items() if not isinstance(v, Mapping)}
         if timed:
             values["time"] = _TIME
-            values |= {} if self.period is None else {"period": _period_text(self.period)}
-        tables = {k: v for k, v in formulas.items() if isinstance(v, Mapping)}
+            values |= {} if self.period is None else {"period": _plain("period", self.period)}
+        tables = {k: v for k, v in keys.items() if isinstance(v, Mapping)}
         parameters = {k: v for k, v in self.parameters.items() if k not in fixed}
-        tables = {"parameters": parameters, **tables, **self.tables}
-        return toml_text(self.values | values, tables)
+        return toml_text(
+            self._values | values, {"parameters": parameters, **tables, **self._tables}
+        )
 
-    def traced(
-        self, calls: Sequence[tuple[PythonCall, int]], fixed: Sequence[str] = ()
-    ) -> tuple[list[str], dict[str, str], bool]:
-        """Return formulas, auxiliary formulas, and whether time occurs in them.
+    def system(self) -> System:
+        """Return the system or map of the function, with its claims checked."""
+        reason = ""
+        counts = [name for name, value in self.parameters.items() if isinstance(value, int)]
+        for fixed in ([], counts)[: 1 + bool(counts)]:  # whole numbers may count
+            try:
+                return self._recorded(fixed)
+            except NotTraceable as error:
+                reason = reason or str(error)
+        return self._called(reason)
 
-        Parameters
-        ----------
-        calls
-            Functions with the number of their values.
-        fixed
-            Parameters that are numbers in the formulas.
-
-        Raises
-        ------
-        NotTraceable
-            If no formulas say what the functions do.
-        """
-        algebra, names = Algebra(), dict[Any, str]()
-
-        def symbol(name: str) -> Term:
-            made = algebra.symbol(name)
-            names[made] = name
-            return Term(algebra, made)
-
-        def array(symbols: list[Term]) -> np.ndarray:
-            found = np.empty(len(symbols), dtype=object)
-            found[:] = symbols
-            return found
-
-        state, time = array([symbol(name) for name in self.components]), symbol(_TIME)
-        parameters = {
-            name: array([symbol(f"{name}[{i}]") for i in range(len(value))])
-            if isinstance(value, list)
-            else value
-            if name in fixed
-            else symbol(name)
-            for name, value in self.parameters.items()
-        }
-        values = []
-        for call, count in calls:
-            values += formulas_of(partial(call.of_state, time, parameters), [*state], count)
-        used = [getattr(value, "depends", 0) for value in values]
-        timed = any(depends & time.value.depends for depends in used)  # type: ignore[union-attr]
-        return *texts_of(values, names), timed
-
-    def recorded_text(self, fixed: Sequence[str]) -> str:
-        """Return the system file of the formulas that the functions are.
+    def _recorded(self, fixed: Sequence[str]) -> System:
+        """Return the system of the formulas that the functions are.
 
         Raises
         ------
@@ -200,107 +156,166 @@ class GivenFunction:
             If no formulas say what they do.
         """
         own = (self.call, len(self.components)) if self.energy is None else (self.energy, 1)
-        calls = [own, *((call, 1) for call in self.scalars.values())]
-        texts, auxiliary, timed = self.traced(calls, fixed)  # type: ignore[arg-type]
+        calls: Any = [own, *((call, 1) for call in self.scalars.values())]
+        texts, auxiliary, timed = record(calls, self.components, _TIME, self.parameters, fixed)
         # constants of Python functions are rounded, and declared properties hold to that
-        formulas: dict[str, Any] = {"rounded": True, "auxiliary": auxiliary}
+        keys: dict[str, Any] = {"rounded": True, "auxiliary": auxiliary}
         if self.energy is not None:
-            formulas["hamiltonian"] = texts.pop(0)
+            keys["hamiltonian"] = texts.pop(0)
         else:
             rates = {name: texts.pop(0) for name in self.components}
-            formulas["map" if self.is_map else "vector_field"] = rates
-        formulas["invariants"] = dict(zip(self.scalars, texts, strict=True))
-        text = self.text(formulas, timed, fixed)
+            keys["map" if self.is_map else "vector_field"] = rates
+        keys["invariants"] = dict(zip(self.scalars, texts, strict=True))
+        text = self._text(keys, timed, fixed)
         table = {k: v for k, v in tomllib.loads(text).items() if k not in _CLAIMS}
         try:  # the formulas of a function may be longer than those of files
             read_equations(table, self.source, {})
         except (InputError, TooLong, RecursionError, ArithmeticError) as error:
             raise NotTraceable(f"its formulas cannot be read: {error}") from None
-        return text
+        system = System(text, self.name, source=self.source)
+        if self.call is not None:
+            self._compare(system, self.call)
+        return system
 
-    def sampled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return states of the sampling domain, and times for the checks."""
-        keys = {"title": self.name, "state": self.components, "measured": True}
-        own = {"parameters": self.parameters, **self.tables}
-        domain = System(toml_text(keys, own), self.name, source=self.source)
+    def _sample(self) -> np.ndarray:
+        """Return points (point, dim + 1) of the sampling domain: states and times."""
+        domain = System(self._text({"measured": True}), self.name, source=self.source)
         generator = np.random.default_rng(20231219)
         available = domain.initial_conditions.available
         states = domain.sample_initial(min(_STATES, available or _STATES), generator)
-        return states, generator.uniform(0.0, 0.0 if self.is_map else _TIME_SPAN, len(states))
+        span = 0.0 if self.is_map else _TIME_SPAN
+        return np.column_stack([states, generator.uniform(0.0, span, len(states))])
 
-    def made(self) -> System:
-        """Return the system or map of the function."""
-        reason = ""
-        whole = [name for name, value in self.parameters.items() if isinstance(value, int)]
-        for fixed in ([], whole)[: 1 + bool(whole)]:  # whole numbers may count
-            try:
-                text = self.recorded_text(fixed)
-                system = (Map if self.is_map else System)(text, self.name, source=self.source)
-                self._compare(system)
-                return system
-            except NotTraceable as error:
-                reason = reason or str(error)
-        return _CalledChecks(self, reason).system()
-
-    def changed(self, changes: Mapping[str, Any]) -> System:
-        """Return the system with other values of some parameters."""
-        for name in changes:
-            if name not in self.parameters:
-                known = ", ".join(self.parameters) or "none"
-                raise InputError(f"the function has no parameter '{name}' (it has: {known})")
-        return replace(self, parameters={**self.parameters, **changes}).made()
-
-    def _compare(self, system: System) -> None:
+    def _compare(self, system: System, call: PythonCall) -> None:
         """Compare a function with its formulas; InputError where the Hamiltonian is another's."""
-        if self.call is None:
-            return
-        states, times = self.sampled()
-        called = BatchFunction(self.call, states.shape[1], self.parameters, states, times)
-        extended = states
-        if system.explicit_time is not None:
-            extended = np.column_stack([states, times])
+        points, dim = self._sample(), len(self.components)
+        function = BatchFunction(call, dim, self.parameters, points)
         with np.errstate(all="ignore"):
-            found = called(states, times)
-            known = (system.map if self.is_map else system.vector_field)(extended)
+            found = function(points)
+            of_formulas = system.map if self.is_map else system.vector_field
+            known = of_formulas(points[:, : system.dim])[:, :dim]
         size = 1 + np.abs(np.nan_to_num(found)).max(axis=1)
-        defect = np.abs(found - known[:, : states.shape[1]]).max(axis=1)
+        defect = np.abs(found - known).max(axis=1)
         # formulas must have a value wherever the function has one
         defect = np.where(np.isfinite(found).all(axis=1), np.nan_to_num(defect, nan=np.inf), 0)
         worst = int(np.argmax(defect / size))
         if defect[worst] > _AGREEMENT * size[worst]:
-            where = f"{defect[worst]:.3g} at {place(self.components, states[worst])}"
+            where = f"{defect[worst]:.3g} at {place(self.components, points[worst, :dim])}"
             if self.energy is not None:
                 raise InputError(
                     f"{self.source}, hamiltonian: f is not (dH/dp, -dH/dq), they differ by {where}"
                 )
             raise NotTraceable(f"its formulas differ from it by {where}")
 
+    def _called(self, reason: str) -> System:
+        """Return the system that calls the function; its text says its properties, and no code."""
+        points = self._sample()
+
+        def batch(call: PythonCall, count: int = 0) -> BatchFunction:
+            return BatchFunction(call, count, self.parameters, points)
+
+        energy, call = None if self.energy is None else batch(self.energy), self.call
+        if call is None:
+            assert self.energy is not None and energy is not None
+            if energy.library != "torch":
+                raise InputError(
+                    f"{self.source} was not recorded as formulas ({reason}), and needs "
+                    "derivatives: write it with torch's functions, or give the vector field too, "
+                    "with System.from_function"
+                )
+            call = _HamiltonianField(**vars(self.energy))
+        values = batch(call, len(self.components))
+        points = points[np.isfinite(values(points)).all(axis=1)]
+        if not len(points):
+            raise InputError(
+                f"{self.source} has no finite value at states of its sampling domain; give "
+                "sample=(low, high), a box in which it has"
+            )
+        timed = not self.is_map and _depends_on_time(values, points)
+        scalars = {name: batch(scalar) for name, scalar in self.scalars.items()}
+        if energy is not None and not timed:
+            scalars = {"energy": energy, **scalars}
+        equations, _ = read_equations(
+            tomllib.loads(self._text({"measured": True}, timed)), self.source, {}
+        )
+        trial = _CalledTrial(equations, self, values, scalars, points)
+        if energy is not None:
+            trial.check_hamiltonian(energy)
+        free, symplectic = check_claims(trial, self.source)
+        library = "autograd" if values.library == "torch" else "finite differences"
+        keys: dict[str, Any] = {"measured": True, "derivatives": library}
+        keys |= {"divergence_free": free}
+        keys |= {"symplectic": True} if symplectic or energy is not None else {}
+        if (reference := _reference_of(call.function)) is not None:
+            keys["function"] = reference
+        keys["invariants"] = {}
+        for name, scalar in scalars.items():
+            try:  # files hold invariants that are formulas
+                (text,), auxiliary, _ = record(
+                    [(scalar.call, 1)], self.components, _TIME, self.parameters
+                )
+            except NotTraceable:
+                continue
+            keys["invariants"] |= {} if auxiliary else {name: text}
+        if self.is_map:
+            self._tables["defaults"] = {"step": 1.0}
+        return CalledFunction(self, self._text(keys, timed), values, scalars, reason)
+
 
 class CalledFunction(System):
-    """A system or map of a function that is called; its text says its properties, and no code.
+    """A system or map of a function that is called.
 
-    Attributes
+    Parameters
     ----------
+    given
+        The function and its claims.
+    text
+        System file with the properties, and no code.
+    values, scalars
+        The function, and its invariants by name.
     reason
-        Why no formulas say what the function does.
+        Reason why no formulas say what the function does.
     """
 
-    reason: str
-    given: GivenFunction
-    values: BatchFunction
+    is_measured = False
+
+    def __init__(
+        self,
+        given: GivenFunction,
+        text: str,
+        values: BatchFunction,
+        scalars: Mapping[str, BatchFunction],
+        reason: str,
+    ) -> None:
+        self.given, self.values, self._reason = given, values, reason
+        super().__init__(text, given.name, source=given.source)
+        for name in scalars.keys() - self.invariants.keys():
+            self.invariants[name] = _Invariant(self, scalars[name])
 
     @property
-    def is_measured(self) -> bool:
-        return False
+    def is_discrete(self) -> bool:
+        return self.given.is_map
+
+    @property
+    def is_exact(self) -> bool:
+        return self.given.is_map
+
+    @property
+    def conserved(self) -> list[int]:
+        return [] if self.given.is_map else super().conserved
 
     def require_formulas(self, what: str) -> None:
         raise InputError(
             f"{what} needs formulas, but {self.name} is a Python function that was not recorded as "
-            f"formulas ({self.reason})"
+            f"formulas ({self._reason})"
         )
 
     def with_parameters(self, values: Mapping[str, Any]) -> System:
-        return self.given.changed(values)
+        if unknown := [name for name in values if name not in self.parameters]:
+            known = ", ".join(self.parameters) or "none"
+            raise InputError(f"the function has no parameter '{unknown[0]}' (it has: {known})")
+        given = replace(self.given, parameters={**self.given.parameters, **values})
+        return given.system()
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
@@ -310,33 +325,28 @@ class CalledFunction(System):
                 f"{self.name} cannot be sent to other processes, as its function is no function of "
                 "a module; define it at the top of a file, or take one worker"
             ) from None
-        return GivenFunction.made, (self.given,)
+        return GivenFunction.system, (self.given,)
 
-    def _of_rows(self, function: Callable[..., np.ndarray], state: Any) -> np.ndarray:
-        """Return the values of a function of states and times, without its last axis split."""
+    def at(self, function: Callable[[np.ndarray], np.ndarray], state: Any) -> np.ndarray:
+        """Return values (..., value) of a function of points at states (..., dim)."""
         array = float_array(self.checked_state(state))
-        rows = array.reshape(-1, self.dim)
-        times = np.zeros(len(rows)) if self.explicit_time is None else rows[:, -1]
-        found = function(rows[:, : self.phase_dim], times)
-        return found.reshape((*array.shape[:-1], *found.shape[1:]))
-
-
-class FunctionSystem(CalledFunction):
-    """A system of differential equations whose function is called."""
+        values = function(_points(array.reshape(-1, self.dim), self.explicit_time))
+        return values.reshape((*array.shape[:-1], *values.shape[1:]))
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
-        found = self._of_rows(self.values, state)
-        clock = np.ones((*found.shape[:-1], self.dim - self.phase_dim))
-        return as_given(np.concatenate([found, clock], axis=-1), state)
+        self.require_vector_field("this")
+        values = self.at(self.values, state)
+        clock = np.ones((*values.shape[:-1], self.dim - self.phase_dim))
+        return as_given(np.concatenate([values, clock], axis=-1), state)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
         return np.moveaxis(self.vector_field(np.moveaxis(components, 0, -1)), -1, 0)
 
     def jacobian(self, state: Any) -> Any:
-        found = self._of_rows(self.values.slopes, state)[..., : self.dim]
-        result = np.zeros((*found.shape[:-2], self.dim, self.dim))
-        result[..., : self.phase_dim, :] = found
-        return as_given(result, state)
+        self.require_vector_field("the Jacobian matrix")
+        slopes = self.at(self.values.slopes, state)[..., : self.dim]
+        clock = np.zeros((*slopes.shape[:-2], self.dim - self.phase_dim, self.dim))
+        return as_given(np.concatenate([slopes, clock], axis=-2), state)
 
     def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
         return np.moveaxis(self.jacobian(np.moveaxis(components, 0, -1)), (-2, -1), (0, 1))
@@ -349,287 +359,73 @@ class FunctionSystem(CalledFunction):
     def divergence(self, state: Any) -> Any:
         return self.jacobian(state).diagonal(0, -2, -1).sum(-1)
 
-
-class Map(System):
-    """A map of a Python function, such as a turn of a ring, that is iterated.
-
-    Made by :meth:`from_function`; a system like any other, whose step is 1.
-
-    Parameters
-    ----------
-    text, name, parameters, source, parent, family, derive
-        Arguments of :class:`vpintegrator.System`.
-
-    Examples
-    --------
-    >>> def turn(x, px, K=0.6):
-    ...     px = px + K * np.sin(x)
-    ...     return x + px, px
-    >>> standard = vp.Map.from_function(turn, dim=2, periodic=["x1"])
-    >>> standard.structure, standard.map([0.0, 1.0])
-    ('symplectic map', array([1., 1.]))
-    """
-
-    @classmethod
-    def from_function(  # type: ignore[override]
-        cls,
-        turn: Callable[..., Any],
-        dim: int | None = None,
-        components: Sequence[str] | None = None,
-        *,
-        structure: str | None = None,
-        reversing_symmetries: Sequence[Any] = (),
-        invariants: Mapping[str, Callable[..., Any]] | None = None,
-        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
-        sample: Any = None,
-        parameters: Mapping[str, Any] | None = None,
-        name: str | None = None,
-    ) -> Map:
-        r"""Make a map of a Python function from a state to the next one.
-
-        Parameters
-        ----------
-        turn
-            ``turn(z)`` of a state of shape (dim,), or of its components one by one,
-            ``turn(x, px)``, with NumPy's functions or PyTorch's, and with ``parameters`` by
-            keyword. A function for batches takes (..., dim) or (dim, ...).
-        dim, components, sample, parameters, name
-            Arguments of :meth:`vpintegrator.System.from_function`. Names such as ``x, px, y, py``
-            tell positions from momenta; where they do not, the state of a symplectic map has all
-            positions first. Default names are x1, x2, ...
-        structure
-            ``symplectic``, ``volume-preserving`` or ``none``; by default what is found.
-        reversing_symmetries
-            Matrices :math:`\rho`, or the signs on their diagonals, with
-            :math:`\rho M \rho M = \mathrm{id}`.
-        invariants, periodic
-            Arguments of :meth:`vpintegrator.System.from_function`.
-
-        Raises
-        ------
-        InputError
-            If the function cannot be called so, returns something else, or a declared property
-            does not hold; the message says by how much it fails, and where.
-
-        Examples
-        --------
-        >>> map = vp.Map.from_function(lambda z: np.array([z[1], -z[0]]), dim=2)
-        >>> map.structure
-        'symplectic map'
-        """
-        _require(turn is not None, "turn", "a function", turn)
-        claims: dict[str, Any] = {
-            "reversing_symmetries": reversing_symmetries,
-            "invariants": invariants,
-        }
-        claims |= {"periodic": periodic, "structure": structure}
-        names = _component_names(dim, components, "x")
-        given = GivenFunction(turn, names, sample, None, parameters, name, is_map=True, **claims)
-        made = given.made()
-        assert isinstance(made, Map)
-        return made
-
-
-class FunctionMap(CalledFunction, Map):
-    """A map whose function is called."""
-
-    is_discrete = is_exact = True
-
-    @property
-    def conserved(self) -> list[int]:
-        return []
-
     def map(self, state: Any) -> Any:
-        return as_given(self._of_rows(self.values, state), state)
+        self.require_map()
+        return as_given(self.at(self.values, state), state)
 
     def map_jacobian(self, state: Any) -> np.ndarray:
-        return self._of_rows(self.values.slopes, state)[..., : self.dim]
+        self.require_map()
+        return self.at(self.values.slopes, state)[..., : self.dim]
 
     def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         return None
 
 
-def system_from_function(
-    function: Callable[..., Any] | None, dim: Any, components: Any, **given: Any
-) -> System:
-    """See :meth:`vpintegrator.System.from_function`."""
-    _require(function is not None, "f", "a function", function)
-    letter = "y" if given["hamiltonian"] is None else "q"
-    return GivenFunction(function, _component_names(dim, components, letter), **given).made()
+class _CalledTrial(Trial):
+    """Trial of a function that is called, in double precision, at points of its sampling domain."""
 
+    is_exact = False
+    floor = 10.0
+    most_turns = 2
+    number = float
+    tolerance = EXACT
 
-def system_from_hamiltonian(
-    hamiltonian: Callable[..., Any] | None, freedoms: Any, components: Any, **given: Any
-) -> System:
-    """See :meth:`vpintegrator.System.from_hamiltonian`."""
-    _require(hamiltonian is not None, "the Hamiltonian", "a function", hamiltonian)
-    whole = isinstance(freedoms, int | np.integer) or freedoms is None
-    _require(whole, "degrees_of_freedom", "a whole number", freedoms)
-    names = _component_names(None if freedoms is None else 2 * freedoms, components, "q")
-    return GivenFunction(None, names, hamiltonian=hamiltonian, **given).made()
+    def __init__(
+        self,
+        equations: Any,
+        given: GivenFunction,
+        function: BatchFunction,
+        scalars: Mapping[str, BatchFunction],
+        points: np.ndarray,
+    ) -> None:
+        self.equations, self.is_map, self.halves = equations, given.is_map, given.halves
+        self._function, self._scalars = function, scalars
+        self._source, self._dim = given.source, len(given.components)
+        self._points, self.states = points, points[:, : len(equations.symbols)]
+        self.values = self.at(self.states)
+        self.slope_tolerance = function.slope_tolerance
+        self.scalars = {name: partial(self._scalar, name) for name in scalars}
 
+    def _scalar(self, name: str, states: np.ndarray) -> np.ndarray:
+        return self._scalars[name](_points(states, self.equations.explicit_time))
 
-class _CalledChecks:
-    """A function that is called, at states where its declared properties are checked."""
+    def at(self, states: np.ndarray) -> np.ndarray:
+        values = self._function(_points(states, self.equations.explicit_time))
+        return np.hstack([values, np.ones((len(values), states.shape[1] - self._dim))])
 
-    def __init__(self, given: GivenFunction, reason: str) -> None:
-        self.given, self.reason = given, reason
-        self.states, self.times = given.sampled()
-        self.energy = None if given.energy is None else self._batch(given.energy, 0)
-        call = given.call
-        if call is None:
-            assert given.energy is not None and self.energy is not None
-            if self.energy.library != "torch":
-                raise InputError(
-                    f"{given.source} was not recorded as formulas ({reason}), and needs "
-                    "derivatives: write it with torch's functions, or give the vector field too, "
-                    "with System.from_function"
-                )
-            call = _HamiltonianField(**vars(given.energy))
-        self.values = self._batch(call, len(given.components))
-        self.found = self.values(self.states, self.times)
-        finite = np.isfinite(self.found).all(axis=1)
-        if not finite.any():
-            raise InputError(
-                f"{given.source} has no finite value at states of its sampling domain; give "
-                "sample=(low, high), a box in which it has"
-            )
-        self.states, self.times, self.found = (
-            each[finite] for each in (self.states, self.times, self.found)
-        )
-        self.slopes, self.tolerance = self.values.sound_slopes(self.states, self.times)
-        self.size = np.abs(self.found).max(axis=1)
+    def rate(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        slopes = self._scalars[name].sound_slopes(self._points)[:, 0]
+        terms = slopes * np.column_stack([self.values[:, : self._dim], np.ones(len(slopes))])
+        return terms.sum(axis=1), 1 + np.abs(terms).sum(axis=1)
 
-    def _batch(self, call: PythonCall, count: int) -> BatchFunction:
-        return BatchFunction(call, count, self.given.parameters, self.states, self.times)
+    def own_slopes(self) -> np.ndarray:
+        return np.diagonal(self.derivative(), axis1=1, axis2=2)
 
-    def system(self) -> System:
-        """Return the system with its properties checked.
+    def derivative(self) -> np.ndarray:
+        return self._function.sound_slopes(self._points)[..., : self._dim]
 
-        Raises
-        ------
-        InputError
-            If a declared property does not hold; with a state where it fails.
-        """
-        given, is_map = self.given, self.given.is_map
-        scalars = {name: self._batch(call, 0) for name, call in given.scalars.items()}
-        for name, scalar in scalars.items():
-            if is_map:
-                before = scalar(self.states, self.times)
-                terms = np.stack([scalar(self.found, self.times), -before], axis=1)
-                tolerance = EXACT
-            else:
-                slopes, tolerance = scalar.sound_slopes(self.states, self.times)
-                terms = slopes[:, 0] * np.c_[self.found, np.ones(len(self.found))]
-            how = "the map changes it by" if is_map else "its rate is"
-            words = f"invariants, {name}: this is not constant, {how}"
-            self._holds(terms.sum(axis=1), np.abs(terms).sum(axis=1), tolerance, words)
-        kept = self._map_structure() if is_map else self._flow_structure()
-        timed = not is_map and self._depends_on_time()
-        calls = dict(given.scalars)
-        if self.energy is not None and given.energy is not None and not timed:
-            calls, scalars = {"energy": given.energy, **calls}, {"energy": self.energy, **scalars}
-        library = AUTOGRAD if self.values.library == "torch" else DIFFERENCES
-        keys: dict[str, Any] = {"measured": True, "derivatives": library, **kept}
-        if (reference := _reference_of(self.values.call.function)) is not None:
-            keys["function"] = reference
-        keys["invariants"] = {}
-        for name, call in calls.items():
-            try:  # files hold invariants that are formulas
-                (text,), auxiliary, _ = given.traced([(call, 1)])
-            except NotTraceable:
-                continue
-            keys["invariants"] |= {} if auxiliary else {name: text}
-        if is_map:
-            given.tables["defaults"] = {"step": 1.0}
-        kind: Any = FunctionMap if is_map else FunctionSystem
-        system = kind(given.text(keys, timed), given.name, source=given.source)
-        system.given, system.values, system.reason = given, self.values, self.reason
-        for name in scalars.keys() - keys["invariants"].keys():
-            system.invariants[name] = _Invariant(system, scalars[name])
-        self._check_symmetries(system)
-        return system
-
-    def _flow_structure(self) -> dict[str, bool]:
-        """Return the keys of volume and form of a vector field."""
-        positions, momenta = self.given.halves
-        free = self.given.divergence_free
-        if self.energy is not None:
-            gradient, tolerance = self.energy.sound_slopes(self.states, self.times)
-            expected = np.empty_like(self.found)
-            expected[:, positions] = gradient[:, 0, momenta]
-            expected[:, momenta] = -gradient[:, 0, positions]
-            words = "hamiltonian: f is not (dH/dp, -dH/dq), they differ by"
-            self._holds(self.found - expected, self.size, tolerance, words)
-        own = np.diagonal(self.slopes[..., :-1], axis1=1, axis2=2)
-        words, size = "divergence_free: the divergence is", np.abs(own).sum(axis=1)
-        found = self._holds(own.sum(axis=1), size, self.tolerance, words, free is True)
-        if free is False and found:
-            raise InputError(f"{self.given.source}, divergence_free: it is said false, but is 0")
-        return {"divergence_free": found} | ({} if self.energy is None else {"symplectic": True})
-
-    def _map_structure(self) -> dict[str, bool]:
-        """Return the keys of volume and form of a map."""
-        given, slopes, dim = self.given, self.slopes[..., :-1], self.slopes.shape[1]
-        declared, symplectic = str(given.structure), False
-        size = np.abs(slopes).max(axis=(1, 2))
-        if dim % 2 == 0 or declared == "symplectic":
-            _require(dim % 2 == 0, "a symplectic state", "positions and as many momenta", dim)
-            order = list(canonical_order(given.components, given.source) or range(dim))
-            positions, momenta = order[: dim // 2], order[dim // 2 :]
-            form = slopes[:, positions].transpose(0, 2, 1) @ slopes[:, momenta]
-            form = form - form.transpose(0, 2, 1)
-            form[:, positions, momenta] -= 1
-            form[:, momenta, positions] += 1
-            words = "structure: that the form dq dp is kept fails by"
-            claimed = declared == "symplectic"
-            symplectic = self._holds(form, size**2, self.tolerance, words, claimed)
-        with np.errstate(all="ignore"):
-            defects = np.linalg.det(slopes) - 1
-        words = "structure: that the determinant of the derivative is 1 fails by"
-        claimed = declared == "volume-preserving"
-        volume = self._holds(defects, size**dim, self.tolerance, words, claimed)
-        return {"divergence_free": volume} | ({"symplectic": True} if symplectic else {})
-
-    def _depends_on_time(self) -> bool:
-        count = len(self.states)
-        values = [self.values(self.states, np.full(count, t)) for t in (0.0, 0.618, 2.718, 7.389)]
-        return not all(np.array_equal(values[0], other, equal_nan=True) for other in values[1:])
-
-    def _check_symmetries(self, system: System) -> None:
-        """Check reversing symmetries and periods."""
-        dim, is_map = len(self.given.components), self.given.is_map
-        size = self.size + (np.abs(self.states).max(axis=1) if is_map else 0)
-        for number, rho in enumerate(system.reversing_symmetries, start=1):
-            start = self.found if is_map else self.states
-            images = self.values(start @ rho[:dim, :dim].T, -self.times)
-            back = self.states if is_map else -self.found
-            words = "rho M rho M = identity" if is_map else "f(rho z) = -rho f(z)"
-            words = f"reversing_symmetries, {number}: {words} fails by"
-            defects = images - back @ rho[:dim, :dim].T
-            self._holds(defects, size, 10 * EXACT, words)
-        periods = np.array([system.periods.get(i, 0.0) for i in range(dim)])
-        for turns in (1, -2) if system.periods else ():
-            times = self.times + turns * (system.period or 0.0)
-            changes = self.values(self.states + turns * periods, times) - self.found
-            if is_map:
-                angles = periods > 0
-                whole = np.rint(changes[:, angles] / periods[angles])
-                changes[:, angles] -= whole * periods[angles]
-            words = f"periodic: the {'image' if is_map else 'function f'} changes after a period by"
-            self._holds(changes, size + 2 * periods.max(), 10 * EXACT, words)
-
-    def _holds(
-        self, defects: np.ndarray, size: Any, tolerance: float, words: str, declared: bool = True
-    ) -> bool:
-        """Whether defects (state, ...) are small relative to a size; InputError where declared."""
-        largest = np.abs(defects).reshape(len(self.states), -1).max(axis=1)
-        relative = np.nan_to_num(largest / (1 + size))
-        k = int(np.argmax(relative))
-        if relative[k] > tolerance and declared:
-            where = place(self.given.components, self.states[k])
-            raise InputError(f"{self.given.source}, {words} {largest[k]:.3g} at {where}")
-        return bool(relative[k] <= tolerance)
+    def check_hamiltonian(self, energy: BatchFunction) -> None:
+        """Raise InputError where the vector field is not (dH/dp, -dH/dq)."""
+        (positions, momenta), values = self.halves, self.values[:, : self._dim]
+        slopes = energy.sound_slopes(self._points)[:, 0]
+        expected = np.empty_like(values)
+        expected[:, positions] = slopes[:, momenta]
+        expected[:, momenta] = -slopes[:, positions]
+        defects = np.abs(values - expected).max(axis=1)
+        where = f"{self._source}, hamiltonian"
+        what = "f is not (dH/dp, -dH/dq), they differ by {}"
+        sizes = 1 + np.abs(values).max(axis=1)
+        self.require(where, what, defects, sizes, energy.slope_tolerance)
 
 
 class _Invariant:
@@ -639,7 +435,7 @@ class _Invariant:
         self._system, self._values = system, values
 
     def __call__(self, state: Any) -> Any:
-        return as_given(self._system._of_rows(self._values, state), state)
+        return as_given(self._system.at(self._values, state), state)
 
 
 class _HamiltonianField(PythonCall):
@@ -655,9 +451,43 @@ class _HamiltonianField(PythonCall):
             energy = super().__call__(t, y, parameters, axis)
             slopes = torch.autograd.grad(energy.sum(), y, create_graph=True)[0].movedim(axis, 0)
             order = np.argsort([*self.halves[0], *self.halves[1]])
-            found = torch.cat([slopes[self.halves[1]], -slopes[self.halves[0]]])[order]
-        found = found.movedim(0, axis)
-        return found if torch.is_grad_enabled() else found.detach()
+            rates = torch.cat([slopes[self.halves[1]], -slopes[self.halves[0]]])[order]
+        rates = rates.movedim(0, axis)
+        return rates if torch.is_grad_enabled() else rates.detach()
+
+
+def system_of(
+    function: Any, dim: Any, components: Any, letter: str, is_map: bool = False, **claims: Any
+) -> System:
+    """Return the system of a function or of a Hamiltonian, see :class:`GivenFunction`.
+
+    Parameters
+    ----------
+    function
+        Function, or None for a Hamiltonian alone.
+    dim, components
+        Arguments of :meth:`vpintegrator.System.from_function`.
+    letter
+        Letter of the default names of components; q for positions and momenta.
+    is_map, claims
+        Further attributes of the given function.
+    """
+    names = _component_names(dim, components, letter)
+    return GivenFunction(function, names, is_map=is_map, **claims).system()
+
+
+def _points(states: np.ndarray, explicit_time: int | None) -> np.ndarray:
+    """Return states (state, dim) with the time as the last column."""
+    return states if explicit_time is not None else np.column_stack([states, np.zeros(len(states))])
+
+
+def _depends_on_time(values: BatchFunction, points: np.ndarray) -> bool:
+    at_times = []
+    for time in (0.0, 0.618, 2.718, 7.389):
+        points = points.copy()
+        points[:, -1] = time
+        at_times.append(values(points))
+    return not all(np.array_equal(at_times[0], each, equal_nan=True) for each in at_times[1:])
 
 
 def _reference_of(function: Any) -> str | None:
@@ -670,82 +500,78 @@ def _reference_of(function: Any) -> str | None:
     return f"{module}:{name}" if known else None
 
 
-def _require(holds: bool, what: str, expected: str, given: Any) -> None:
-    if not holds:
-        raise InputError(f"{what} must be {expected}, not {printable(repr(given), 80)}")
-
-
 def _component_names(dim: Any, components: Any, letter: str) -> list[str]:
     """Names of components: those given, or ``y1, y2, ...``; for q also the momenta."""
     if isinstance(components, str):
         components = [name.strip() for name in components.split(",")]
     if components is None:
-        given = "say how many components a state has: dim=2, or components=['q', 'p']; dim"
-        whole = isinstance(dim, int | np.integer) and not isinstance(dim, bool)
-        most = f"a whole number, 1 to {MAXIMUM_DIMENSION}"
-        _require(whole and 1 <= dim <= MAXIMUM_DIMENSION, given, most, dim)
-        half, odd = divmod(int(dim), 2)
+        if dim is None:
+            raise InputError("say how many components a state has: dim=2, or components=['q', 'p']")
+        half, odd = divmod(whole("dim", dim, 1, MAXIMUM_DIMENSION), 2)
         if letter == "q" and not odd:
             return ["q", "p"] if half == 1 else [f"{x}{i + 1}" for x in "qp" for i in range(half)]
         return [f"{'y' if letter == 'q' else letter}{i + 1}" for i in range(dim)]
-    listed = isinstance(components, list | tuple) and len(components) > 0
-    _require(listed, "components", "a list of names", components)
+    of_kind("components", components, (list, tuple), "a list of names")
     if dim is not None and len(components) != dim:
         raise InputError(f"dim = {dim}, but there are {len(components)} names of components")
     return [str(name) for name in components]
 
 
-def _parameter_values(parameters: Any, components: Sequence[str]) -> dict[str, Any]:
-    """Return values of parameters as numbers and lists of numbers of Python."""
-    parameters = {} if parameters is None else parameters
-    mapping = isinstance(parameters, Mapping)
-    _require(mapping, "parameters", "a dictionary, as in {'k': 1.0}", parameters)
-    found: dict[str, Any] = {}
-    for name, value in parameters.items():
-        array = np.asarray(value)
-        known = array.dtype.kind in "iuf" and array.ndim <= 1 and bool(np.isfinite(array).all())
-        _require(known, f"parameters: {name}", "a number, or a list of them", value)
-        found[str(name)] = array.tolist()
-    return found
+def _named(argument: str, values: Any) -> Mapping[str, Any]:
+    """Return values by name, without any for None."""
+    words = "a dictionary, as in {'k': 1.0}"
+    return dict(of_kind(argument, {} if values is None else values, Mapping, words))
+
+
+def _plain(argument: str, value: Any) -> Any:
+    """Return numbers, texts, lists and tables of them as TOML holds them."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(argument, entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(argument, entry) for entry in value]
+    known = value is None or isinstance(value, str | int | float)
+    if not known or (isinstance(value, float) and not math.isfinite(value)):
+        raise InputError(f"{argument} must be made of finite numbers, not {printable(repr(value))}")
+    return value
 
 
 def _initial_table(sample: Any, dim: int) -> dict[str, Any]:
     """Return the table ``[initial_conditions]`` that ``sample`` means."""
-    sample = (-1, 1) if sample is None else sample
     if isinstance(sample, Mapping):
-        return {key: v.tolist() if isinstance(v, np.ndarray) else v for key, v in sample.items()}
-    box = isinstance(sample, tuple) and len(sample) == 2
+        return dict(_plain("sample", sample))
+    box = sample is None or (isinstance(sample, tuple) and len(sample) == 2)
     try:
-        if box:
-            points = np.stack([np.broadcast_to(np.asarray(s, float), dim) for s in sample])
-        else:
-            points = np.asarray(sample, dtype=np.float64)
+        corners = (-1, 1) if sample is None else sample
+        given = [np.broadcast_to(each, dim) for each in corners] if box else sample
+        points = np.array(given, dtype=np.float64)
         known = points.ndim == 2 and points.shape[1] == dim and bool(np.isfinite(points).all())
     except (TypeError, ValueError):
         known = False
-    words = f"a tuple (low, high) of the corners of a box, an array of states (state, {dim}), or a "
-    words += "dictionary as the table [initial_conditions] of a system file"
-    _require(known, "sample", words, sample)
+    if not known:
+        raise InputError(
+            "sample must be a tuple (low, high) of the corners of a box, an array of states "
+            f"(state, {dim}), or a table as in a system file, not {printable(repr(sample), 80)}"
+        )
+    rows = points.tolist()
     if box:
-        return {"distribution": "uniform", "low": points[0].tolist(), "high": points[1].tolist()}
-    return {"distribution": "points", "points": points.tolist()}
+        return {"distribution": "uniform", "low": rows[0], "high": rows[1]}
+    return {"distribution": "points", "points": rows}
 
 
 def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str, str]]:
     """Return reversing symmetries as tables of expressions."""
     dim, tables = len(components), []
-    symmetries = () if symmetries is None else symmetries
-    listed = isinstance(symmetries, list | tuple | np.ndarray)
-    _require(listed, "reversing_symmetries", "a list of matrices", symmetries)
-    for given in symmetries:
+    words = f"a list of matrices ({dim}, {dim}), or of the {dim} signs on their diagonals"
+    for given in of_kind("reversing_symmetries", symmetries, (list, tuple, np.ndarray), words):
         try:
             matrix = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
             matrix = np.empty(0)
         matrix = np.diag(matrix) if matrix.shape == (dim,) else matrix
-        known = matrix.shape == (dim, dim) and bool(np.isfinite(matrix).all())
-        words = f"matrices ({dim}, {dim}) or the {dim} signs on their diagonals"
-        _require(known, "reversing_symmetries", words, given)
+        if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
+            raise InputError(f"reversing_symmetries must be {words}, not {printable(repr(given))}")
         images = {}
         for name, row, same in zip(components, matrix, np.eye(dim), strict=True):
             terms = [f"({c!r})*{z}" for z, c in zip(components, row.tolist(), strict=True) if c]
@@ -753,24 +579,3 @@ def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[st
                 images[name] = " + ".join(terms) or "0"
         tables.append(images)
     return tables
-
-
-def _period_table(periodic: Any, components: Sequence[str]) -> dict[str, str]:
-    """Return periods of angles as expressions, by the name of the component."""
-    periodic = {} if periodic is None else periodic
-    periodic = [periodic] if isinstance(periodic, str) else periodic
-    if isinstance(periodic, list | tuple) and all(isinstance(name, str) for name in periodic):
-        periodic = dict.fromkeys(periodic, "2*pi")
-    mapping = isinstance(periodic, Mapping)
-    _require(mapping, "periodic", "periods by names of components, or names", periodic)
-    for name in periodic:
-        if name not in components:
-            raise InputError(f"periodic: there is no component '{name}' ({', '.join(components)})")
-    return {name: _period_text(value) for name, value in periodic.items()}
-
-
-def _period_text(value: Any) -> str:
-    """Return a period as an expression."""
-    number = isinstance(value, int | float | np.number) and bool(np.isfinite(value))
-    _require(isinstance(value, str) or number, "a period", "a number or an expression", value)
-    return value if isinstance(value, str) else repr(float(value))

@@ -1,24 +1,44 @@
-"""Python functions of states: their arguments, and calls with arrays, tensors and batches."""
+"""Python functions of states: how they are called, with batches and with symbols.
+
+NumPy applies operators and functions to each entry of an array of objects: its ``sin`` calls the
+method ``sin`` of an entry. So a function that is called with symbols may return formulas. A
+function that needs a number, as a decision does, raises :class:`NotTraceable`.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics.conjugate import conjugate_pairs
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    Expression,
+    Function,
+    Value,
+    below,
+    can_be_written,
+    tidy,
+)
+from vpintegrator.dynamics.expressions.nodes import fold
+from vpintegrator.dynamics.expressions.text import Language, Text
 from vpintegrator.errors import InputError, printable
 
-AUTOGRAD, DIFFERENCES = "autograd", "finite differences"
 EXACT = 1e-12  # relative error of values, and of derivatives by autograd
 _OF_DIFFERENCES = 1e-8  # the same by finite differences
 _STEPS = (2e-3, 2e-4)  # relative steps of central differences of order 6, and for a check of them
 _WEIGHTS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
 _TIME = ("t", "time", "tau", "_t", "_")
 _TRIED = 5  # states
+_FEWEST = 3  # states with derivatives, without which those beside kinks count too
+_FEW = 200  # operations of a function whose formulas are written out
+_SHORT = 60  # characters of an expression that gets no name of its own in a long function
 _FORMS = {
     "field": "f(t, y) or f(y)",
     "scalar": "H(z), H(q, p) or H(t, q, p)",
@@ -58,10 +78,6 @@ class PythonCall:
             given |= dict(zip("qp", map(rows, self.halves), strict=True))
         given |= {name: rows(int(name)) for name in self.arguments if name.isdigit()}
         return self.function(*(given[name] for name in self.arguments), **parameters)
-
-    def of_state(self, t: Any, parameters: Mapping[str, Any], y: Any, axis: int) -> Any:
-        """Return the value at a state, and a time and parameters that come first."""
-        return self(t, y, parameters, axis)
 
 
 def read_call(
@@ -125,7 +141,9 @@ def read_call(
 
 
 class BatchFunction:
-    """A function of states as NumPy arrays, whatever it is written for.
+    """A function of points as NumPy arrays, whatever it is written for.
+
+    A point (dim + 1,) is a state and the time.
 
     Parameters
     ----------
@@ -135,8 +153,8 @@ class BatchFunction:
         Number of its values; 0 for a scalar.
     parameters
         Values of the parameters.
-    states, times
-        States (state, dim) with which it is tried, and times (state,).
+    points
+        Points (point, dim + 1) with which it is tried.
 
     Attributes
     ----------
@@ -153,59 +171,63 @@ class BatchFunction:
     """
 
     def __init__(
-        self,
-        call: PythonCall,
-        count: int,
-        parameters: Mapping[str, Any],
-        states: np.ndarray,
-        times: np.ndarray,
+        self, call: PythonCall, count: int, parameters: Mapping[str, Any], points: np.ndarray
     ) -> None:
-        self.call, self.count, self.parameters = call, count, dict(parameters)
-        self.scales = _scales(np.concatenate([states, np.ones((len(states), 1))], axis=1))
-        rows = max(_TRIED, states.shape[1] + 1)  # so that the axes have different lengths
-        states, times = np.resize(states, (rows, states.shape[1])), np.resize(times, rows)
+        self.call, self.count, self.parameters = call, count, parameters
+        self._scales = _scales(points)
+        self._scales[-1] = 1.0
+        dim = points.shape[1] - 1
+        points = np.resize(points, (max(_TRIED, dim + 1), dim + 1))  # axes of different lengths
         problem = ""
         for self.library in ("numpy", "torch"):
-            found: dict[int | None, np.ndarray] = {}
+            results: dict[int | None, np.ndarray] = {}
             for self.axis in (None, -1, 0):
                 try:
-                    found[self.axis] = self(states, times)
+                    results[self.axis] = self(points)
                 except Exception as error:  # any error of the user's function
                     kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
                     problem = problem or f"{kind}{error}"
-            single = next(iter(found.values()), np.empty(0))
+            single = next(iter(results.values()), np.empty(0))
             for self.axis in (-1, 0, None):
-                if self.axis in found and np.allclose(
-                    found[self.axis], single, rtol=EXACT, atol=EXACT, equal_nan=True
+                if self.axis in results and np.allclose(
+                    results[self.axis], single, rtol=EXACT, atol=EXACT, equal_nan=True
                 ):
                     return
         raise InputError(
-            f"{call.name} cannot be called with a state of {states.shape[1]} components: {problem}"
+            f"{call.name} cannot be called with a state of {dim} components: {problem}"
         )
 
-    def __call__(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Values (state, count) of states (state, dim) at times (state,); (state,) of a scalar."""
-        shape = (len(states), self.count) if self.count else (len(states),)
-        if not len(states):
-            return np.empty(shape)
+    @property
+    def slope_tolerance(self) -> float:
+        """Relative error of derivatives."""
+        return EXACT if self.library == "torch" else _OF_DIFFERENCES
+
+    def _shape(self, rows: int) -> tuple[int, ...]:
+        return (rows, self.count) if self.count else (rows,)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Return values (point, count) at points (point, dim + 1); (point,) of a scalar."""
+        if not len(points):
+            return np.empty(self._shape(0))
+        states, times = np.array(points[:, :-1], order="C"), np.array(points[:, -1])
         if self.library == "torch":
             import torch
 
             with torch.no_grad():
-                value = self._evaluated(torch.tensor(states), torch.tensor(times)).numpy()
+                value = self._values(torch.tensor(states), torch.tensor(times)).numpy()
         else:
             with np.errstate(all="ignore"):
-                value = self._evaluated(np.array(states, order="C"), np.array(times))
-        return np.array(value, dtype=np.float64).reshape(shape)
+                value = self._values(states, times)
+        return np.array(value, dtype=np.float64).reshape(self._shape(len(points)))
 
-    def _evaluated(self, states: Any, times: Any) -> Any:
-        """Return values of arrays or tensors, with a graph for autograd."""
+    def _values(self, states: Any, times: Any) -> Any:
+        """Return values at arrays or tensors, with a graph for autograd."""
         if self.axis is None:
             value = self._stacked(list(map(self._called, times, states)))
         else:
             value = self._stacked([self._called(times, states if self.axis else states.T)])[0]
             value = value.T if self.axis == 0 and self.count else value
-        shape = (len(states), self.count) if self.count else (len(states),)
+        shape = self._shape(len(states))
         if tuple(value.shape) not in (shape, *([] if self.count else [(*shape, 1), (1, *shape)])):
             raise InputError(
                 f"{self.call.name} returns values of shape {tuple(value.shape)} where {shape} is "
@@ -220,7 +242,7 @@ class BatchFunction:
 
             make = torch.tensor
         lists = {name: make(v) for name, v in self.parameters.items() if isinstance(v, list)}
-        return self.call(times, states, self.parameters | lists, self.axis or 0)
+        return self.call(times, states, {**self.parameters, **lists}, self.axis or 0)
 
     def _stacked(self, values: Any) -> Any:
         """Return results of the function, which may be lists, as one array or tensor of doubles."""
@@ -232,55 +254,56 @@ class BatchFunction:
                 raise TypeError("it returns no tensor")
             return torch.stack([torch.as_tensor(e, dtype=torch.float64) for e in entries])
         try:
-            array = np.array([np.array(value, dtype=np.float64) for value in values])
+            return np.array([np.array(value, dtype=np.float64) for value in values])
         except (TypeError, ValueError):
             shown = printable(repr(values[0]), 80)
             raise InputError(
                 f"{self.call.name} returns {shown}, no array of real numbers"
             ) from None
-        return array
 
-    def slopes(self, states: np.ndarray, times: np.ndarray, step: float = _STEPS[0]) -> np.ndarray:
-        """Return derivatives (state, count, dim + 1) by the components, and by the time."""
+    def slopes(self, points: np.ndarray, step: float = _STEPS[0]) -> np.ndarray:
+        """Return derivatives (point, count, dim + 1) by the components, and by the time."""
         if self.library == "torch":
-            return self._by_autograd(states, times)
-        points, columns = np.concatenate([states, times[:, None]], axis=1), []
+            return self._by_autograd(points)
+        columns = []
         for j in range(points.shape[1]):
-            size = step * np.maximum(self.scales[j], np.abs(points[:, j]))
+            size = step * np.maximum(self._scales[j], np.abs(points[:, j]))
             total: Any = 0.0
             for number, weight in _WEIGHTS:
                 for sign in (1, -1):
                     moved = points.copy()
                     moved[:, j] += sign * number * size
-                    values = self(moved[:, :-1], moved[:, -1]).reshape(len(points), -1)
-                    total = total + sign * weight * values
+                    total = total + sign * weight * self(moved).reshape(len(points), -1)
             columns.append(total / size[:, None])
         return np.stack(columns, axis=-1)
 
-    def _by_autograd(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
+    def _by_autograd(self, points: np.ndarray) -> np.ndarray:
         import torch
 
         with torch.enable_grad():
-            given = torch.tensor(states).requires_grad_(), torch.tensor(times).requires_grad_()
-            values = self._evaluated(*given).reshape(len(states), -1)
-            result = np.zeros((len(states), values.shape[1], states.shape[1] + 1))
+            z = torch.tensor(points).requires_grad_()
+            values = self._values(z[:, :-1], z[:, -1]).reshape(len(points), -1)
+            result = np.zeros((len(points), values.shape[1], points.shape[1]))
             for k in range(values.shape[1] if values.requires_grad else 0):
-                of_y, of_t = torch.autograd.grad(
-                    values[:, k].sum(), given, retain_graph=True, materialize_grads=True
+                (slope,) = torch.autograd.grad(
+                    values[:, k].sum(), z, retain_graph=True, materialize_grads=True
                 )
-                result[:, k] = torch.cat([of_y, of_t[:, None]], 1).numpy()
+                result[:, k] = slope.numpy()
         return result
 
-    def sound_slopes(self, states: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return derivatives, NaN beside kinks of the function, and how far they may be wrong."""
-        found = self.slopes(states, times)
+    def sound_slopes(self, points: np.ndarray) -> np.ndarray:
+        """Return derivatives, NaN beside kinks of the function where it is smooth elsewhere."""
+        slopes = self.slopes(points)
         if self.library == "torch":
-            return found, EXACT
-        other = self.slopes(states, times, _STEPS[1])
-        values = self(states, times).reshape(len(states), -1)
-        units = _scales(values)[:, None] / self.scales  # (count, dim + 1)
-        smooth = np.abs(found - other) <= _OF_DIFFERENCES * (units + np.abs(found))
-        return np.where(smooth.all(axis=(1, 2), keepdims=True), found, np.nan), _OF_DIFFERENCES
+            return slopes
+        values = self(points).reshape(len(points), -1)
+        units = _scales(values)[:, None] / self._scales  # (count, dim + 1)
+        other = self.slopes(points, _STEPS[1])
+        errors = np.abs(slopes - other)
+        smooth = (errors <= _OF_DIFFERENCES * (units + np.abs(slopes))).all(axis=(1, 2))
+        if smooth.sum() >= _FEWEST:
+            slopes[~smooth] = np.nan
+        return slopes
 
 
 def _scales(rows: np.ndarray) -> np.ndarray:
@@ -289,7 +312,201 @@ def _scales(rows: np.ndarray) -> np.ndarray:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def place(components: Sequence[str], state: np.ndarray) -> str:
-    """Return a state as messages write it."""
-    named = [f"{name} = {x:.6g}" for name, x in zip(components[:4], state, strict=False)]
-    return ", ".join(named) + (", ..." if len(components) > 4 else "")
+class NotTraceable(Exception):
+    """A function needs the values of its arguments, so that no formula says what it does."""
+
+
+class Term:
+    """A formula as an entry of an array of objects."""
+
+    __slots__ = ("algebra", "value")
+
+    def __init__(self, algebra: Algebra, value: Value) -> None:
+        self.algebra, self.value = algebra, value
+
+    def _binary(self, other: Any, apply: Callable[[Value, Value], Value]) -> Any:
+        known = _value(other)
+        return NotImplemented if known is None else Term(self.algebra, apply(self.value, known))
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary(other, self.algebra.add)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary(other, self.algebra.subtract)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary(other, lambda a, b: self.algebra.subtract(b, a))
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary(other, self.algebra.multiply)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary(other, self.algebra.divide)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary(other, lambda a, b: self.algebra.divide(b, a))
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary(other, self.algebra.power)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary(other, lambda a, b: self.algebra.power(b, a))
+
+    def __neg__(self) -> Term:
+        return Term(self.algebra, self.algebra.scale(-1, self.value))
+
+    def __pos__(self) -> Term:
+        return self
+
+    def __abs__(self) -> Term:
+        return Term(self.algebra, self.algebra.call("abs", self.value))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def arctan2(self, other: Any) -> Any:
+        return self._binary(other, lambda y, x: self.algebra.call("atan2", y, x))
+
+    def hypot(self, other: Any) -> Any:
+        return (self * self + other * other).sqrt()
+
+    def arctan(self) -> Any:
+        return self.arctan2(1)
+
+    def sinh(self) -> Any:
+        return (self.exp() - (-self).exp()) / 2
+
+    def cosh(self) -> Any:
+        return (self.exp() + (-self).exp()) / 2
+
+    def conjugate(self) -> Term:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh"):
+            raise AttributeError(f"a formula has no '{name}'")
+        return lambda: Term(self.algebra, self.algebra.call(name, self.value))
+
+    def _undecided(self, *_: Any) -> Any:
+        raise NotTraceable("a decision or a conversion that depends on a value")
+
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = _undecided
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _undecided
+    __hash__ = object.__hash__
+
+
+def _value(given: Any) -> Value | None:
+    """Return the formula or the number that a value is; None for arrays and others."""
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given.item()
+    if isinstance(given, Term):
+        return given.value
+    if isinstance(given, int | float | np.integer | np.floating):
+        if not math.isfinite(given):
+            raise NotTraceable("a number that is not finite")
+        return tidy(Fraction(given.item() if isinstance(given, np.generic) else given))
+    return None
+
+
+def record(
+    calls: Sequence[tuple[PythonCall, int]],
+    components: Sequence[str],
+    time: str,
+    parameters: Mapping[str, Any],
+    fixed: Sequence[str] = (),
+) -> tuple[list[str], dict[str, str], bool]:
+    """Return formulas of functions, auxiliary formulas, and whether time occurs in them.
+
+    Parameters
+    ----------
+    calls
+        Functions with the number of their values.
+    components, time, parameters
+        Names of the symbols, and the values of the parameters.
+    fixed
+        Parameters that are numbers in the formulas.
+
+    Raises
+    ------
+    NotTraceable
+        If no formulas say what the functions do.
+    """
+    algebra, names = Algebra(), dict[Any, str]()
+
+    def symbol(name: str) -> Term:
+        made = algebra.symbol(name)
+        names[made] = name
+        return Term(algebra, made)
+
+    state, clock = _objects([symbol(name) for name in components]), symbol(time)
+    own = {
+        name: _objects([symbol(f"{name}[{i}]") for i in range(len(value))])
+        if isinstance(value, list)
+        else value
+        if name in fixed
+        else symbol(name)
+        for name, value in parameters.items()
+    }
+    values = [value for call, count in calls for value in _formulas(call, count, clock, state, own)]
+    timed = any(getattr(value, "depends", 0) & clock.value.depends for value in values)  # type: ignore[union-attr]
+    return *_written(values, names), timed
+
+
+def _objects(entries: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(entries), dtype=object)
+    array[:] = entries
+    return array
+
+
+def _formulas(
+    call: PythonCall, count: int, time: Term, state: np.ndarray, parameters: Mapping[str, Any]
+) -> list[Value]:
+    """Return the formulas of a function, which may take one state (dim,), or batches."""
+    reasons: list[str] = []
+    for shape, axis in (((-1,), 0), ((1, -1), 1), ((-1, 1), 0)):
+        try:
+            result = np.asarray(call(time, state.reshape(shape), parameters, axis), dtype=object)
+        except Exception as error:  # whatever the function raises, it was called with symbols
+            kind = "" if isinstance(error, NotTraceable) else f"{type(error).__name__}: "
+            reasons.append(f"{kind}{error}")
+            continue
+        values = [_value(entry) for entry in result.ravel()]
+        if len(values) == count and None not in values:
+            return values  # type: ignore[return-value]
+        reasons.append(f"its value has shape {result.shape}")
+    raise NotTraceable(reasons[0])
+
+
+class _Naming(Language):
+    """The language, with names for expressions that are longer than some characters."""
+
+    def __init__(self, taken: set[str], longest: int) -> None:
+        self.taken, self.longest, self.auxiliary = taken, longest, dict[str, str]()
+
+    def sum(self, *arguments: Any) -> Text:
+        return self._named(super().sum(*arguments))
+
+    def product(self, *arguments: Any) -> Text:
+        return self._named(super().product(*arguments))
+
+    def call(self, function: Function, *arguments: Text) -> Text:
+        return self._named(super().call(function, *arguments))
+
+    def _named(self, text: Text) -> Text:
+        if len(text.text) <= self.longest:
+            return text
+        number = len(self.auxiliary) + 1
+        while (name := f"u{number}") in self.taken:
+            number += 1
+        self.taken.add(name)
+        self.auxiliary[name] = text.text
+        return Text(name)
+
+
+def _written(values: Sequence[Value], names: Mapping[Any, str]) -> tuple[list[str], dict[str, str]]:
+    """Return formulas as expressions, and the auxiliary expressions that they name."""
+    formulas = [value for value in values if isinstance(value, Expression)]
+    short = len(below(formulas)) < len(names) + _FEW and all(map(can_be_written, formulas))
+    language = _Naming(set(names.values()), 10**6 if short else _SHORT)
+    known = {symbol: Text(name) for symbol, name in names.items()}
+    texts = fold(values, known, language)
+    return [text.text[1:-1] if text.closed else text.text for text in texts], language.auxiliary

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import of_kind
+from vpintegrator.arguments import called, of_kind, whole
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.definition import Definition, read_definition, within_reach
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -217,23 +217,13 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> system.divergence_free, system.parameters
         (True, {'g': 9.81})
         """
-        module = importlib.import_module("vpintegrator.dynamics.function_system")
-        made: System = module.system_from_function(
-            f,
-            dim,
-            components,
-            hamiltonian=hamiltonian,
-            divergence_free=divergence_free,
-            reversing_symmetries=reversing_symmetries,
-            invariants=invariants,
-            periodic=periodic,
-            period=period,
-            sample=sample,
-            step=step,
-            parameters=parameters,
-            name=name,
-        )
-        return made
+        claims: dict[str, Any] = {"name": name}
+        claims |= {"hamiltonian": hamiltonian, "divergence_free": divergence_free, "period": period}
+        claims |= {"reversing_symmetries": reversing_symmetries, "invariants": invariants}
+        claims |= {"periodic": periodic, "sample": sample, "step": step, "parameters": parameters}
+        letter = "y" if hamiltonian is None else "q"
+        called("f", f)
+        return _of_functions(f, dim, components, letter, **claims)
 
     @classmethod
     def from_hamiltonian(
@@ -241,16 +231,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         hamiltonian_function: Callable[..., Any],
         degrees_of_freedom: int | None = None,
         components: Sequence[str] | None = None,
-        *,
-        divergence_free: bool | None = None,
-        reversing_symmetries: Sequence[Any] = (),
-        invariants: Mapping[str, Callable[..., Any]] | None = None,
-        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
-        period: float | str | None = None,
-        sample: Any = None,
-        step: float | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        name: str | None = None,
+        **claims: Any,
     ) -> System:
         """Make a Hamiltonian system of a Python function H, with NumPy's functions or PyTorch's.
 
@@ -262,11 +243,11 @@ class System(SystemProperties, RichDisplay, by="system"):
             order; where these tell nothing, positions come before momenta.
         degrees_of_freedom
             Half the number of components of a state.
-        components, sample, step, parameters, name
-            Arguments of :meth:`from_function`. Names of components such as ``x, px, y, py`` tell
-            positions from momenta; where they do not, the first half are positions.
-        divergence_free, reversing_symmetries, invariants, periodic, period
-            The same.
+        components
+            Names of the components. Names such as ``x, px, y, py`` tell positions from momenta;
+            where they do not, the first half are positions.
+        **claims
+            Further arguments of :meth:`from_function`.
 
         Raises
         ------
@@ -279,22 +260,71 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> system.structure, system.vector_field([0.0, 2.0]).tolist()
         ('Hamiltonian', [2.0, -0.0])
         """
-        module = importlib.import_module("vpintegrator.dynamics.function_system")
-        made: System = module.system_from_hamiltonian(
-            hamiltonian_function,
-            degrees_of_freedom,
-            components,
-            divergence_free=divergence_free,
-            reversing_symmetries=reversing_symmetries,
-            invariants=invariants,
-            periodic=periodic,
-            period=period,
-            sample=sample,
-            step=step,
-            parameters=parameters,
-            name=name,
-        )
-        return made
+        called("the Hamiltonian", hamiltonian_function)
+        dim = None
+        if degrees_of_freedom is not None:
+            dim = 2 * whole("degrees_of_freedom", degrees_of_freedom)
+        claims["hamiltonian"] = hamiltonian_function
+        return _of_functions(None, dim, components, "q", **claims)
+
+    @classmethod
+    def from_map(
+        cls,
+        turn: Callable[..., Any],
+        dim: int | None = None,
+        components: Sequence[str] | None = None,
+        *,
+        structure: str | None = None,
+        reversing_symmetries: Sequence[Any] = (),
+        invariants: Mapping[str, Callable[..., Any]] | None = None,
+        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
+        sample: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> System:
+        r"""Make a discrete system of a Python function from a state to the next one.
+
+        Parameters
+        ----------
+        turn
+            ``turn(z)`` of a state of shape (dim,), or of its components one by one,
+            ``turn(x, px)``, with NumPy's functions or PyTorch's, and with ``parameters`` by
+            keyword. A function for batches takes (..., dim) or (dim, ...).
+        dim, components, sample, parameters, name
+            Arguments of :meth:`from_function`. Names such as ``x, px, y, py`` tell positions from
+            momenta; where they do not, the state of a symplectic map has all positions first.
+            Default names are x1, x2, ...
+        structure
+            ``symplectic``, ``volume-preserving`` or ``none``; by default what is found.
+        reversing_symmetries
+            Matrices :math:`\rho`, or the signs on their diagonals, with
+            :math:`\rho M \rho M = \mathrm{id}`.
+        invariants, periodic
+            Arguments of :meth:`from_function`.
+
+        Raises
+        ------
+        InputError
+            If the function cannot be called so, returns something else, or a declared property
+            does not hold; the message says by how much it fails, and where.
+
+        Examples
+        --------
+        >>> def turn(x, px, K=0.6):
+        ...     px = px + K * np.sin(x)
+        ...     return x + px, px
+        >>> standard = vp.System.from_map(turn, dim=2, periodic=["x1"])
+        >>> standard.structure, standard.map([0.0, 1.0])
+        ('symplectic map', array([1., 1.]))
+        """
+        called("turn", turn)
+        claims: dict[str, Any] = {
+            "structure": structure,
+            "reversing_symmetries": reversing_symmetries,
+        }
+        claims |= {"invariants": invariants, "periodic": periodic, "sample": sample}
+        claims |= {"parameters": parameters, "name": name}
+        return _of_functions(turn, dim, components, "x", is_map=True, **claims)
 
     def with_parameters(self, values: Mapping[str, Any]) -> System:
         """Return the system with other values of some parameters.
@@ -553,3 +583,10 @@ class System(SystemProperties, RichDisplay, by="system"):
 def _again(text: str, name: str, definitions: str, source: str) -> System:
     """Return an equal system; the same one if it was made here before, for it takes a while."""
     return System(text, name, json.loads(definitions), source)
+
+
+def _of_functions(*arguments: Any, **claims: Any) -> System:
+    """Return a system of Python functions; their module is loaded when it is used."""
+    module = importlib.import_module("vpintegrator.dynamics.function_system")
+    system: System = module.system_of(*arguments, **claims)
+    return system

@@ -33,7 +33,7 @@ def wrap(
     ``prediction_window`` steps later, or to the new states (n, prediction_window, dim) alone, or
     to (n, dim) where it predicts one state.
 
-    A function of NumPy or JAX arrays is a map: :meth:`vpintegrator.dynamics.Map.from_function`.
+    A function of NumPy or JAX arrays is a map: :meth:`vpintegrator.System.from_map`.
 
     Parameters
     ----------
@@ -158,6 +158,6 @@ def check_model(model: Any, what: str) -> None:
     """Raise InputError for what is neither a model nor a torch module."""
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"{what} must be a model or a torch module, not {shown(model)}; vp.Map.from_function "
+            f"{what} must be a model or a torch module, not {shown(model)}; vp.System.from_map "
             "makes a map of a function of states"
         )
