@@ -206,10 +206,11 @@ def _inspect_model(path: Path) -> None:
 
 
 def _of_model(model: Integrator, path: Path) -> Lines:
+    from vpintegrator.compiled.one_step import OneStepTable
     from vpintegrator.dynamics.training_domain import Domain
     from vpintegrator.rollout.start import find_system
     from vpintegrator.storage.reading import read_json
-    from vpintegrator.training.one_step import KEY, OneStepTable
+    from vpintegrator.training.one_step import KEY
 
     metadata = model.metadata
     count = sum(p.numel() for p in model.parameters())

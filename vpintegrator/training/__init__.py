@@ -1,5 +1,6 @@
 """Training: the best map of some data, and the training of one model."""
 
+from vpintegrator.compiled.one_step import OneStep, OneStepTable, Rival
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.choice import Fit, best
 from vpintegrator.training.fit import fit
@@ -18,7 +19,7 @@ from vpintegrator.training.kinds import (
     Trial,
     kinds_of,
 )
-from vpintegrator.training.one_step import OneStep, OneStepTable, one_step
+from vpintegrator.training.one_step import one_step
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.train import train
 
@@ -38,6 +39,7 @@ __all__ = [
     "OneStep",
     "OneStepTable",
     "PolynomialRegression",
+    "Rival",
     "Splittings",
     "Trial",
     "best",

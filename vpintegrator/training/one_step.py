@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import html
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from vpintegrator.arguments import check_integrator, one_of
-from vpintegrator.compiled import NotCompilable, compile_model, repeat_states, seconds_per_step
+from vpintegrator.compiled import CompiledMethod, NotCompilable, compile_model
+from vpintegrator.compiled.one_step import (
+    MethodStep,
+    ModelStep,
+    OneStepTable,
+    images_of,
+    measure_steps,
+)
+from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, time_left, unhurried, until
-from vpintegrator.storage.reading import read_json
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled import CompiledMethod
     from vpintegrator.maps import ClassicalMethod
-    from vpintegrator.maps.cursor import Cursor
 
 KEY = "one_step"  # key of the metadata of a model
 METHODS = (
@@ -41,124 +40,6 @@ _LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
 Maps = Integrator | Sequence[Integrator] | Mapping[str, Integrator]
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class OneStep:
-    """Error and cost of one step of a map.
-
-    Attributes
-    ----------
-    name, kind
-        Name of the map, and ``model`` or ``classical``.
-    error
-        Root mean square error one step ahead, relative to the spread of the components that move;
-        infinite if the map overflows.
-    cost
-        Seconds for a step of one of 1,000 states; nan where it was not measured.
-    note
-        Reason why the cost is none of machine code; empty if it is one.
-    """
-
-    name: str
-    kind: str
-    error: float = math.inf
-    cost: float = math.nan
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class OneStepTable:
-    """Errors and costs of one step: models in the order given, then methods by their error.
-
-    Attributes
-    ----------
-    rows
-        The maps.
-    """
-
-    rows: tuple[OneStep, ...]
-
-    @property
-    def models(self) -> list[OneStep]:
-        """Rows of the models."""
-        return [row for row in self.rows if row.kind == "model"]
-
-    @property
-    def methods(self) -> list[OneStep]:
-        """Rows of the classical methods, the most accurate one first."""
-        return [row for row in self.rows if row.kind == "classical"]
-
-    def cheapest(self, target: float) -> OneStep:
-        """Return the cheapest model of those that err by at most ``target``.
-
-        Models of unknown cost come last; where none is below the target, the least error counts.
-        """
-        best = min(self.models, key=lambda row: row.error)
-        below = [row for row in self.models if row.error <= target] or [best]
-        return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
-
-    @property
-    def sentence(self) -> str:
-        """Comparison of the first model with a classical method; empty where there is none.
-
-        The method is the cheapest of those that err as little as the model, within a factor of two,
-        or else the most accurate one. Costs are compared where both are of machine code.
-        """
-        if not self.models or not self.methods:
-            return ""
-        own, best = self.models[0], self.methods[0]
-        rivals = [row for row in self.methods if row.error <= max(2 * own.error, 1e-14)]
-        if not rivals:
-            less = f"errs {_factor(best.error / own.error)} times less than {best.name}"
-            return f"A step of {own.name} {less}{_at(own, best)}."
-        rival = min(rivals, key=lambda row: (bool(row.note), row.cost, row.error))
-        if own.error <= 1e-14:
-            return f"{own.name} and {rival.name} err by rounding alone{_at(own, rival)}."
-        if own.error <= 2 * rival.error:
-            return f"A step of {own.name} errs as little as {rival.name}{_at(own, rival)}."
-        less = f"it errs {_factor(own.error / rival.error)} times less"
-        return f"{rival.name} is better here: {less}{_at(rival, own)}."
-
-    @property
-    def _cells(self) -> list[tuple[str, str, str, str]]:
-        cells = [("one step ahead", "error", "cost of a step", "")]
-        for row in self.rows:
-            cost = "-" if math.isnan(row.cost) else duration(float(f"{row.cost:.2g}"))
-            cells.append((row.name, f"{row.error:.1e}", cost, row.note))
-        return cells
-
-    def __str__(self) -> str:
-        width = max(len(cells[0]) for cells in self._cells)
-        lines = [f"{a:<{width}}  {b:>7}  {c:>14}  {d}".rstrip() for a, b, c, d in self._cells]
-        return "\n".join(filter(None, [*lines, self.sentence]))
-
-    def _repr_html_(self) -> str:
-        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._cells)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table>{body}</table><p>{html.escape(self.sentence)}</p>"
-
-    @property
-    def text(self) -> str:
-        """JSON text for the metadata of a model file, without numbers that are not finite."""
-        rows = [asdict(row).items() for row in self.rows]
-        return json.dumps({"rows": [{k: v for k, v in row if _is_told(v)} for row in rows]})
-
-    @classmethod
-    def from_text(cls, text: str, where: str) -> OneStepTable:
-        """Return the table of a ``text``; ``where`` is its place for messages.
-
-        Raises
-        ------
-        InputError
-            If it is no such text.
-        """
-        try:
-            table = cls(tuple(OneStep(**row) for row in read_json(text, where)["rows"]))
-            str(table)  # numbers can be written as numbers
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise InputError(f"{where} is not what a training writes") from None
-        return table
 
 
 def one_step(
@@ -215,21 +96,18 @@ def one_step(
     case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
     chosen = _applicable(methods, data)
     machines = {name: case.begin(method, end) for name, method in chosen.items()}
-    trials: list[_Trial] = []
     try:
-        with suppress(TimeIsUp):  # all errors first: a table without accurate methods misleads
-            trials += map(case.of_method, chosen.values())
-        trials = [trial for trial in trials if math.isfinite(trial.row.error)]
-        trials.sort(key=lambda trial: trial.row.error)
         own = [case.of_model(name, model, end) for name, model in models.items()]
-        for trial in trials:
-            case.take(trial, machines[trial.row.name], end)
+        rivals = []
+        for name, method in chosen.items():
+            machine = machines[name]
+            ready = machine if isinstance(machine, str) else _machine_code(machine.ready, end)
+            rivals.append(case.of_method(method, ready))
     finally:
         for machine in machines.values():
             if not isinstance(machine, str):
                 machine.stop()
-    with until(end):
-        return OneStepTable(tuple(_with_costs([*own, *trials])))
+    return measure_steps(own, rivals, end=end)
 
 
 def _named(maps: Maps) -> dict[str, Integrator]:
@@ -263,36 +141,6 @@ def _applicable(
             if methods is not None:
                 raise
     return chosen
-
-
-@dataclass
-class _Trial:
-    """A row without its cost, and what the cost is measured by.
-
-    Attributes
-    ----------
-    run
-        Applies the map so many times to 1,000 states; None if there is nothing to measure.
-    steps
-        Steps in one application.
-    """
-
-    row: OneStep
-    run: Callable[[int], object] | None = None
-    steps: int = 1
-
-
-def _with_costs(trials: Sequence[_Trial]) -> list[OneStep]:
-    """Return the rows with the costs of a step."""
-    # numbers for names: a model may be called like a method
-    runs = {str(k): trial.run for k, trial in enumerate(trials) if trial.run is not None}
-    seconds = seconds_per_step(runs)
-    rows = []
-    for k, trial in enumerate(trials):
-        cost = seconds.get(str(k), math.nan) / trial.steps
-        note = "not measured in time" if trial.run and math.isnan(cost) else ""
-        rows.append(replace(trial.row, cost=cost, note=note or trial.row.note))
-    return rows
 
 
 def _machine_code(make: Callable[[], Made], end: float) -> Made | str:
@@ -341,68 +189,40 @@ class _Case:
         arguments = (method, self.system, self.states, self.step, False)
         return _machine_code(partial(CompiledMethod, *arguments), end)
 
-    def of_method(self, method: ClassicalMethod) -> _Trial:
-        """Return the error of a classical method, and its run in NumPy."""
-        from vpintegrator.compiled import integrate
+    def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> MethodStep:
+        """Return the step of a classical method, as machine code if there is any."""
+        dataset, scale, middle = self.data.dataset, self.data.error_scale, self.middle
+        note = machine if isinstance(machine, str) else ""
+        own = partial(method.start, self.system)
+        start = own if isinstance(machine, str) else machine.start
+        # states of a family have their own steps and parameters, which machine code does not
+        numpy = partial(method.start, dataset.system) if middle else own
+        exact, every = (numpy, len(self.first) // 100 or 1) if middle or note else (start, 1)
 
-        dataset, scale = self.data.dataset, self.data.error_scale
-        for some in (slice(None, None, 20), slice(None)):  # few states of a method that is slow
-            start, first = time.process_time(), self.first[some]
-            images = integrate(dataset.system, method, first, dataset.step, 1)[:, 1]
-            spent = (time.process_time() - start) / len(first)
-            wrong = (images - self.images[some])[:, list(scale.components)]
-            if spent * len(self.first) > 0.3:
-                break
-        error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
-        run = partial(_iterate, partial(method.start, self.system), self.states, self.step)
-        row = OneStep(method.name, "classical", error, note="in NumPy")
-        return _Trial(row, run)
+        def error(substeps: int) -> float:
+            step = dataset.step / substeps
+            images = images_of(exact, self.first[::every], step, substeps)
+            wrong = (images - self.images[::every])[:, list(scale.components)]
+            value = relative(float((wrong**2).sum()), len(wrong), scale.spread)
+            return math.inf if math.isnan(value) else value
 
-    def take(self, trial: _Trial, machine: CompiledMethod | str, end: float) -> None:
-        """Replace NumPy by machine code, if there is any."""
-        if not isinstance(machine, str):
-            machine = _machine_code(machine.ready, end)
-        if not isinstance(machine, str):
-            trial.run = partial(_iterate, machine.start, self.states, self.step)
-            trial.row = replace(trial.row, note="")
+        def run(count: int, substeps: int) -> None:
+            images_of(start, self.states, self.step / substeps, count)
 
-    def of_model(self, name: str, model: Integrator, end: float) -> _Trial:
-        """Return the error of a model, and its run as machine code."""
+        return MethodStep(method.name, error, run, note)
+
+    def of_model(self, name: str, model: Integrator, end: float) -> ModelStep:
+        """Return the step of a model, as machine code if there is any."""
         is_test = self.group == "test"
         pair = self.data.test_pairs(model, self.most) if is_test else self.data.held_out(model)
         with unhurried():
             error = relative_error(model, *pair, scale=self.data.error_scale)
-        row = OneStep(name, "model", math.inf if math.isnan(error) else error)
+        error = math.inf if math.isnan(error) else error
         with suppress(InputError):  # some families have no single models
             model = model.at(**self.middle) if self.middle else model
         windows = repeat_states(pair[0][..., : model.dim].cpu().numpy())
         machine = _machine_code(partial(compile_model, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):
-            return _Trial(replace(row, note=machine))
+            return ModelStep(name, error, note=machine)
         run = partial(machine.advance, windows.astype(machine.dtype))
-        return _Trial(row, run, model.prediction_window)
-
-
-def _iterate(
-    start: Callable[[np.ndarray, float], Cursor], states: np.ndarray, step: float, steps: int
-) -> None:
-    start(states, step).advance(steps)
-
-
-def _is_told(value: Any) -> bool:
-    return value != "" and (isinstance(value, str) or math.isfinite(value))
-
-
-def _factor(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1e4 else f"{ratio:.0e}"
-
-
-def _at(own: OneStep, other: OneStep) -> str:
-    """Return words for a cost relative to another; empty if one of them is not known."""
-    ratio = own.cost / other.cost
-    if own.note or other.note or math.isnan(ratio):
-        return ""
-    if 1 / 2 < ratio < 2:
-        return " at about the same cost"
-    times = f"{_factor(ratio)} times" if ratio > 1 else f"1/{_factor(1 / ratio)} of"
-    return f" at {times} the cost"
+        return ModelStep(name, error, run, model.prediction_window)

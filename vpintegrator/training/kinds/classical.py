@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from vpintegrator.compiled.one_step import fewest_substeps
 from vpintegrator.models import Integrator
 from vpintegrator.models.classical_integrator import MOST_SUBSTEPS
 from vpintegrator.nn.classical_steps import Substeps
@@ -69,19 +69,14 @@ class ClassicalMethods(Kind):
         return self.fit_of(trial, history, error, deviation)
 
     def _fewest(self, model: Integrator, data: TrainingData, target: float) -> int | None:
-        """Return the least number of substeps that reaches the target, by bisection."""
+        """Return the least number of substeps that reaches the target."""
         data.normalise(model)
         core = model.core
         assert isinstance(core, Substeps)
-        low, high, substeps, last = 0, MOST_SUBSTEPS + 1, 1, math.inf
-        while high - low > 1:
+
+        def error(substeps: int) -> float:
             core.repeats = substeps
             core.set_step(data.dataset.step)
-            error, _ = data.held_out_error(model)
-            low, high = (low, substeps) if error <= target else (substeps, high)
-            if high > MOST_SUBSTEPS and error < 1e-10 and last < 2 * error:
-                return None  # smaller steps only add rounding errors
-            last = error
-            doubled = min(2 * low, MOST_SUBSTEPS)
-            substeps = (low + high) // 2 if high <= MOST_SUBSTEPS else doubled
-        return high if high <= MOST_SUBSTEPS else None
+            return data.held_out_error(model)[0]
+
+        return fewest_substeps(error, target, MOST_SUBSTEPS).substeps

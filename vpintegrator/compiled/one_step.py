@@ -1,0 +1,420 @@
+"""Table of one step: error and cost of maps, and substeps of methods that err as little."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vpintegrator.compiled.timing import seconds_per_step
+from vpintegrator.errors import InputError
+from vpintegrator.maps.cursor import Cursor
+from vpintegrator.rich_display import duration
+from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
+from vpintegrator.storage.reading import read_json
+
+Start = Callable[[np.ndarray, float], Cursor]
+
+
+class Search(NamedTuple):
+    """Result of :func:`fewest_substeps`.
+
+    Attributes
+    ----------
+    substeps
+        Number of substeps, None where the error is not reached.
+    error
+        Error with them; without them the least error that was met.
+    reason
+        Why the error is not reached.
+    """
+
+    substeps: int | None
+    error: float
+    reason: str = ""
+
+
+def fewest_substeps(
+    error: Callable[[int], float], target: float, most: int = 1024, rounding: float = 1e-10
+) -> Search:
+    """Return the least number of substeps whose error is at most a target, by bisection.
+
+    Parameters
+    ----------
+    error
+        Error of a step in so many substeps.
+    target
+        Largest error that is allowed.
+    most
+        Largest number of substeps that is tried.
+    rounding
+        Error below which rounding is taken to end convergence, where twice the substeps do not
+        halve the error.
+
+    Examples
+    --------
+    >>> from vpintegrator.compiled.one_step import fewest_substeps
+    >>> fewest_substeps(lambda n: 1e-3 / n**4, 1e-7).substeps
+    10
+    >>> fewest_substeps(lambda n: max(1e-3 / n**4, 1e-13), 1e-14).reason
+    'rounding ends at 1.0e-13'
+    """
+    low, high, last, least = 0, 1, math.inf, math.inf
+    while (value := error(high)) > target:  # twice as many until the error is reached
+        least = min(least, value)
+        if value < rounding and last < 2 * value:
+            return Search(None, least, f"rounding ends at {least:.1e}")
+        if high == most:
+            return Search(None, least, f"{most:,} substeps err by {value:.1e}")
+        low, high, last = high, min(2 * high, most), value
+    while high - low > 1:
+        middle = (low + high) // 2
+        trial = error(middle)
+        if trial <= target:
+            high, value = middle, trial
+        else:
+            low = middle
+    return Search(high, value)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A classical method with the fewest substeps whose error is at most that of a model.
+
+    Attributes
+    ----------
+    name, substeps
+        Name of the method and number of substeps, None where the error is not reached.
+    cost
+        Seconds for a step of one of 1,000 states; nan where it was not measured.
+    reason
+        Why the error is not reached.
+    """
+
+    name: str
+    substeps: int | None = None
+    cost: float = math.nan
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """Name and substeps."""
+        return f"{self.name} with {self.substeps} substep{'s' if self.substeps != 1 else ''}"
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """Error and cost of one step of a map.
+
+    Attributes
+    ----------
+    name, kind
+        Name of the map, and ``model`` or ``classical``.
+    error
+        Root mean square error one step ahead, relative to the spread of the components that move;
+        infinite if the map overflows.
+    cost
+        Seconds for a step of one of 1,000 states; nan where it was not measured.
+    note
+        Reason why the cost is none of machine code; empty if it is one.
+    rivals
+        Of a model: the classical methods with its error.
+    """
+
+    name: str
+    kind: str
+    error: float = math.inf
+    cost: float = math.nan
+    note: str = ""
+    rivals: tuple[Rival, ...] = ()
+
+
+@dataclass(frozen=True)
+class OneStepTable:
+    """Errors and costs of one step: models in the order given, then methods by their error.
+
+    Attributes
+    ----------
+    rows
+        The maps.
+    """
+
+    rows: tuple[OneStep, ...]
+
+    @property
+    def models(self) -> list[OneStep]:
+        """Rows of the models."""
+        return [row for row in self.rows if row.kind == "model"]
+
+    @property
+    def methods(self) -> list[OneStep]:
+        """Rows of the classical methods, the most accurate one first."""
+        return [row for row in self.rows if row.kind == "classical"]
+
+    def cheapest(self, target: float) -> OneStep:
+        """Return the cheapest model of those that err by at most ``target``.
+
+        Models of unknown cost come last; where none is below the target, the least error counts.
+        """
+        best = min(self.models, key=lambda row: row.error)
+        below = [row for row in self.models if row.error <= target] or [best]
+        return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
+
+    def rival(self, model: OneStep) -> Rival | None:
+        """Return the cheapest classical method with the error of a model, None without one.
+
+        Maps that do not run as machine code are not compared, nor costs that were not measured.
+        """
+        noted = {row.name for row in self.methods if row.note}
+        rivals = [r for r in model.rivals if r.name not in noted and math.isfinite(r.cost)]
+        if model.note or math.isnan(model.cost) or not rivals:
+            return None
+        return min(rivals, key=lambda rival: rival.cost)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Comparison of each model with the cheapest classical method of its error."""
+        return [self._sentence(model) for model in self.models] if self.methods else []
+
+    @property
+    def sentence(self) -> str:
+        """The sentence of the first model; empty without classical methods."""
+        return next(iter(self.sentences), "")
+
+    def _sentence(self, model: OneStep, rounding: float = 1e-14, alike: float = 1.3) -> str:
+        words = f"{model.name} errs by {model.error:.1e} one step ahead."
+        below = "this error" if model.error > rounding else "an error at rounding"
+        rival = self.rival(model)
+        if rival is not None:
+            ratio = rival.cost / model.cost
+            cost = f"{two_digits(ratio)} times the cost"
+            cost = "about the same cost" if 1 / alike < ratio < alike else cost
+            return (
+                f"{words} The cheapest classical method with {below} is {rival.words}, at {cost}."
+            )
+        if model.note or math.isnan(model.cost):
+            return f"{words} Its cost is not compared: {model.note or 'not measured in time'}."
+        if all(r.reason for r in model.rivals):
+            return f"{words} No classical method tried reaches {below}."
+        return f"{words} No classical method with {below} has a measured cost in machine code."
+
+    @property
+    def _cells(self) -> list[tuple[str, ...]]:
+        first = self.models[0] if self.models and self.methods else None
+        rivals = {rival.name: rival for rival in first.rivals} if first else {}
+        header = [f"as accurate as {first.name}", "cost then"] if first else []
+        cells: list[tuple[str, ...]] = [("one step ahead", "error", "cost", *header, "")]
+        for row in self.rows:
+            rival = rivals.get(row.name)
+            then = _equal_error(rival) if first else ()
+            note = "; ".join(filter(None, [row.note, rival.reason if rival else ""]))
+            cells.append((row.name, f"{row.error:.1e}", _cost(row.cost), *then, note))
+        return cells
+
+    def __str__(self) -> str:
+        columns = list(zip(*self._cells, strict=True))
+        widths = [max(map(len, column)) for column in columns]
+        lines = []
+        for name, *numbers, note in self._cells:
+            aligned = (f"{n:>{w}}" for n, w in zip(numbers, widths[1:-1], strict=True))
+            lines.append("  ".join([f"{name:<{widths[0]}}", *aligned, note]).rstrip())
+        return "\n".join([*lines, *self.sentences])
+
+    def _repr_html_(self) -> str:
+        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._cells)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
+        return f"<table>{body}</table>{sentences}"
+
+    @property
+    def text(self) -> str:
+        """JSON text for the metadata of a file, without numbers that are not finite."""
+        return json.dumps({"rows": [_known(asdict(row)) for row in self.rows]})
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> OneStepTable:
+        """Return the table of a ``text``; ``where`` is its place for messages.
+
+        Raises
+        ------
+        InputError
+            If it is no such text.
+        """
+        try:
+            rows = []
+            for row in read_json(text, where)["rows"]:
+                rivals = tuple(Rival(**rival) for rival in row.pop("rivals", ()))
+                rows.append(OneStep(**row, rivals=rivals))
+            str(table := cls(tuple(rows)))  # numbers can be written as numbers
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(f"{where} is not what a training writes") from None
+        return table
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """A step of a model.
+
+    Attributes
+    ----------
+    name, error, note
+        See :class:`OneStep`.
+    run
+        ``run(count)`` makes ``count`` calls of the model from 1,000 windows; None where the cost is
+        not measured.
+    prediction_window
+        Steps of a call.
+    """
+
+    name: str
+    error: float
+    run: Callable[[int], object] | None = None
+    prediction_window: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class MethodStep:
+    """A step of a classical method.
+
+    Attributes
+    ----------
+    name, note
+        See :class:`OneStep`.
+    error
+        Error of a step in so many substeps.
+    run
+        ``run(count, substeps)`` makes ``count`` substeps from 1,000 states, of which so many are a
+        step; None where the cost is not measured.
+    """
+
+    name: str
+    error: Callable[[int], float]
+    run: Callable[[int, int], object] | None = None
+    note: str = ""
+
+
+def images_of(start: Start, states: np.ndarray, step: float, count: int) -> np.ndarray:
+    """Return the states after ``count`` steps of a method, (n, dim), without those before.
+
+    Parameters
+    ----------
+    start
+        Method that begins at states with a step.
+    states
+        (n, dim).
+    step, count
+        Step and number of steps.
+    """
+    cursor, done = start(states, step), 0
+    while done < count:
+        check_time()
+        part = cursor.advance(min(count - done, 64))  # (n, part, dim), which stays in a cache
+        done += part.shape[1]
+    return part[:, -1]
+
+
+def measure_steps(
+    models: Sequence[ModelStep],
+    methods: Sequence[MethodStep],
+    *,
+    rounding: float = 1e-14,
+    end: float = math.inf,
+) -> OneStepTable:
+    """Measure costs of a step, and the substeps with which methods reach the errors of models.
+
+    Parameters
+    ----------
+    models, methods
+        The maps.
+    rounding
+        Error below which methods need not come.
+    end
+        Value of ``time.perf_counter`` at which searches and timing end. A method whose error in one
+        substep is not known before an outer deadline is left out.
+    """
+    errors = {method.name: cache(method.error) for method in methods}
+    known = []
+    with suppress(TimeIsUp):  # all errors first: a table without accurate methods misleads
+        for method in methods:
+            errors[method.name](1)
+            known.append(method)
+    results: dict[tuple[str, str], Search] = {}
+    runs = {model.name: model.run for model in models if model.run is not None}
+    with until(end):
+        for method in known:
+            for model in models:
+                result = Search(None, math.inf, "not found in time")
+                with suppress(TimeIsUp):
+                    target = max(model.error, rounding)
+                    result = fewest_substeps(errors[method.name], target)
+                results[model.name, method.name] = result
+            counts = {1, *(results[model.name, method.name].substeps or 1 for model in models)}
+            if method.run is not None:
+                for count in counts:
+                    runs[_key(method.name, count)] = partial(_whole_steps, method.run, count)
+        costs = seconds_per_step(runs)
+
+    def row_of(step: ModelStep | MethodStep, cost: float, error: float, **others: Any) -> OneStep:
+        late = step.run is not None and math.isnan(cost)
+        note = step.note or ("not measured in time" if late else "")
+        return OneStep(step.name, error=error, cost=cost, note=note, **others)
+
+    rows = []
+    for model in models:
+        rivals = []
+        for method in known:
+            substeps, _, reason = results[model.name, method.name]
+            cost = costs.get(_key(method.name, substeps or 0), math.nan)
+            rivals.append(Rival(method.name, substeps, cost, reason))
+        cost = costs.get(model.name, math.nan) / model.prediction_window
+        rows.append(row_of(model, cost, model.error, kind="model", rivals=tuple(rivals)))
+    others = [
+        row_of(m, costs.get(_key(m.name, 1), math.nan), errors[m.name](1), kind="classical")
+        for m in known
+    ]
+    return OneStepTable((*rows, *sorted(others, key=lambda row: row.error)))
+
+
+def _key(name: str, substeps: int) -> str:
+    return f"{name} {substeps}"
+
+
+def _whole_steps(run: Callable[[int, int], object], substeps: int, count: int) -> None:
+    run(count * substeps, substeps)
+
+
+def _equal_error(rival: Rival | None) -> tuple[str, str]:
+    """Return cells: the substeps of a method, and its cost then."""
+    if rival is None:
+        return "", ""
+    if rival.substeps is None:
+        return "not reached", ""
+    return f"{rival.substeps} substep{'s' if rival.substeps > 1 else ''}", _cost(rival.cost)
+
+
+def _cost(seconds: float) -> str:
+    return "-" if math.isnan(seconds) else duration(float(f"{seconds:.2g}"))
+
+
+def two_digits(number: float) -> str:
+    """Return a positive number with two significant digits, such as 0.34, 1.0 and 120."""
+    if not 1e-3 < number < 1e4:
+        return f"{number:.1e}"
+    digits = max(1 - math.floor(math.log10(number)), 0)
+    return f"{float(f'{number:.1e}'):.{digits}f}"
+
+
+def _known(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that JSON can hold: no number that is not finite, and no empty text."""
+    rivals = [_known(rival) for rival in row.get("rivals", ())]
+    values = {k: v for k, v in row.items() if isinstance(v, str | int | float) and v != ""}
+    values = {k: v for k, v in values.items() if isinstance(v, str) or math.isfinite(v)}
+    return values | ({"rivals": rivals} if rivals else {})
