@@ -192,7 +192,8 @@ def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path):
         assert row.error == pytest.approx(error, rel=1e-6, abs=1e-15)
 
 
-def test_the_command_says_and_keeps_it(pendulum, tmp_path):
+def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
+    monkeypatch.setattr("vpintegrator.cli.training_report.VERDICT_SECONDS", 60.0)
     path = tmp_path / "model.safetensors"
     arguments = [str(pendulum.path), "-o", str(path), "--model", "sgf", "--degree", "10"]
     result = CliRunner().invoke(train_command.main, [*arguments, "-v"])
