@@ -26,7 +26,7 @@ def test_the_python_tour(tmp_path, monkeypatch, capsys):
     exec(compile(code, "README.md", "exec"), {})
     assert (tmp_path / "figures" / "overview.png").exists()
     assert "relative error one window ahead" in capsys.readouterr().out
-    assert vp.load("body.safetensors").volume_preserving
+    assert vp.load("body.safetensors").structure.keeps_volume
 
 
 def test_the_system_of_ones_own(tmp_path):

@@ -62,8 +62,8 @@ class SystemSummary:
         Number of components, with the parameters of the file.
     size
         Names of the parameters that set the number of components.
-    structure
-        Structure of the system, :attr:`vpintegrator.dynamics.System.structure`.
+    kind
+        Kind of system, :attr:`vpintegrator.dynamics.System.kind`.
     """
 
     name: str
@@ -71,7 +71,7 @@ class SystemSummary:
     subject: str
     dim: int
     size: str
-    structure: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -105,34 +105,34 @@ def system_summaries() -> list[SystemSummary]:
         named = {node.id for node in nodes if isinstance(node, ast.Name)}
         size = ", ".join(key for key in parameters if key in named)
         if "hamiltonian" in table:
-            structure = "Hamiltonian"
+            kind = "Hamiltonian"
         elif "map" in table:
             claims = {"symplectic": "symplectic map", "divergence_free": "volume-preserving map"}
-            structure = next((name for key, name in claims.items() if table.get(key)), "map")
+            kind = next((name for key, name in claims.items() if table.get(key)), "map")
         else:
             free = table.get("divergence_free", False)
-            structure = "divergence-free" if free else "not divergence-free"
+            kind = "divergence-free" if free else "not divergence-free"
         title, subject = table["title"], table["subject"]
         components = (dim or len(table["state"])) + ("time" in table)
         if "return_map" in table:
-            components, structure = _of_return_map(table, components, structure)
-        result.append(SystemSummary(name, title, subject, components, size, structure))
+            components, kind = _of_return_map(table, components, kind)
+        result.append(SystemSummary(name, title, subject, components, size, kind))
     return sorted(result, key=lambda summary: (summary.subject, summary.name))
 
 
-def _of_return_map(table: Mapping[str, Any], components: int, structure: str) -> tuple[int, str]:
-    """Return number of components and structure of a return map, from those of its flow."""
-    own, hamiltonian = table["return_map"], structure == "Hamiltonian"
+def _of_return_map(table: Mapping[str, Any], components: int, kind: str) -> tuple[int, str]:
+    """Return number of components and kind of a return map, from those of its flow."""
+    own, hamiltonian = table["return_map"], kind == "Hamiltonian"
     stroboscopic = "time" in table
     left = components - (1 if stroboscopic or not hamiltonian else 2)
     times = bool(own.get("return_times", False))
-    plane = stroboscopic and structure == "divergence-free" and left == 2
+    plane = stroboscopic and kind == "divergence-free" and left == 2
     if times and hamiltonian:
         kept = "volume-preserving map"
     elif hamiltonian or (plane and not times):
         kept = "symplectic map"
     else:
-        kept = "volume-preserving map" if stroboscopic and "not" not in structure else "map"
+        kept = "volume-preserving map" if stroboscopic and "not" not in kind else "map"
     return left + times, kept
 
 

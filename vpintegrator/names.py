@@ -35,4 +35,4 @@ OPTIMIZERS = ("auto", "levenberg-marquardt", "adam", "linear", "l-bfgs")
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
-STRUCTURES = ("symplectic", "volume-preserving", "none")
+FORMS = ("symplectic", "volume", "none")  # what a map keeps

@@ -177,8 +177,8 @@ def methods() -> Iterator[str]:
     yield from ("   * - name", "     - method", "     - order", "     - keeps", "     - source")
     for name, method in METHODS.items():
         kept = {
-            "symplectic": method.symplectic,
-            "volume": method.volume_preserving,
+            "symplectic": method.form == "symplectic",
+            "volume": method.form == "volume",
             "symmetric": method.symmetric,
         }
         yield f"   * - ``{name}``"

@@ -67,7 +67,7 @@ def test_pairs_of_a_ring_become_a_symplectic_map(run, tmp_path):
     result = run(train, "ring.h5", "-o", "turn.safetensors")
     assert result.exit_code == 0, result.output
     model = vp.load(tmp_path / "turn.safetensors")
-    assert model.symplectic
+    assert model.structure.is_symplectic
     pairs = vp.open_dataset("ring.h5").states("test")
     states = vp.rollout(model, pairs[:, :1], 1)
     assert np.abs(np.asarray(states)[:, -1] - pairs[:, 1]).max() < 1e-12

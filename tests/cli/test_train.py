@@ -121,7 +121,7 @@ def test_auto_takes_what_suits_the_flow(run, system, options, expected):
     assert (model.name, model.prediction_window) == (expected, 1)
     assert (f"  {expected} was chosen: " in result.output) == ("--model" not in options)
     warned = "a model without structure fits better" in result.output
-    assert warned == (system == "lotka-volterra-2d" and model.volume_preserving)
+    assert warned == (system == "lotka-volterra-2d" and model.structure.keeps_volume)
 
 
 def test_options_reach_the_model(run, body):

@@ -355,7 +355,7 @@ def test_the_structure_is_that_of_the_names_or_the_claim(tmp_path):
         dataset = import_dataset(
             STATES, tmp_path / "a.h5", step=1, components=names, structure=claim, overwrite=True
         )
-        assert vp.open_dataset(dataset.path).system.structure.startswith(structure)
+        assert vp.open_dataset(dataset.path).system.kind.startswith(structure)
 
 
 @pytest.mark.parametrize("system", ["pendulum", "rigid-body", None])

@@ -41,7 +41,7 @@ def test_a_family_of_maps_is_one_of_its_parameters(tmp_path):
     states = extended.states("train")
     assert np.array_equal(extended.system.map(states[:, :-1]), states[:, 1:])
     model = vp.models.build(extended.system, functions="polynomial", degree=3, depth=2)
-    assert model.name == "spff" and model.symplectic
+    assert model.name == "spff" and model.structure.is_symplectic
 
 
 @pytest.mark.parametrize("change", [{"step": 0.5}, {"vary": {"step": [0.1, 0.2]}}])
@@ -75,7 +75,7 @@ def test_a_family_of_return_maps(tmp_path):
         states = extended.states("train")
         assert extended.system.map(states[:, 0]) == pytest.approx(states[:, 1], abs=1e-11)
         model = vp.models.build(extended.system, functions="polynomial", degree=3, depth=2)
-        assert model.symplectic
+        assert model.structure.is_symplectic
 
 
 def test_models_read_no_time_since_the_start():

@@ -14,7 +14,7 @@ from vpintegrator.dynamics import InitialConditions, list_systems, load_system, 
 from vpintegrator.rollout import integrate
 
 COUNT = 4
-FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.structure]
+FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.kind]
 
 
 @cache
@@ -77,7 +77,7 @@ def test_the_list_tells_the_truth():
     assert {summary.name for summary in found} == set(list_systems())
     for summary in found:
         system = load(summary.name)
-        assert (summary.dim, summary.structure) == (system.dim, system.structure)
+        assert (summary.dim, summary.kind) == (system.dim, system.kind)
         assert system.subject == summary.subject != ""
         assert system.title and system.reference and system.description
         assert system.defaults.keys() >= {"step", "steps"}

@@ -226,7 +226,7 @@ def test_commands_train_and_compare_in_any_order(dataset, folder):
     options += ["--epochs", 8, "--compiled", "no"]
     run(train.main, data.path, "-o", model, *options, "--quiet", "--overwrite")
     loaded = vp.load(model)
-    assert loaded.symplectic
+    assert loaded.structure.is_symplectic
     start, images = first_steps(data)
     assert np.abs(loaded(start).detach().numpy() - images).max() < 1e-3
     output = model.with_suffix(".h5.rollout")

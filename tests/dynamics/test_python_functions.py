@@ -462,7 +462,7 @@ def test_the_same_map_as_a_function_and_as_a_file():
     map = vp.System.from_map(
         standard, 2, ["x", "px"], parameters={"K": 0.6}, periodic=["x"], name="standard"
     )
-    assert (map.structure, map.parameters, map.description) == (
+    assert (map.kind, map.parameters, map.description) == (
         "symplectic map",
         {"K": 0.6},
         "The standard map.",
@@ -502,7 +502,7 @@ def test_a_ring_of_cells_is_a_map_of_formulas():
 
     given = {"structure": "symplectic", "sample": (-0.1, 0.1)}
     map = vp.System.from_map(ring, components=["x", "y", "px", "py"], **given)
-    assert (map.structure, map.has_formulas) == ("symplectic map", True)
+    assert (map.kind, map.has_formulas) == ("symplectic map", True)
     states = map.sample_initial(6, np.random.default_rng(0))
     np.testing.assert_allclose(map.map(states), ring(states), rtol=1e-12, atol=1e-15)
     order = [0, 2, 1, 3]
@@ -514,7 +514,7 @@ def test_a_ring_of_cells_is_a_map_of_formulas():
 def test_a_map_with_decisions_is_called(tmp_path):
     map = vp.System.from_map(kicked_map, 2, ["q", "p"], structure="symplectic", sample=(-0.5, 0.5))
     assert not map.has_formulas
-    assert (map.structure, map.derivatives) == ("symplectic map", "finite differences")
+    assert (map.kind, map.derivatives) == ("symplectic map", "finite differences")
     np.testing.assert_array_equal(map.map(STATES), kicked_map(STATES))
     tensor = map.map(torch.from_numpy(STATES))
     np.testing.assert_array_equal(tensor.numpy(), kicked_map(STATES))

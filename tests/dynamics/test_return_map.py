@@ -360,4 +360,4 @@ def test_the_list_of_the_catalogue_tells_what_a_return_map_is(text, monkeypatch,
     monkeypatch.setattr("vpintegrator.catalogue.catalogue", lambda _: known)
     (summary,) = system_summaries()
     system = vp.load_system(text)
-    assert (summary.dim, summary.structure) == (system.dim, system.structure)
+    assert (summary.dim, summary.kind) == (system.dim, system.kind)

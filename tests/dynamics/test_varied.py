@@ -27,7 +27,7 @@ CASES = {
     "power": (POWER, ["c", "a", "k"]),
 }
 NUMBERS = st.floats(0.3, 3.0)
-FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.structure]
+FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.kind]
 
 
 @pytest.mark.parametrize("case", CASES)

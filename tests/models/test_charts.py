@@ -52,7 +52,9 @@ def test_the_volume_of_the_chart_is_kept(name, tmp_path):
     changed = determinants(model, states).detach().numpy()
     np.testing.assert_allclose(changed, density[0] - density[1], atol=1e-13)
     assert model.measure_preserving
-    assert model.volume_preserving == (np.abs(changed).max() < 1e-13) == system.chart.keeps_volume
+    assert (
+        model.structure.keeps_volume == (np.abs(changed).max() < 1e-13) == system.chart.keeps_volume
+    )
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
     assert torch.equal(again(states), images)
@@ -114,7 +116,7 @@ def test_canonical_charts():
 def test_what_is_chosen():
     system = load_system("lotka-volterra-2d")
     model = vp.models.build(system)
-    assert model.name == "spff" and model.measure_preserving and not model.symplectic
+    assert model.name == "spff" and model.measure_preserving and not model.structure.is_symplectic
     assert "the model works in the system's coordinates U = log(u), V = log(v)" in model.choices
     assert vp.models.suited(system) == "spff"
     assert vp.models.suited(system, chart=False) == "resnet"

@@ -56,7 +56,7 @@ def test_structure_is_what_holds(name, method, structure):
     system = vp.load_system(name)
     model = vp.models.build(system, "classical", method=method, substeps=2)
     model.set_advance(0.8)
-    assert (model.symplectic, model.volume_preserving) == structure
+    assert (model.structure.is_symplectic, model.structure.keeps_volume) == structure
     assert model.invertible == structure[1]
     z = torch.from_numpy(states(system, 1)[:, None])
     D = torch.func.jacrev(lambda x: model(x)[0, 0])(z)[:, 0, 0]

@@ -56,11 +56,11 @@ def test_what_models_keep(name, seed):
     assert torch.equal(y[..., N:], x[..., N:])
     assert_close(model.inverse(y), x, 1e-11)
     assert (
-        model.volume_preserving
+        model.structure.keeps_volume
         and determinant_error(lambda z: model(extended(z, k))[..., :N], window) < 1e-11
     )
-    assert model.symplectic == model.name.startswith("sp")
-    if model.symplectic:  # up to the factor that normalisation brings
+    assert model.structure.is_symplectic == model.name.startswith("sp")
+    if model.structure.is_symplectic:  # up to the factor that normalisation brings
         assert symplecticity_defect(lambda z: model(extended(z, k))[..., :N], window) <= 1e-12
     if model.arguments.get("scaling"):
         still = x * torch.tensor([1.0] * N + [0.0, 1.0])
@@ -104,7 +104,7 @@ def test_every_architecture_leaves_constants_as_they_are(name):
     values = (k - model.shift[N:]) / model.scale[N:]
     plain = model.core.at(values)(model.normalised(x)[..., :N])
     assert_close(plain * model.scale[:N] + model.shift[:N], y[..., :N], 1e-12)
-    if not model.volume_preserving:  # the others are compiled above
+    if not model.structure.keeps_volume:  # the others are compiled above
         states, _ = compile_model(model, 5).advance(x.numpy(), 1)
         assert_close(torch.from_numpy(states), model.predict(x).detach(), 1e-11)
 

@@ -79,9 +79,9 @@ def test_is_the_map_of_the_family(family, case, share):
         expected, found = model(extended)[..., : single.dim], single(z)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
         torch.testing.assert_close(model(extended)[..., single.dim :], extended[..., single.dim :])
-    assert (single.symplectic, single.volume_preserving) == (
-        model.symplectic,
-        model.volume_preserving,
+    assert (single.structure.is_symplectic, single.structure.keeps_volume) == (
+        model.structure.is_symplectic,
+        model.structure.keeps_volume,
     )
 
 

@@ -172,7 +172,7 @@ def test_volume_preserving_transformer(path, skew, blocks, linear, every_bias):
         writer.feed_forward(blocks, linear, every_bias)
     model = load_gml(writer.close())
     assert isinstance(model, VolumePreservingTransformer)
-    assert model.volume_preserving == skew
+    assert model.structure.keeps_volume == skew
     assert model.window == 3
     check(writer, model, 3)
     check(writer, load_gml(path, window=5, prediction_window=1), 5)

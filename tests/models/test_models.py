@@ -54,7 +54,7 @@ def test_volume_and_inverse(name, dim, window, seed, scale):
         randomise(model, scale, seed)
     model.set_normalisation(sample(dim, seed=seed), sample(dim, seed=seed).abs() + 0.5)
     X = sample(model.window, dim, seed=seed)
-    assert model.volume_preserving
+    assert model.structure.keeps_volume
     # with weights this large the Jacobian's own conditioning costs a digit
     assert determinant_error(model, X) <= (1e-9 if scale == 0.5 else 1e-10)
     Y = model(X)
@@ -157,7 +157,7 @@ def test_the_published_transformer_with_an_arbitrary_weighting():
     arbitrary = {"weighting": "arbitrary", "attention_scale": 3**-0.5}
     model = VolumePreservingTransformer.published(3, **arbitrary)
     assert sum(p.numel() for p in model.parameters()) == 180
-    assert not model.volume_preserving
+    assert not model.structure.keeps_volume
     with pytest.raises(InputError, match="no explicit inverse"):
         model.inverse(sample(3, 3))
 
@@ -238,7 +238,7 @@ def test_every_architecture(name):
         torch.func.jacrev(lambda p, x: torch.func.functional_call(model, p, (x,))), (None, 0)
     )(parameters, X)
     assert all(torch.isfinite(block).all() for block in jacobian.values())
-    if model.volume_preserving:
+    if model.structure.keeps_volume:
         assert determinant_error(model, X[0]) <= 1e-10
 
 

@@ -24,14 +24,14 @@ def trained(system, path, stages=5):
 
 def test_a_few_coefficients_suffice(tmp_path):
     model, _, history = trained("pendulum", tmp_path / "a.h5")
-    assert model.symplectic
+    assert model.structure.is_symplectic
     assert history.parameters == 9
     assert history.best_validation_error < 1e-8
 
 
 def test_systems_of_shears_preserve_volume(tmp_path):
     model, data, _ = trained("rigid-body", tmp_path / "a.h5", 2)
-    assert model.volume_preserving and not model.symplectic
+    assert model.structure.keeps_volume and not model.structure.is_symplectic
     z = torch.from_numpy(data.states("test")[0, :1])
     D = torch.func.jacrev(lambda x: model(x[None])[0])(z[0])
     assert abs(D.det().item() - 1) < 1e-14

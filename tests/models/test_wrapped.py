@@ -183,7 +183,7 @@ def test_a_module_that_shares_weights_is_stored(tmp_path):
 
 
 def test_claims_of_a_module_are_believed(net):
-    assert not vp.wrap(net, 2).volume_preserving
+    assert not vp.wrap(net, 2).structure.keeps_volume
     net.volume_preserving = net.symplectic = True
     model = vp.wrap(net, 2)
-    assert model.volume_preserving and model.symplectic
+    assert model.structure.keeps_volume and model.structure.is_symplectic

@@ -115,7 +115,7 @@ def test_no_width_hides_a_failure(body, oscillators):
             "step": Volume(np.zeros(1), np.full((1, 1), 3.3e-3)),
             "phase-space": Volume(np.zeros(1), np.full((1, 1), -np.inf)),
         },
-        structure=("volume-preserving", "reversible"),
+        structure=vp.dynamics.Structure.of("volume", [np.diag([1.0, 1.0, -1.0])]),
         reversibility=7.7e-3,
         departure_time=np.array([np.nan, 3.0, 1.5]),
         title="a model with a name that is much longer than a narrow terminal is wide",
@@ -150,7 +150,7 @@ def test_volume_is_lost_only_above_rounding(body):
     report = with_run(body, "rk4", volume={"step": kept})
     assert cells(markdown_table(report), "map volume kept")[2] == "yes 4.0e-13"
     assert cells(markdown_table(report), "phase-space volume kept")[2] == "–"
-    assert report.summary("rk4").structure == ()
+    assert report.summary("rk4").structure.form == "none"
     assert report.table()[2]["map volume preserved"] is True
     lost = Volume(np.zeros(1), np.full((1, 1), 4e-12))
     assert with_run(body, "rk4", volume={"step": lost}).table()[2]["map volume preserved"] is False

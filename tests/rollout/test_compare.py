@@ -60,7 +60,7 @@ def test_a_comparison(report):
     assert np.array_equal(vpt.states[:, :3], report.reference[:, :3])  # first window
     assert vpt.volume["step"].times[0] == pytest.approx(0.4)  # the end of the first window
     assert vpt.volume["step"].largest < 1e-12
-    assert vpt.structure == ("volume-preserving",)
+    assert vpt.structure.form == "volume"
     assert np.array_equal(report.runs["rk4"].states, vp.integrate(report.system, "rk4", z, 0.2, 50))
     assert report.reference_error.max() < 1e-11
 

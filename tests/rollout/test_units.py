@@ -192,7 +192,7 @@ def test_maps_of_windows(exponents):
             log_determinant(flow, windows * scales),
             window_symplecticity_defect(flow, windows * scales),
             symplecticity_defect(flow, windows * scales),
-            reversibility_defect(flow, windows * scales),
+            reversibility_defect(flow, windows * scales, flow.system.reversing_symmetries),
             tangent_propagation(flow, (windows * scales)[:2], 20).log_stretch,
         ]
 

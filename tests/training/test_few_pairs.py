@@ -104,7 +104,7 @@ def test_few_pairs_suffice_for_couplings(tmp_path):
     z, images = fresh()
     with torch.no_grad():
         error = (best(fits).model(z[:, None])[:, 0] - images).square().mean().sqrt()
-    assert error < 1e-4 and best(fits).model.symplectic
+    assert error < 1e-4 and best(fits).model.structure.is_symplectic
     assert {fit.judged_by for fit in fits} == {"left out"}
     assert best(fits).deviation > 0
 

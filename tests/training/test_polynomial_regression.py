@@ -137,7 +137,7 @@ def test_friction_is_a_reason_for_polynomials():
     assert min(fit.error for fit in fits) < 1e-12
     assert {fit.judged_by for fit in fits} == {"held out"}
     assert not fits[0].structured
-    assert not fits[0].model.volume_preserving
+    assert not fits[0].model.structure.keeps_volume
 
 
 def test_degrees_end_where_the_error_no_longer_falls(states):

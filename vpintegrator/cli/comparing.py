@@ -147,16 +147,16 @@ def print_methods(system: System | None) -> None:
     """Print all methods, or those for a system and the reasons why others do not apply."""
     from rich.table import Column, Table
 
+    from vpintegrator.dynamics import Structure
     from vpintegrator.rollout import METHODS, applicable_methods
 
-    traits = ("symplectic", "volume_preserving", "symmetric")
     methods = METHODS if system is None else applicable_methods(system)[0]
     table = Table(Column("method", no_wrap=True), "order", "structure", "source", box=None)
     for name, method in methods.items():
         if system is None:
-            kept = tuple(t.replace("_", "-") for t in traits if getattr(method, t))
+            kept = Structure(method.form).words + (("symmetric",) if method.symmetric else ())
         else:
-            kept = method.structure(system)
+            kept = method.structure(system).words
         table.add_row(name, str(method.order), ", ".join(kept) or "none", method.source)
     console().print(table)
     write_json(

@@ -10,7 +10,7 @@ import click
 
 from vpintegrator.cli.common import Options, read_fractions
 from vpintegrator.errors import InputError
-from vpintegrator.names import STRUCTURES
+from vpintegrator.names import FORMS
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -48,7 +48,7 @@ OPTIONS = Options(
     ),
     click.option(
         "--structure",
-        type=click.Choice(STRUCTURES),
+        type=click.Choice(FORMS),
         help="With --from or --pairs, without --system: structure of the map that is looked for.  "
         "[default: symplectic where components are named q1,p1 or x,px, else all are tried]",
     ),

@@ -218,15 +218,14 @@ def _of_model(model: Integrator, path: Path) -> Lines:
     for key, value in model.arguments.items():
         yield "architecture", f"{key} = {_plain(value)}"
     yield "dtype", str(model.scale.dtype).removeprefix("torch.")
-    traits = {
-        "symplectic": model.symplectic,
-        "volume-preserving": model.volume_preserving,
+    structure = model.structure
+    others = {
         "preserves the volume of its chart": model.measure_preserving
-        and not model.volume_preserving,
+        and not structure.keeps_volume,
         "invertible": model.invertible,
-        "reversible": len(model.reversing_symmetries) > 0,
     }
-    yield "structure", ", ".join(name for name, holds in traits.items() if holds) or "none"
+    words = [*structure.words, *(name for name, holds in others.items() if holds)]
+    yield "structure", ", ".join(words) or "none"
     if "attention" in metadata:
         yield "attention", _plain(metadata["attention"].removeprefix("attention: "))
     if "system" in metadata and "[return_map]" in metadata["system"]:

@@ -44,7 +44,7 @@ def list_catalogue() -> None:
         systems.add_row(Text(subject, style="italic"))
         for system in group:
             size = f" ({system.size})" if system.size else ""
-            structure = system.structure.replace("not divergence-free", "neither")
+            structure = system.kind.replace("not divergence-free", "neither")
             systems.add_row(system.name, f"{system.dim}{size}", structure, system.title)
     datasets = Table(
         Column("dataset", no_wrap=True),
@@ -87,7 +87,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
             tell("  " + line)
 
     out.print(system.title, style="bold")
-    out.print(f"{system.name}, {system.dim} components, {system.structure}")
+    out.print(f"{system.name}, {system.dim} components, {system.kind}")
     for text in (system.description, system.reference):
         if text:
             out.print(text)
@@ -123,7 +123,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
             "Derivative" if system.is_discrete else "Divergence", divergence_unicode(system, width)
         )
     if system.chart:
-        section(f"Other coordinates, {system.chart.system.structure} there", *_chart(system))
+        section(f"Other coordinates, {system.chart.system.kind} there", *_chart(system))
     hidden = "step" if system.is_discrete else ""  # is always one
     if suggested := [f"{k} {v:g}" for k, v in system.defaults.items() if k != hidden]:
         section("Suggested", ", ".join(suggested))

@@ -6,12 +6,14 @@ from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system, return_map
 from vpintegrator.dynamics.solve import solve
+from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.system import System
 
 __all__ = [
     "Chart",
     "Family",
     "InitialConditions",
+    "Structure",
     "System",
     "list_systems",
     "load_system",

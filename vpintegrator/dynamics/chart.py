@@ -220,7 +220,7 @@ class Chart(Generic[S]):
     Examples
     --------
     >>> chart = vp.load_system("lotka-volterra-2d").chart
-    >>> chart.texts, chart.system.structure
+    >>> chart.texts, chart.system.kind
     (['log(z[0])', 'log(z[1])'], 'Hamiltonian')
     >>> chart.inverse(chart(np.array([2.0, 0.5])))
     array([2. , 0.5])

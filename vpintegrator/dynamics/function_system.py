@@ -31,7 +31,7 @@ from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_equations
 from vpintegrator.dynamics.state_function import as_given, float_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, printable
-from vpintegrator.names import STRUCTURES
+from vpintegrator.names import FORMS
 from vpintegrator.storage.toml import toml_text
 
 _TIME = "t"
@@ -39,7 +39,7 @@ _AGREEMENT = 1e-11  # relative difference of a function from its formulas
 _STATES = 64  # of this comparison, and of checks of called functions
 _TIME_SPAN = 10.0  # range of times for checks
 _LONGEST_DESCRIPTION = 2000
-_KEYS = {"symplectic": "symplectic", "volume-preserving": "divergence_free"}
+_KEYS = {"symplectic": "symplectic", "volume": "divergence_free"}
 _CLAIMS = {"invariants", "reversing_symmetry", "periodic", *_KEYS.values()}
 
 
@@ -95,7 +95,7 @@ class GivenFunction:
         named = _named("invariants", self.invariants)
         self.scalars = {str(k): self._scalar(f, f"invariants, {k}") for k, f in named.items()}
         if self.structure is not None:
-            one_of("structure", self.structure, STRUCTURES)
+            one_of("structure", self.structure, FORMS)
         own = self.function if self.function is not None else self.hamiltonian
         usual = getattr(own, "__name__", type(own).__name__).replace("_", "-").strip("-<>")
         self.name = usual if self.name is None else str(self.name)

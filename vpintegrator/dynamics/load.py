@@ -184,7 +184,7 @@ def return_map(
     Examples
     --------
     >>> poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
-    >>> poincare.components, poincare.structure
+    >>> poincare.components, poincare.kind
     (('q[1]', 'p[1]'), 'symplectic map')
     >>> vp.solve(poincare, np.array([[0.1, 0.0]]), np.arange(4)).shape
     (1, 4, 2)

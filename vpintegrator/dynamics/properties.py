@@ -23,6 +23,7 @@ from vpintegrator.dynamics.expressions import (
     written,
 )
 from vpintegrator.dynamics.state_function import ScalarFunction, as_array, is_tensor
+from vpintegrator.dynamics.structure import Structure
 from vpintegrator.errors import InputError
 
 _FEW = 3  # numbers of a list that stand in a line
@@ -115,8 +116,16 @@ class SystemProperties:
         return self.equations.hamiltonian is not None
 
     @property
-    def structure(self) -> str:
-        """Structure in words: Hamiltonian, divergence-free, not divergence-free, or measured.
+    def structure(self) -> Structure:
+        """Structure of the flow or of the map; of measured states, as their file declares it."""
+        form = "symplectic" if self.is_canonical else "volume" if self.divergence_free else "none"
+        pairs = zip(*self.equations.halves, strict=True) if self.is_canonical else ()
+        rhos = self.reversing_symmetries
+        return Structure.of(form, rhos, periods=self.periods, pairs=pairs)
+
+    @property
+    def kind(self) -> str:
+        """Kind of system in words: Hamiltonian, divergence-free, not divergence-free, or measured.
 
         A map is a symplectic map, volume-preserving map, or map. Measured states follow the file's
         declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
@@ -155,7 +164,7 @@ class SystemProperties:
         ... [[map]]
         ... q = "q + p"
         ... ''')
-        >>> system.is_discrete, system.structure, system.map([0.0, 1.0])
+        >>> system.is_discrete, system.kind, system.map([0.0, 1.0])
         (True, 'symplectic map', array([1., 1.]))
         """
         return self.equations.is_map

@@ -74,12 +74,12 @@ def _parameters(text: str) -> str:
 
 
 def _structure(model: Integrator) -> str:
-    of = "windows" if model.window > 1 else "phase space"
+    of, structure = "windows" if model.window > 1 else "phase space", model.structure
     kept = {
-        "the symplectic form": model.symplectic,
-        f"the volume of {of}": model.volume_preserving,
-        "the volume of its chart": model.measure_preserving and not model.volume_preserving,
-        "reversing symmetries": len(model.reversing_symmetries) > 0,
+        "the symplectic form": structure.is_symplectic,
+        f"the volume of {of}": structure.keeps_volume,
+        "the volume of its chart": model.measure_preserving and not structure.keeps_volume,
+        "reversing symmetries": bool(structure.reversing_symmetries),
     }
     return ", ".join(name for name, holds in kept.items() if holds)
 

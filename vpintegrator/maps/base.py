@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, Literal, TypeVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.cursor import Cursor
 from vpintegrator.runtime.deadline import check_time
@@ -37,11 +37,10 @@ class ClassicalMethod(ABC):
         Name in tables and figures.
     order
         Order of convergence; of an adaptive method, the highest order of its formulas.
-    symplectic
-        Whether the map :math:`\Phi_h` of a step is symplectic for every Hamiltonian system the
-        method applies to.
-    volume_preserving
-        Whether :math:`\det D\Phi_h = 1` for every divergence-free system the method applies to.
+    form
+        ``"symplectic"`` if the map :math:`\Phi_h` of a step is symplectic for every Hamiltonian
+        system the method applies to; ``"volume"`` if :math:`\det D\Phi_h = 1` for every
+        divergence-free system; ``"none"``.
     symmetric
         Whether :math:`\Phi_{-h}` is the inverse of :math:`\Phi_h`.
     source
@@ -53,8 +52,7 @@ class ClassicalMethod(ABC):
     name: str
     title: str
     order: int
-    symplectic: bool = False
-    volume_preserving: bool = False
+    form: Literal["symplectic", "volume", "none"] = "none"
     symmetric: bool = False
     source: str
 
@@ -82,26 +80,32 @@ class ClassicalMethod(ABC):
             If it does not.
         """
 
-    def structure(self, system: System) -> tuple[str, ...]:
-        """Return the properties that the method has for a system it applies to.
+    def structure(self, system: System) -> Structure:
+        """Return the structure that the method keeps of a system it applies to.
 
-        The properties are ``"symplectic"`` (for a Hamiltonian system), ``"volume-preserving"`` (for
-        a divergence-free one) and ``"symmetric"``. In the plane a divergence-free field is
-        Hamiltonian, and a map that preserves area is symplectic.
+        In the plane a divergence-free field is Hamiltonian, and a map that preserves area is
+        symplectic. A symmetric method keeps the reversing symmetries that map each of its
+        :meth:`blocks` to itself.
         """
         plane = system.phase_dim == 2 and system.divergence_free
-        symplectic = self._is_symplectic(system) or (plane and self.volume_preserving)
-        volume_preserving = symplectic or (self.volume_preserving and system.divergence_free)
-        traits = {
-            "symplectic": symplectic,
-            "volume-preserving": volume_preserving,
-            "symmetric": self.symmetric,
-        }
-        return tuple(trait for trait, holds in traits.items() if holds)
+        form = "volume" if self.form == "volume" and system.divergence_free else "none"
+        if self._is_symplectic(system) or (plane and self.form != "none"):
+            form = "symplectic"
+        blocks = self.blocks(system) if self.symmetric else ()
+        rhos = [
+            rho
+            for rho in system.reversing_symmetries
+            if self.symmetric and not any(np.delete(rho[block], block, 1).any() for block in blocks)
+        ]
+        pairs = zip(*system.equations.halves, strict=True) if form == "symplectic" else ()
+        return Structure.of(form, rhos, periods=system.periods, pairs=pairs)
 
     def _is_symplectic(self, system: System) -> bool:
-        plane = system.phase_dim == 2 and system.divergence_free
-        return self.symplectic and (system.is_canonical or plane)
+        return self.form == "symplectic" and system.is_canonical
+
+    def blocks(self, system: System) -> Sequence[list[int]]:
+        """Return components that the method treats alike: it commutes with their linear maps."""
+        return [list(range(system.dim))]
 
     def evaluations(self, system: System) -> float | None:
         """Return the evaluations of the vector field in a step; None if they depend on the state.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -97,6 +98,9 @@ class Boris(OneStepMethod):
 
     def _is_symplectic(self, system: System) -> bool:
         return system.is_hamiltonian  # a field x' = v is Hamiltonian only without a magnetic field
+
+    def blocks(self, system: System) -> Sequence[list[int]]:
+        return system.equations.halves
 
     def evaluations(self, system: System) -> float:
         return 1.0
@@ -209,7 +213,7 @@ BORIS = Boris(
     name="boris",
     title="Boris",
     order=2,
-    volume_preserving=True,
+    form="volume",
     symmetric=True,
     source="Boris, Proc. 4th Conf. Numerical Simulation of Plasmas (1970) 3-67; Qin et al., Phys. "
     "Plasmas 20 (2013) 084503",

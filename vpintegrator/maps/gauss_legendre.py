@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class GaussLegendre(OneStepMethod):
         :math:`a_{ij}` and :math:`b_i`.
     """
 
-    symplectic: bool = True
+    form: Literal["symplectic", "volume", "none"] = "symplectic"
     symmetric: bool = True
     matrix: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]

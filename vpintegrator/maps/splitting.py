@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -99,6 +99,9 @@ class Splitting(OneStepMethod):
     def parts(self, system: System) -> tuple[Part, ...]:
         """Return the parts in the order in which chi moves them."""
 
+    def blocks(self, system: System) -> Sequence[list[int]]:
+        return [part.rows for part in self.parts(system)]
+
     def evaluations(self, system: System) -> float:
         parts = [part.rows for part in self.parts(system)]
         sizes = [0 if rows == [system.explicit_time] else len(rows) for rows in parts]
@@ -174,7 +177,7 @@ class CoordinateSplitting(Splitting):
     a symmetric composition see the same.
     """
 
-    volume_preserving: bool = True
+    form: Literal["symplectic", "volume", "none"] = "volume"
 
     def check(self, system: System) -> None:
         for i, name in enumerate(system.components):
@@ -245,8 +248,7 @@ class StoermerVerlet(Splitting):
     :math:`T(p, t) + V(q, t)` the kicks are those of t and t + h, and the drift that of t + h/2.
     """
 
-    symplectic: bool = True
-    volume_preserving: bool = True
+    form: Literal["symplectic", "volume", "none"] = "symplectic"
     symmetric: bool = True
     factors: tuple[float, ...] = (1 / 2, 1 / 2)
 

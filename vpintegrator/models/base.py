@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.training_domain import recorded_domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
@@ -184,9 +185,26 @@ class Integrator(Normalised):
         raise NotImplementedError(f"{type(self).__name__} builds no network, and none was given")
 
     @property
-    def volume_preserving(self) -> bool:
-        """Whether the map of windows preserves the volume of the space of windows exactly."""
-        return self.measure_preserving and (self.chart is None or self.chart.keeps_volume)
+    def structure(self) -> Structure:
+        """Structure that the map of windows keeps exactly, at any weights.
+
+        The form of a symplectic map is kept up to a factor common to all of it: it is the form of
+        normalised states.
+        """
+        form = "none"
+        if self.measure_preserving and (self.chart is None or self.chart.keeps_volume):
+            form = "volume"
+        if self._canonical and (self.chart is None or self.chart.is_canonical):
+            form = "symplectic"
+        order = self.component_order or list(range(self.dim))
+        half = (self.dim - getattr(self.core, "conserved", 0)) // 2
+        pairs = zip(order[:half], order[half : 2 * half], strict=True)
+        return Structure.of(
+            form,
+            self.reversing_symmetries.tolist(),
+            periods=self.periods,
+            pairs=pairs if form == "symplectic" else (),
+        )
 
     @property
     def measure_preserving(self) -> bool:
@@ -194,13 +212,6 @@ class Integrator(Normalised):
         return bool(getattr(self.core, "volume_preserving", False))
 
     @property
-    def symplectic(self) -> bool:
-        r"""Whether the map keeps :math:`dq \wedge dp` exactly, summed over a window.
-
-        Up to a factor that is common to all of it: it is the form in normalised states.
-        """
-        return self._canonical and (self.chart is None or self.chart.is_canonical)
-
     @property
     def invertible(self) -> bool:
         """Whether ``inverse`` exists."""
@@ -436,7 +447,6 @@ class Integrator(Normalised):
     def extra_repr(self) -> str:
         return (
             f"dim={self.dim}, window={self.window}, prediction_window={self.prediction_window}, "
-            f"volume_preserving={self.volume_preserving}, symplectic={self.symplectic}, "
-            f"reversing_symmetries={len(self.reversing_symmetries)}, "
+            f"structure={str(self.structure)!r}, "
             f"parameters={sum(parameter.numel() for parameter in self.parameters())}"
         )

@@ -139,7 +139,7 @@ def register(architecture: Model) -> Model:
     ...         layers = [vp.nn.AdditiveCoupling(a.dim, symmetries=a.group) for _ in range(a.count)]
     ...         return vp.nn.Composition(*layers)
     >>> model = vp.models.ARCHITECTURES["shears"](dim=3, count=4)
-    >>> model.volume_preserving, model.arguments["count"]
+    >>> model.structure.keeps_volume, model.arguments["count"]
     (True, 4)
     """
     ARCHITECTURES.add(architecture)

@@ -82,6 +82,7 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
         "version": str(VERSION),
         "architecture": WRAPPED if wrapped else model.name,
         "arguments": json.dumps(model.arguments),
+        "structure": model.structure.text,
         "dtype": str(model.shift.dtype).removeprefix("torch."),
         "metadata": json.dumps(model.metadata),
     }

@@ -70,7 +70,7 @@ class SplittingMap(Integrator):
     Examples
     --------
     >>> model = vp.models.SplittingMap(dim=2, hamiltonian="z[1]**2/2 - cos(z[0])", stages=3)
-    >>> model.symplectic, sum(p.numel() for p in model.parameters())
+    >>> model.structure.is_symplectic, sum(p.numel() for p in model.parameters())
     (True, 4)
     """
 

@@ -38,7 +38,7 @@ class SymplecticGeneratingFunctionMap(Integrator):
     Examples
     --------
     >>> model = vp.models.SymplecticGeneratingFunctionMap(dim=4, degree=4)
-    >>> model.symplectic, model.linear_in_parameters
+    >>> model.structure.is_symplectic, model.linear_in_parameters
     (True, True)
     """
 

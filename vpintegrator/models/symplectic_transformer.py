@@ -33,7 +33,7 @@ class SymplecticTransformer(Integrator):
     --------
     >>> model = vp.models.SymplecticTransformer(dim=4, window=3, depth=1)
     >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
-    >>> model.symplectic, bool(torch.allclose(model.inverse(model(Z)), Z))
+    >>> model.structure.is_symplectic, bool(torch.allclose(model.inverse(model(Z)), Z))
     (True, True)
     """
 

@@ -181,7 +181,7 @@ def build(
     --------
     >>> import vpintegrator as vp
     >>> model = vp.models.build(vp.load_system("pendulum"), functions="polynomial", degree=3)
-    >>> model.name, model.symplectic, model.arguments["periodic"]
+    >>> model.name, model.structure.is_symplectic, model.arguments["periodic"]
     ('spff', True, [[0, 6.283185307179586]])
     """
     chosen = _chart(system, model, chart, arguments)

@@ -41,7 +41,7 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
     Examples
     --------
     >>> model = vp.models.VolumePreservingGeneratingFunctionMap(dim=3, degree=4)
-    >>> model.volume_preserving, model.linear_in_parameters
+    >>> model.structure.keeps_volume, model.linear_in_parameters
     (True, True)
     """
 

@@ -28,7 +28,7 @@ _NO_FORMULA = str.maketrans(
 def markdown(system: System) -> str:
     """Return Markdown of a system: title, equations between dollars, list of its properties."""
     line = f"**{plain(system.title)}**: `{code(system.name)}`, {system.dim} components"
-    blocks = [f"{line}, {system.structure}"]
+    blocks = [f"{line}, {system.kind}"]
     if system.description:
         blocks.append(plain(system.description))
     if not system.is_measured:
@@ -74,7 +74,7 @@ def _facts(system: System) -> Iterator[tuple[str, str]]:
     yield "angles", ", ".join(words)
     if system.chart:
         names = ", ".join(f"${_symbol(name)}$" for name in system.chart.components)
-        yield f"other coordinates, {system.chart.system.structure} there", names
+        yield f"other coordinates, {system.chart.system.kind} there", names
     yield "reference", plain(system.reference)
 
 

@@ -386,12 +386,7 @@ def _on_invariants(report: Report) -> list[str]:
 
 def attention_changes(runs: Iterable[Run]) -> list[str]:
     """Return a sentence on the attention of models, if there is any."""
-    parts = [
-        f"{run.title}: {trait}"
-        for run in runs
-        for trait in run.structure
-        if trait.startswith("attention: ")
-    ]
+    parts = [f"{run.title}: {run.remark}" for run in runs if run.remark.startswith("attention: ")]
     return [f"{'; '.join(parts)}."] if parts else []
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from vpintegrator.compiled import compile_method
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps import (
@@ -53,8 +53,9 @@ class NumericalFlow(ABC):
     order
         Order of convergence; None for a learned map.
     structure
-        Properties of the map for this system: ``"symplectic"``, ``"volume-preserving"``,
-        ``"symmetric"`` and ``"reversible"``.
+        Structure of the map for this system.
+    remark
+        What else is to be said of the map beside its structure; else empty.
     differentiable
         Whether it has a ``derivative``.
     system
@@ -73,7 +74,8 @@ class NumericalFlow(ABC):
     method_name: str
     description: str
     order: int | None = None
-    structure: tuple[str, ...] = ()
+    structure: Structure = Structure()
+    remark: str = ""
     differentiable: bool = True
     system: System | None
     domain: Domain | None = None
@@ -233,7 +235,7 @@ class LearnedFlow(NumericalFlow):
         self.model, self.compiled = model, compiled
         self.name = self.title = model.name if name is None else name
         self.method_name, self.description = model.name, model.description
-        self.structure = self.traits(model)
+        self.structure, self.remark = model.structure, remark_on(model)
         self.system, self.dim = system, model.dim
         if "region" in model.metadata:
             self.domain = Domain.from_text(
@@ -244,19 +246,6 @@ class LearnedFlow(NumericalFlow):
         if trained is None:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
         self.step = float(trained)
-
-    @staticmethod
-    def traits(model: Integrator) -> tuple[str, ...]:
-        """Return the properties of a model, such as ``symplectic``."""
-        found = {
-            "symplectic": model.symplectic,
-            "volume-preserving": model.volume_preserving,
-            "preserves the volume of its chart": model.measure_preserving
-            and not model.volume_preserving,
-            "reversible": len(model.reversing_symmetries) > 0,
-        }
-        traits = [trait for trait, holds in found.items() if holds]
-        return (*traits, *filter(None, [model.metadata.get("attention")]))
 
     @property
     def iterated(self) -> Integrator:
@@ -284,6 +273,13 @@ class LearnedFlow(NumericalFlow):
 
     def start(self, first: np.ndarray) -> Cursor:
         return LearnedCursor(self.model, as_windows(self.model, first), compiled=self.compiled)
+
+
+def remark_on(model: Integrator) -> str:
+    """Return words on a model that its structure does not say; else empty."""
+    in_chart = model.measure_preserving and not model.structure.keeps_volume
+    words = ["preserves the volume of its chart"] if in_chart else []
+    return ", ".join([*filter(None, [model.metadata.get("attention")]), *words])
 
 
 def learned_flow(

@@ -95,6 +95,7 @@ class Propagation:
             description=flow.description,
             order=flow.order,
             structure=flow.structure,
+            remark=flow.remark,
             window=flow.window,
             prediction_window=flow.prediction_window,
             states=self.ensemble.states,

@@ -20,7 +20,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.arguments import as_path
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.state_file import read_system, write_header, write_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.rich_display import RichDisplay
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import xarray
 
 FORMAT = "vpintegrator-rollout"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 REFERENCE = "reference"
 WORK_PRECISION = "work-precision"
 RESERVED = (REFERENCE, WORK_PRECISION)
@@ -97,11 +97,11 @@ def write_rollout(
 
 
 def _write_method(group: h5py.Group, run: Run) -> None:
-    for key in ("kind", "method", "title", "description"):
+    for key in ("kind", "method", "title", "description", "remark"):
         group.attrs[key] = printable(getattr(run, key))
     for key in ("window", "prediction_window"):
         group.attrs[key] = getattr(run, key)
-    group.attrs["structure"] = json.dumps(run.structure)
+    group.attrs["structure"] = run.structure.text
     if run.order is not None:
         group.attrs["order"] = run.order
 
@@ -151,7 +151,7 @@ class Report(Results, RichDisplay, by="report"):
         run = self.run(name)
         if run.seeds:
             return summary_of_seeds(run, [self.summary(each.name) for each in run.seeds])
-        texts = ("name", "title", "kind", "order", "structure")
+        texts = ("name", "title", "kind", "order", "structure", "remark")
         numbers = {text: getattr(run, text) for text in texts}
         for diagnostic in self.diagnostics:
             numbers |= diagnostic.summary(run, self)
@@ -238,11 +238,15 @@ class Report(Results, RichDisplay, by="report"):
         )
 
 
+def _kept(summary: Summary) -> str:
+    return ", ".join(filter(None, [*summary.structure.words, summary.remark]))
+
+
 _METHOD = [
     Column("method", lambda s: s.title, "words", place=0),
     Column("kind", lambda s: s.kind, "hidden"),
     Column("order", lambda s: s.order, "words", rank=2, place=0),
-    Column("structure", lambda s: ", ".join(s.structure), "words", rank=1, place=0),
+    Column("structure", _kept, "words", rank=1, place=0),
     Column("seeds", lambda s: s.seeds, "words", place=0),
     Column("best seed", lambda s: s.best_seed, place=2),
     Column("worst seed", lambda s: s.worst_seed, place=2),
@@ -369,9 +373,6 @@ def _read_run(
     kind = group.text("kind")
     if kind not in ("learned", "classical"):
         raise InputError(f"{group}: the attribute 'kind' must be learned or classical")
-    structure = group.json("structure", list)
-    if not all(isinstance(trait, str) for trait in structure):
-        raise InputError(f"{group}: the attribute 'structure' must be a list of words")
     measurements: dict[str, Any] = {}
     for diagnostic in diagnostics:
         measurements |= diagnostic.read(group, system, sizes)
@@ -382,7 +383,10 @@ def _read_run(
         title=group.text("title"),
         description=group.text("description"),
         order=group.whole("order", None),
-        structure=tuple(structure),
+        structure=Structure.from_text(
+            group.text("structure"), f"{group}: the attribute 'structure'"
+        ),
+        remark=group.text("remark", ""),
         window=group.whole("window", least=1),
         prediction_window=group.whole("prediction_window", least=1),
         states=group.array("state", tuple(sizes.values())),

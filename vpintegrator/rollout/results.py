@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.sizes import size_of
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError
@@ -35,9 +35,8 @@ class Run:
         Name of the method in figures, and a line about it.
     order
         Order of convergence; None for a learned map.
-    structure
-        Properties of the map: ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
-        ``"reversible"``.
+    structure, remark
+        Structure of the map, and what else is to be said of the map; else empty.
     window, prediction_window
         Time steps read and predicted in each call.
     states
@@ -61,7 +60,8 @@ class Run:
     title: str
     description: str
     order: int | None
-    structure: tuple[str, ...]
+    structure: Structure
+    remark: str
     window: int
     prediction_window: int
     states: np.ndarray
@@ -103,7 +103,7 @@ CHANGED = 100.0  # sizes of an invariant
 class Summary(SimpleNamespace):
     """Summary of one method; values that are not finite count as infinite errors.
 
-    The attributes are ``name``, ``title``, ``kind``, ``order`` and ``structure``, as in
+    The attributes are ``name``, ``title``, ``kind``, ``order``, ``structure`` and ``remark``, as in
     :class:`Run`, and the sums of the diagnostics: ``error``, ``worst_error``, ``final_error``,
     ``threshold_time``, ``invariants``, ``drifts``, ``volume``, ``volume_preserved``, ``lyapunov``,
     ``diverged``, and so on. The classes in ``vpintegrator.rollout.diagnostics`` define them.
@@ -117,7 +117,7 @@ def summary_of_seeds(run: Run, summaries: Sequence[Summary]) -> Summary:
 
     A truth value holds if it does for all of them.
     """
-    texts = ("name", "title", "kind", "order", "structure")
+    texts = ("name", "title", "kind", "order", "structure", "remark")
     numbers = {
         name: _joined(name, [getattr(each, name) for each in summaries])
         for name in vars(summaries[0])

@@ -127,10 +127,8 @@ def structure_of(model: Integrator) -> str:
     words = "no structure is kept"
     if model.measure_preserving:
         words = "preserves the volume of its coordinates"
-    if model.volume_preserving:
-        words = "volume-preserving"
-    if model.symplectic:
-        words = "symplectic"
+    if (structure := model.structure).keeps_volume:
+        words = structure.words[0]
     symmetries = len(model.reversing_symmetries)
     return f"{words}, reversible ({symmetries} symmetries)" if symmetries else words
 

@@ -42,7 +42,7 @@ def fit(
     kinds: Sequence[Kind] = KINDS,
     *,
     step: float | None = None,
-    structure: Literal["symplectic", "volume-preserving", "none"] | None = None,
+    structure: Literal["symplectic", "volume", "none"] | None = None,
     seconds: float | None = 150.0,
     epochs: int | None = None,
     prefer: Literal["error", "cost"] = "error",

@@ -317,7 +317,7 @@ def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) ->
         time = time[time > 0]
     own = elements[:, :n, :n].numpy()
     X = np.mean([t * g @ X @ np.linalg.inv(g) for g, t in zip(own, time.numpy(), strict=True)], 0)
-    if model.symplectic:
+    if model.structure.is_symplectic:
         J = canonical_form(n).numpy()
         X = -J @ (others[:, None] * (J @ X + (J @ X).T) * others) / 2
     else:

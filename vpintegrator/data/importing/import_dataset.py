@@ -23,13 +23,13 @@ from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.solve import solve_varied
 from vpintegrator.errors import InputError
-from vpintegrator.names import STRUCTURES
+from vpintegrator.names import FORMS
 from vpintegrator.storage.files import check_output
 from vpintegrator.storage.toml import toml_text
 
 _CLAIMS = {
     "symplectic": "symplectic = true\n",
-    "volume-preserving": "divergence_free = true\n",
+    "volume": "divergence_free = true\n",
     "none": "divergence_free = false\n",
 }
 _FEW = 5  # runs from which on whole ones are dealt out
@@ -91,7 +91,7 @@ def import_dataset(
         what needs equations (classical methods, accurate solutions) is left out later on. Angles
         that stay within one period are continued over their jumps.
     structure
-        Structure of a map without known equations: ``"symplectic"``, ``"volume-preserving"`` or
+        Structure of a map without known equations: ``"symplectic"``, ``"volume"`` or
         ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
         taken for symplectic; for other states ``vp-train`` tries all three. Symplectic states are
         stored as positions, then momenta.
@@ -437,7 +437,7 @@ def _claimed(
     """
     order = list(range(dim))
     if claim is not None:
-        one_of("structure", claim, STRUCTURES)
+        one_of("structure", claim, FORMS)
     plain = [plain_name(name) for name in names or ()]
     pairs = conjugate_pairs(plain, velocities=claim == "symplectic")
     if claim not in (None, "symplectic") or (claim is None and pairs is None):

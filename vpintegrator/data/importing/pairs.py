@@ -72,7 +72,7 @@ def import_pairs(
     >>> after = before @ np.array([[0.8, -0.6], [0.6, 0.8]])
     >>> names = ["x", "px"]
     >>> ring = vp.import_pairs(before, after, "ring.h5", components=names, overwrite=True)
-    >>> ring.shapes["train"], ring.system.structure
+    >>> ring.shapes["train"], ring.system.kind
     ((70, 2, 2), 'measured, symplectic')
     """
     both, names, where = _read_pairs(before, after, source, variable)

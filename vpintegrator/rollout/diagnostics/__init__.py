@@ -8,6 +8,7 @@ ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
 from vpintegrator.dynamics.sizes import ensemble_size
+from vpintegrator.dynamics.structure import affordable, log_determinant, reversibility_defect
 from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
 from vpintegrator.rollout.diagnostics.cost import (
     CountingSystem,
@@ -29,9 +30,7 @@ from vpintegrator.rollout.diagnostics.lyapunov import (
     lyapunov_exponent,
 )
 from vpintegrator.rollout.diagnostics.poincare import Section, SectionObserver, poincare_section
-from vpintegrator.rollout.diagnostics.sampling import affordable
 from vpintegrator.rollout.diagnostics.structure import (
-    reversibility_defect,
     symplecticity_defect,
     window_symplecticity_defect,
 )
@@ -43,7 +42,6 @@ from vpintegrator.rollout.diagnostics.trajectory_error import (
 from vpintegrator.rollout.diagnostics.volume import (
     Volume,
     density_change,
-    log_determinant,
     step_log_determinant,
     window_log_determinant,
 )

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from vpintegrator.dynamics.sizes import component_scales
+from vpintegrator.dynamics.structure import finite_windows, form_defect, reversibility_defect
 from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.variables import Variable
-
-_LARGEST = 128  # components up to which all of D is computed
-_VECTORS = 8  # random tangent vectors beyond: 28 pairs
-_FEWEST = 4  # windows
-_ENTRIES = 1_000_000  # entries of images of tangent vectors at a time
 
 _Image = Callable[[NumericalFlow, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -125,32 +120,15 @@ def _largest_defect(
     flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None, image: _Image, size: int
 ) -> float | None:
     """Return the largest defect over the windows, by images of tangent vectors."""
-    windows = _finite(flow, windows)
-    whole = size <= _LARGEST
+    windows = finite_windows(flow, windows)
     assert flow.system is not None
     scales = component_scales(windows, flow.system) if scales is None else scales
-    halves = flow.system.equations.halves
-    q, p = (np.array(half) for half in halves)
-    units = np.zeros(flow.dim)  # none of the time
-    units[q], units[p] = np.sqrt(scales[q] / scales[p]), np.sqrt(scales[p] / scales[q])
-    units = np.tile(units, size // flow.dim)
-    at_one_time = units > 0
-    if whole:
-        vectors = np.diag(units)[:, at_one_time]
-    else:
-        vectors = np.random.default_rng(0).standard_normal((size, _VECTORS))
-        vectors *= units[:, None]
-        windows = fewer(windows, max(_FEWEST, affordable(len(windows), size)))
-    start = _form(vectors, flow.dim, halves)
-    part = max(1, _ENTRIES // vectors.size)
-    defects = []
-    with np.errstate(all="ignore"):
-        for first in range(0, len(windows), part):
-            images = image(flow, windows[first : first + part], vectors, scales)
-            for change in _form(images, flow.dim, halves) - start:
-                pairs = change[np.triu_indices(len(change), 1)]
-                defects.append(np.abs(pairs).max() if whole else np.sqrt((pairs**2).mean()))
-    return _largest(np.array(defects))
+    pairs = flow.system.structure.pairs
+
+    def image_of(windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return image(flow, windows, vectors, scales)
+
+    return form_defect(image_of, windows, pairs, scales, size)
 
 
 def _image_of_phase_space(
@@ -174,84 +152,6 @@ def _image_of_windows(
     return flow.tangent(windows, vectors)
 
 
-def _form(vectors: np.ndarray, dim: int, halves: tuple[list[int], list[int]]) -> np.ndarray:
-    """Return w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k)."""
-    *several, size, k = vectors.shape
-    states = vectors.reshape(*several, size // dim, dim, k)
-    q, p = (states[..., half, :].reshape(*several, size // dim * len(half), k) for half in halves)
-    products = q.swapaxes(-1, -2) @ p
-    return products - products.swapaxes(-1, -2)
-
-
-def reversibility_defect(
-    flow: NumericalFlow,
-    windows: np.ndarray,
-    symmetries: Sequence[np.ndarray] | None = None,
-    scales: np.ndarray | None = None,
-) -> float | None:
-    r"""Return the reversibility defect of a map, 0 for a reversible map.
-
-    .. math:: \max_Z \| S^{-1} (R \Phi R \Phi(Z) - Z) \|_\infty
-
-    The maximum is over windows Z (n, window, dim). R applies :math:`\rho`, with
-    :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
-    (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
-    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also if
-    ``prediction_window`` < ``window``. S are the scales of the components.
-
-    Parameters
-    ----------
-    flow
-        The map, any.
-    windows
-        Windows at which the defect is measured.
-    symmetries
-        Matrices :math:`\rho` (dim, dim); by default all reversing symmetries of the system.
-    scales
-        Scale of each component, (dim,); by default that of the windows.
-
-    Returns
-    -------
-    float or None
-        The largest defect over all symmetries; None if there is no symmetry, or no finite window.
-
-    Examples
-    --------
-    >>> flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.reversibility_defect(flow, np.ones((3, 1, 2))) < 1e-14
-    True
-    """
-    if symmetries is None:
-        symmetries = [] if flow.system is None else flow.system.reversing_symmetries
-    windows = _finite(flow, windows)
-    if not len(windows):
-        return None
-    scales = component_scales(windows, flow.system) if scales is None else scales
-    forward = flow.map(windows)
-    defects = []
-    for rho in symmetries:
-        back = flow.map(_reversed(forward, rho))
-        with np.errstate(all="ignore"):
-            defects.append(_largest((_reversed(back, rho) - windows) / scales))
-    return max((defect for defect in defects if defect is not None), default=None)
-
-
-def _reversed(windows: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return windows[:, ::-1] @ np.asarray(rho).T
-
-
-def _finite(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
-    windows = np.asarray(windows, dtype=np.float64).reshape(-1, flow.window, flow.dim)
-    return windows[np.isfinite(windows).all(axis=(1, 2))]
-
-
-def _largest(values: np.ndarray) -> float | None:
-    """Return the largest absolute value of the finite entries, None if there are none."""
-    sizes = np.abs(values[np.isfinite(values)])
-    return float(sizes.max()) if sizes.size else None
-
-
 SYMPLECTICITY = Number(
     Variable("symplecticity", "largest defect of symplecticity at sampled states"),
     lambda e: symplecticity_defect(e.flow, e.sample, e.comparison.scales),
@@ -268,8 +168,10 @@ WINDOW_SYMPLECTICITY = Number(
 )
 REVERSIBILITY = Number(
     Variable("reversibility", "largest defect of reversibility at sampled states"),
-    lambda e: reversibility_defect(e.flow, e.sample, scales=e.comparison.scales),
+    lambda e: reversibility_defect(
+        e.flow, e.sample, e.comparison.system.reversing_symmetries, e.comparison.scales
+    ),
     "reversibility defect",
     rank=5,
-    promised=("symmetric", "reversible"),
+    promised=("reversible",),
 )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vpintegrator.dynamics.sizes import component_scales
+from vpintegrator.dynamics.structure import affordable
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.diagnostics.sampling import affordable
 from vpintegrator.rollout.flow import NumericalFlow
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time

@@ -11,12 +11,11 @@ import numpy as np
 from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.sizes import component_scales
+from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
 from vpintegrator.rollout.results import Results, Run
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
 _ALWAYS = ("step", "phase-space")  # kinds with a column in every table
-_ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
 _PARTS = 16  # of a step, in which the exact contraction is integrated
@@ -71,53 +69,6 @@ class Volume:
         """Whether volume is preserved to rounding; None if it was not measured."""
         steps = max(1.0, len(self.times) / _ROUNDING_STEPS)
         return None if self.largest is None else self.largest <= _ROUNDING * steps
-
-
-def log_determinant(
-    flow: NumericalFlow, windows: Any, scales: np.ndarray | None = None
-) -> np.ndarray:
-    r"""Return the logarithm of the volume factor of a flow's map of windows, at windows.
-
-    .. math:: \log |\det D\Phi(Z)|
-
-    for windows Z (..., window, dim), in the shape (...). A one-step method changes the volume of
-    phase space by this factor. A model of windows changes that of the product space
-    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, by its whole map, also if
-    ``prediction_window`` < ``window``. :class:`TangentMap` gives the volume of phase space. NaN
-    where the window is not finite or the step cannot be made.
-
-    Parameters
-    ----------
-    flow
-        The map, which must have a derivative.
-    windows
-        Windows at which the determinant is computed, (..., window, dim).
-    scales
-        Scale of each component, (dim,), so that rounding does not depend on units; by default that
-        of the windows.
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape (...).
-
-    Examples
-    --------
-    >>> flow = vp.rollout.as_flow("explicit-euler", vp.load_system("harmonic-oscillator"), 0.1)
-    >>> np.exp(vp.rollout.diagnostics.log_determinant(flow, np.zeros((1, 1, 2)))).round(6)
-    array([1.01])
-    """
-    windows = np.asarray(windows, dtype=np.float64)
-    rows = windows.reshape(-1, flow.window, flow.dim)
-    result = np.full(len(rows), np.nan)
-    usable = np.flatnonzero(np.isfinite(rows).all(axis=(-2, -1)))
-    scales = component_scales(rows, flow.system) if scales is None else scales
-    ratios = np.tile(scales, flow.window) / np.tile(scales, flow.window)[:, None]
-    part = max(1, _ENTRIES // (flow.window * flow.dim) ** 2)
-    for start in range(0, len(usable), part):
-        chosen = usable[start : start + part]
-        result[chosen] = _log_determinant(ratios * flow.derivative(rows[chosen]))
-    return result.reshape(windows.shape[:-2])
 
 
 def density_change(
@@ -193,7 +144,7 @@ def exact_log_determinant(
     changes = np.full((len(initial), steps), np.nan)
     if usable.any() and system.is_discrete:
         states = solve(system, initial[usable], np.arange(steps + 1))
-        changes[usable] = _log_determinant(system.map_jacobian(states[:, :-1]))
+        changes[usable] = log_volume(system.map_jacobian(states[:, :-1]))
     elif usable.any():
         fine = step / _PARTS
         with np.errstate(all="ignore"):
@@ -286,13 +237,6 @@ def _states(states: Any, dim: int) -> np.ndarray:
     if found.shape[-1:] != (dim,):
         raise InputError(f"states have shape {found.shape}, but (..., {dim}) is expected")
     return found
-
-
-def _log_determinant(matrices: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.where(
-            np.isfinite(matrices).all(axis=(-2, -1)), np.linalg.slogdet(matrices)[1], np.nan
-        )
 
 
 class VolumeDiagnostic(Diagnostic):

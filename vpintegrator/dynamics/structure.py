@@ -1,0 +1,393 @@
+"""Structure: said of a system, built into a model, and measured on a map."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from vpintegrator.dynamics.sizes import component_scales
+from vpintegrator.errors import InputError, nearest
+from vpintegrator.names import FORMS
+
+Matrix = tuple[tuple[float, ...], ...]
+Image = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Structure:
+    r"""Properties that a flow or a map keeps: one type for systems, models and maps.
+
+    It is hashable, becomes JSON and back, and prints as a sentence.
+
+    Attributes
+    ----------
+    form
+        ``"symplectic"``: the form :math:`dq \wedge dp` of ``pairs``; ``"volume"``: the volume of
+        phase space; ``"none"``. A map of windows keeps the form summed over the states of a window,
+        or the volume of the space of windows.
+    reversing_symmetries
+        Matrices :math:`\rho` with :math:`\rho \Phi \rho \Phi = \mathrm{id}`; for a window, with the
+        order of its states reversed.
+    symmetries
+        Matrices S with :math:`\Phi S = S \Phi`.
+    periods
+        Component and period of each angle.
+    pairs
+        Components of positions and of their momenta. Empty: the first half are positions.
+
+    Examples
+    --------
+    >>> structure = vp.load_system("pendulum").structure
+    >>> print(structure)
+    symplectic, 2 reversing symmetries, 1 angle
+    >>> vp.dynamics.Structure.from_text(structure.text) == structure
+    True
+    """
+
+    form: Literal["symplectic", "volume", "none"] = "none"
+    reversing_symmetries: tuple[Matrix, ...] = ()
+    symmetries: tuple[Matrix, ...] = ()
+    periods: tuple[tuple[int, float], ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            hint = nearest(str(self.form), FORMS)
+            raise InputError(f"there is no form '{self.form}'{hint}; there are {', '.join(FORMS)}")
+
+    @classmethod
+    def of(
+        cls,
+        form: Any = "none",
+        reversing_symmetries: Iterable[Any] = (),
+        symmetries: Iterable[Any] = (),
+        periods: Mapping[int, float] | None = None,
+        pairs: Iterable[tuple[int, int]] = (),
+    ) -> Self:
+        """Return the structure of arrays of matrices, and periods by component."""
+        return cls(
+            form,
+            tuple(map(_matrix, reversing_symmetries)),
+            tuple(map(_matrix, symmetries)),
+            tuple((int(k), float(period)) for k, period in (periods or {}).items()),
+            tuple((int(q), int(p)) for q, p in pairs),
+        )
+
+    @property
+    def is_symplectic(self) -> bool:
+        """Whether the canonical form is kept."""
+        return self.form == "symplectic"
+
+    @property
+    def keeps_volume(self) -> bool:
+        """Whether volume is kept, which the canonical form implies."""
+        return self.form != "none"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The properties of a map, a word each: ``("symplectic", "reversible")``."""
+        words = {
+            "symplectic": self.is_symplectic,
+            "volume-preserving": self.form == "volume",
+            "reversible": self.reversing_symmetries,
+            "equivariant": self.symmetries,
+        }
+        return tuple(word for word, holds in words.items() if holds)
+
+    def __str__(self) -> str:
+        form = {"symplectic": "symplectic", "volume": "volume-preserving"}.get(self.form, "")
+        lists = {
+            "reversing symmetr": ("y", "ies", self.reversing_symmetries),
+            "symmetr": ("y", "ies", self.symmetries),
+            "angle": ("", "s", self.periods),
+        }
+        counts = [
+            f"{len(each)} {word}{one if len(each) == 1 else many}"
+            for word, (one, many, each) in lists.items()
+            if each
+        ]
+        return ", ".join(filter(None, [form, *counts])) or "no structure"
+
+    @property
+    def text(self) -> str:
+        """JSON text, without the properties that it has not."""
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
+
+    @classmethod
+    def from_text(cls, text: str, where: str = "structure") -> Self:
+        """Return the structure of a ``text``.
+
+        Raises
+        ------
+        InputError
+            If it is none; says ``where`` it stands.
+        """
+        try:
+            entries = dict(json.loads(text))
+            entries["periods"] = dict(entries.get("periods", ()))
+            return cls.of(**entries)
+        except (ValueError, TypeError, RecursionError):
+            raise InputError(f"{where} is no structure of a map") from None
+
+    def defects(
+        self, map: Any, states: Any, scales: np.ndarray | None = None
+    ) -> dict[str, float | None]:
+        r"""Measure on a map what this structure claims: the largest defects, 0 where it holds.
+
+        Parameters
+        ----------
+        map
+            A :class:`vpintegrator.Map`.
+        states
+            States (n, dim) at which it is measured, or windows (n, window, dim).
+        scales
+            Scale of each component, (dim,), in which defects have no units; by default that of the
+            states.
+
+        Returns
+        -------
+        dict of str to float
+            ``"symplectic"``, the largest entry of :math:`D^T J D - J`, or ``"volume"``, the largest
+            :math:`|\log|\det D||`; ``"reversing_symmetries"``, ``"symmetries"`` and ``"periods"``,
+            the largest distances from the identities above. Claims alone are measured; None where
+            no state is finite.
+
+        Examples
+        --------
+        >>> pendulum = vp.load_system("pendulum")
+        >>> verlet = vp.classical("stoermer-verlet", pendulum, 0.1)
+        >>> defects = pendulum.structure.defects(verlet, np.ones((3, 2)))
+        >>> max(defects.values()) < 1e-14
+        True
+        """
+        windows = finite_windows(map, states)
+        scales = component_scales(windows) if scales is None else scales
+        found: dict[str, float | None] = {}
+        if self.is_symplectic:
+            pairs = self.pairs or _halves(map.dim)
+            size = map.window * map.dim
+            found["symplectic"] = form_defect(map.tangent, windows, pairs, scales, size)
+        elif self.keeps_volume:
+            found["volume"] = largest(log_determinant(map, windows, scales))
+        rhos, matrices = self.reversing_symmetries, self.symmetries
+        if rhos:
+            found["reversing_symmetries"] = reversibility_defect(map, windows, rhos, scales)
+        if matrices or self.periods:
+            images = map.map(windows)
+        if matrices:
+            moved = [map.map(windows @ np.array(s).T) - images @ np.array(s).T for s in matrices]
+            found["symmetries"] = largest(np.array(moved) / scales)
+        if self.periods:
+            turns = np.array([dict(self.periods).get(k, 0.0) for k in range(map.dim)])
+            found["periods"] = largest((map.map(windows + turns) - images - turns) / scales)
+        return found
+
+
+def reversibility_defect(
+    map: Any, windows: np.ndarray, symmetries: Sequence[Any], scales: np.ndarray | None = None
+) -> float | None:
+    r"""Return the reversibility defect of a map, 0 for a reversible map.
+
+    .. math:: \max_Z \| S^{-1} (R \Phi R \Phi(Z) - Z) \|_\infty
+
+    The maximum is over windows Z (n, window, dim). R applies :math:`\rho`, with
+    :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
+    (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
+    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also if
+    ``prediction_window`` < ``window``. S are the scales of the components.
+
+    Parameters
+    ----------
+    map
+        The map, any.
+    windows
+        Windows at which the defect is measured.
+    symmetries
+        Matrices :math:`\rho` (dim, dim).
+    scales
+        Scale of each component, (dim,); by default that of the windows.
+
+    Returns
+    -------
+    float or None
+        The largest defect over all symmetries; None if there is no symmetry, or no finite window.
+    """
+    windows = finite_windows(map, windows)
+    if not len(windows):
+        return None
+    scales = component_scales(windows) if scales is None else scales
+    forward = map.map(windows)
+    defects = []
+    for rho in symmetries:
+        back = map.map(_reversed(forward, rho))
+        with np.errstate(all="ignore"):
+            defects.append(largest((_reversed(back, rho) - windows) / scales))
+    return max((defect for defect in defects if defect is not None), default=None)
+
+
+def form_defect(
+    image: Image,
+    windows: np.ndarray,
+    pairs: Sequence[tuple[int, int]],
+    scales: np.ndarray,
+    size: int,
+    *,
+    largest_size: int = 128,
+    random_vectors: int = 8,
+    entries: int = 1_000_000,
+) -> float | None:
+    r"""Return the largest entry of :math:`D^T J D - J` at windows (n, window, dim).
+
+    Each pair of a position and its momentum is measured in units that keep the form and give both
+    the same scale: q in :math:`\sqrt{s_q/s_p}`, p in its inverse. Beyond ``largest_size``
+    components the root mean square over pairs of random tangent vectors estimates the norm.
+
+    Parameters
+    ----------
+    image
+        Images (n, m, k) under D of tangent vectors (m, k) at windows.
+    pairs
+        Components of positions and momenta.
+    scales
+        Scale of each component, (dim,).
+    size
+        Components m of a tangent vector: dim, or window * dim.
+    largest_size, random_vectors
+        Size up to which D is complete, and tangent vectors beyond it.
+    entries
+        Entries of images at a time.
+    """
+    dim, whole = len(scales), size <= largest_size
+    q, p = (list(half) for half in zip(*pairs, strict=True))
+    units = np.zeros(dim)  # none of the time
+    units[q], units[p] = np.sqrt(scales[q] / scales[p]), np.sqrt(scales[p] / scales[q])
+    units = np.tile(units, size // dim)
+    if whole:
+        vectors = np.diag(units)[:, units > 0]
+    else:
+        vectors = np.random.default_rng(0).standard_normal((size, random_vectors))
+        vectors *= units[:, None]
+        windows = fewer(windows, max(4, affordable(len(windows), size)))
+    start = _form(vectors, dim, q, p)
+    part = max(1, entries // vectors.size)
+    defects = []
+    with np.errstate(all="ignore"):
+        for first in range(0, len(windows), part):
+            images = image(windows[first : first + part], vectors)
+            for change in _form(images, dim, q, p) - start:
+                products = change[np.triu_indices(len(change), 1)]
+                defects.append(np.abs(products).max() if whole else np.sqrt((products**2).mean()))
+    return largest(np.array(defects))
+
+
+def log_determinant(
+    map: Any, windows: Any, scales: np.ndarray | None = None, *, entries: int = 1_000_000
+) -> np.ndarray:
+    r"""Return the logarithm of the volume factor of a map of windows, at windows.
+
+    .. math:: \log |\det D\Phi(Z)|
+
+    for windows Z (..., window, dim), in the shape (...). A one-step method changes the volume of
+    phase space by this factor. A model of windows changes that of the product space
+    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, by its whole map, also if
+    ``prediction_window`` < ``window``. NaN where the window is not finite or the step cannot be
+    made.
+
+    Parameters
+    ----------
+    map
+        The map, which must have a derivative.
+    windows
+        Windows at which the determinant is computed, (..., window, dim).
+    scales
+        Scale of each component, (dim,), so that rounding does not depend on units; by default that
+        of the windows.
+    entries
+        Entries of the Jacobian matrices computed at a time.
+
+    Returns
+    -------
+    numpy.ndarray
+        In the shape (...).
+
+    Examples
+    --------
+    >>> euler = vp.classical("explicit-euler", "harmonic-oscillator", 0.1)
+    >>> np.exp(vp.rollout.diagnostics.log_determinant(euler, np.zeros((1, 1, 2)))).round(6)
+    array([1.01])
+    """
+    windows = np.asarray(windows, dtype=np.float64)
+    rows = windows.reshape(-1, map.window, map.dim)
+    result = np.full(len(rows), np.nan)
+    usable = np.flatnonzero(np.isfinite(rows).all(axis=(-2, -1)))
+    scales = component_scales(rows) if scales is None else scales
+    ratios = np.tile(scales, map.window) / np.tile(scales, map.window)[:, None]
+    part = max(1, entries // (map.window * map.dim) ** 2)
+    for start in range(0, len(usable), part):
+        chosen = usable[start : start + part]
+        result[chosen] = log_volume(ratios * map.derivative(rows[chosen]))
+    return result.reshape(windows.shape[:-2])
+
+
+def log_volume(matrices: np.ndarray) -> np.ndarray:
+    """Return log|det| of matrices (..., m, m); NaN where one is not finite."""
+    finite = np.isfinite(matrices).all(axis=(-2, -1))
+    with np.errstate(all="ignore"):
+        return np.where(finite, np.linalg.slogdet(matrices)[1], np.nan)
+
+
+def finite_windows(map: Any, windows: Any) -> np.ndarray:
+    """Return the finite windows of a map as an array (n, window, dim)."""
+    windows = np.asarray(windows, dtype=np.float64).reshape(-1, map.window, map.dim)
+    return windows[np.isfinite(windows).all(axis=(1, 2))]
+
+
+def largest(values: np.ndarray) -> float | None:
+    """Return the largest absolute value of the finite entries, None if there are none."""
+    sizes = np.abs(values[np.isfinite(values)])
+    return float(sizes.max()) if sizes.size else None
+
+
+def affordable(wanted: int, size: int, free: int = 64) -> int:
+    """Return the number of derivatives (size, size) to compute out of ``wanted``, at least one.
+
+    Matrices of up to ``free`` rows are all computed. For larger matrices the number falls with the
+    cube of the rows, as the cost of a determinant grows.
+
+    Examples
+    --------
+    >>> vp.rollout.diagnostics.affordable(2400, 32), vp.rollout.diagnostics.affordable(2400, 256)
+    (2400, 37)
+    """
+    return max(1, int(wanted * min(1.0, (free / size) ** 3)))
+
+
+def fewer(values: np.ndarray, count: int) -> np.ndarray:
+    """Return a limited number of rows of an array, evenly chosen."""
+    return values[np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(int)]
+
+
+def _form(vectors: np.ndarray, dim: int, q: list[int], p: list[int]) -> np.ndarray:
+    """Return w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k)."""
+    *several, size, k = vectors.shape
+    states = vectors.reshape(*several, size // dim, dim, k)
+    u, v = (states[..., half, :].reshape(*several, size // dim * len(half), k) for half in (q, p))
+    products = u.swapaxes(-1, -2) @ v
+    return products - products.swapaxes(-1, -2)
+
+
+def _reversed(windows: np.ndarray, rho: Any) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return windows[:, ::-1] @ np.asarray(rho).T
+
+
+def _halves(dim: int) -> list[tuple[int, int]]:
+    return [(k, k + dim // 2) for k in range(dim // 2)]
+
+
+def _matrix(values: Any) -> Matrix:
+    return tuple(tuple(float(x) for x in row) for row in values)
