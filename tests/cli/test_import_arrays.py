@@ -34,7 +34,7 @@ def test_joined_arrays(run, ending, tmp_path):
     assert result.exit_code == 0, result.output
     dataset = open_dataset("b.h5")
     assert dataset.system.components == ("q1", "q2", "p1", "p2")
-    assert dataset.system.structure == "measured, symplectic"
+    assert dataset.system.kind == "measured, symplectic"
     found = np.concatenate([dataset.states(group) for group in dataset.shapes], axis=1)
     np.testing.assert_array_equal(found, np.concatenate([ARRAYS["q"], ARRAYS["p"]], axis=-1))
     result = run(train, "b.h5", "--model", "linear", "-o", "b.safetensors")

@@ -64,7 +64,7 @@ def trained(dataset, name):
     [
         ("csv", ("q", "p"), None, "symplectic", "sgf"),
         ("npz", ("q", "p"), MASS, "symplectic", "sgf"),
-        (None, ("u", "v"), None, "volume-preserving", "vpgf"),
+        (None, ("u", "v"), None, "volume", "vpgf"),
         ("csv", ("u", "v"), MASS, "none", "resnet"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_function_with_attributes_is_a_system(run, folder):
     result = run(gen.main, "--show", "my_physics:make")
     assert "a Python function, my_physics:spring" in result.output
     result = run(gen.main, "my_physics:turn", "--count", "10", "--steps", "3")
-    assert vp.open_dataset(folder / "turn.h5").system.structure == "symplectic map"
+    assert vp.open_dataset(folder / "turn.h5").system.kind == "symplectic map"
 
 
 @pytest.mark.parametrize(

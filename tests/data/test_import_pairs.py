@@ -90,7 +90,7 @@ def test_pairs_that_follow_one_another_are_one_trajectory(tmp_path):
 
 @pytest.mark.parametrize(
     ("structure", "model"),
-    [("symplectic", "spff"), ("volume-preserving", "vpff"), ("none", "resnet"), (None, "vpff")],
+    [("symplectic", "spff"), ("volume", "vpff"), ("none", "resnet"), (None, "vpff")],
 )
 def test_structure_is_claimed_and_decides_the_model(structure, model, tmp_path):
     dataset = vp.import_pairs(BEFORE, AFTER, tmp_path / "a.h5", structure=structure)

@@ -349,7 +349,7 @@ def test_the_structure_is_that_of_the_names_or_the_claim(tmp_path):
     for names, claim, structure in (
         (("x", "px"), None, "measured, symplectic"),
         (("x", "px"), "none", "measured, no structure"),
-        (("u", "v"), "volume-preserving", "measured, volume-preserving"),
+        (("u", "v"), "volume", "measured, volume-preserving"),
         (("u", "v"), None, "measured"),
     ):
         dataset = import_dataset(

@@ -83,7 +83,7 @@ def test_what_a_map_is():
     system = vp.load_system(KICKED)
     assert system.is_discrete and system.is_canonical and system.divergence_free
     assert not system.is_hamiltonian and not system.is_measured
-    assert system.structure == "symplectic map"
+    assert system.kind == "symplectic map"
     assert system.defaults == {"step": 1.0, "steps": 5}
     assert system.functions == [] and system.conserved == []
     assert vp.load_system(RING).is_canonical  # found, where nothing is claimed

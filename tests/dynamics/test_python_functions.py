@@ -156,7 +156,7 @@ def test_data_of_a_hamiltonian(tmp_path):
     system = vp.System.from_hamiltonian(
         lambda q, p: p @ p / 2 - np.cos(q[0]), 1, sample=(-1.0, 1.0), step=0.3, name="own"
     )
-    assert system.structure == "Hamiltonian"
+    assert system.kind == "Hamiltonian"
     expected = vp.load_system("pendulum").vector_field(STATES)
     np.testing.assert_allclose(system.vector_field(STATES), expected, rtol=1e-15)
     data = vp.generate(system, tmp_path / "own.h5", count=20, steps=4)
@@ -288,11 +288,11 @@ def test_derivatives_of_a_called_function_are_right_in_any_units(exponents):
 
 def test_claims_stay_with_the_text(tmp_path):
     system = oscillator(reversing_symmetries=[[1, -1]])
-    assert system.structure == "Hamiltonian" and system.hamiltonian([1.0, 1.0]) == 2.5
+    assert system.kind == "Hamiltonian" and system.hamiltonian([1.0, 1.0]) == 2.5
     data = vp.generate(system, tmp_path / "spring.h5", count=20, steps=10)
     assert data.system is system
     stored = vp.open_dataset(data.path).system
-    assert stored.is_measured and stored.structure == "measured, symplectic"
+    assert stored.is_measured and stored.kind == "measured, symplectic"
     assert stored.derivatives == "finite differences"
     assert stored.function.endswith("test_python_functions:spring")
     np.testing.assert_array_equal(stored.reversing_symmetries[0], np.diag([1, -1]))
@@ -519,7 +519,7 @@ def test_a_map_with_decisions_is_called(tmp_path):
     tensor = map.map(torch.from_numpy(STATES))
     np.testing.assert_array_equal(tensor.numpy(), kicked_map(STATES))
     data = vp.generate(map, tmp_path / "kicked.h5", count=20, steps=6)
-    assert vp.open_dataset(data.path).system.structure == "measured, symplectic"
+    assert vp.open_dataset(data.path).system.kind == "measured, symplectic"
     np.testing.assert_allclose(data.states("train")[:, 1], kicked_map(data.states("train")[:, 0]))
     model = vp.models.build(data.system, "spff", depth=1, width=4)
     report = vp.compare(model, system=map, step=1, steps=8, trajectories=2, compiled=False)
@@ -540,7 +540,7 @@ def test_a_map_with_decisions_is_called(tmp_path):
 def test_arguments_of_maps_are_components_or_the_state(turn):
     map = vp.System.from_map(turn, 2)
     np.testing.assert_array_equal(map.map([[1.0, 2.0]]), [[3.0, 2.0]])
-    assert map.structure == "symplectic map"
+    assert map.kind == "symplectic map"
 
 
 @pytest.mark.parametrize("decided", [False, True])
@@ -548,7 +548,7 @@ def test_arguments_of_maps_are_components_or_the_state(turn):
     ("claim", "message"),
     [
         ({"structure": "symplectic"}, "form dq dp is kept fails by .* at x1 = "),
-        ({"structure": "volume-preserving"}, "determinant .*is 1 fails by"),
+        ({"structure": "volume"}, "determinant .*is 1 fails by"),
         ({"invariants": {"r": lambda z: z[0]}}, "r: this is not constant.* the map changes it by"),
         ({"reversing_symmetries": [[1, 1]]}, "rho M rho M = identity fails by"),
         ({"periodic": {"x1": 1.0}}, "image changes"),

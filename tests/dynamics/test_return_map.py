@@ -80,7 +80,7 @@ def test_what_a_return_map_is():
     assert system.is_discrete and system.is_canonical and system.divergence_free
     assert not system.is_hamiltonian and not system.is_measured and system.flow.is_hamiltonian
     assert system.components == ("q[1]", "p[1]") and system.parameters == {"w": 0.3, "energy": 2.0}
-    assert system.defaults["step"] == 1 and system.structure == "symplectic map"
+    assert system.defaults["step"] == 1 and system.kind == "symplectic map"
     assert isinstance(system.equations.returns, ReturnSection)
     assert "canonical coordinates (q[1], p[1]), in which area is kept" in (
         system.equations.returns.words
@@ -208,7 +208,7 @@ def test_angles_come_back_a_turn_later():
 
 def test_sections_of_flows_without_a_hamiltonian():
     system = vp.return_map("rigid-body", "z3 = 0.1")
-    assert system.components == ("z1", "z2") and system.structure == "map"
+    assert system.components == ("z1", "z2") and system.kind == "map"
     z = np.array([[0.5, 0.4], [0.3, 0.6]])
     images = system.map(z)
     for invariant in system.invariants.values():

@@ -295,65 +295,6 @@ class System(SystemProperties, RichDisplay, by="system"):
             momenta; where they do not, the state of a symplectic map has all positions first.
             Default names are x1, x2, ...
         structure
-            ``symplectic``, ``volume-preserving`` or ``none``; by default what is found.
-        reversing_symmetries
-            Matrices :math:`\rho`, or the signs on their diagonals, with
-            :math:`\rho M \rho M = \mathrm{id}`.
-        invariants, periodic
-            Arguments of :meth:`from_function`.
-
-        Raises
-        ------
-        InputError
-            If the function cannot be called so, returns something else, or a declared property
-            does not hold; the message says by how much it fails, and where.
-
-        Examples
-        --------
-        >>> def turn(x, px, K=0.6):
-        ...     px = px + K * np.sin(x)
-        ...     return x + px, px
-        >>> standard = vp.System.from_map(turn, dim=2, periodic=["x1"])
-        >>> standard.structure, standard.map([0.0, 1.0])
-        ('symplectic map', array([1., 1.]))
-        """
-        called("turn", turn)
-        claims: dict[str, Any] = {
-            "structure": structure,
-            "reversing_symmetries": reversing_symmetries,
-        }
-        claims |= {"invariants": invariants, "periodic": periodic, "sample": sample}
-        claims |= {"parameters": parameters, "name": name}
-        return _of_functions(turn, dim, components, "x", is_map=True, **claims)
-
-    @classmethod
-    def from_map(
-        cls,
-        turn: Callable[..., Any],
-        dim: int | None = None,
-        components: Sequence[str] | None = None,
-        *,
-        structure: str | None = None,
-        reversing_symmetries: Sequence[Any] = (),
-        invariants: Mapping[str, Callable[..., Any]] | None = None,
-        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
-        sample: Any = None,
-        parameters: Mapping[str, Any] | None = None,
-        name: str | None = None,
-    ) -> System:
-        r"""Make a discrete system of a Python function from a state to the next one.
-
-        Parameters
-        ----------
-        turn
-            ``turn(z)`` of a state of shape (dim,), or of its components one by one,
-            ``turn(x, px)``, with NumPy's functions or PyTorch's, and with ``parameters`` by
-            keyword. A function for batches takes (..., dim) or (dim, ...).
-        dim, components, sample, parameters, name
-            Arguments of :meth:`from_function`. Names such as ``x, px, y, py`` tell positions from
-            momenta; where they do not, the state of a symplectic map has all positions first.
-            Default names are x1, x2, ...
-        structure
             ``symplectic``, ``volume`` or ``none``; by default what is found.
         reversing_symmetries
             Matrices :math:`\rho`, or the signs on their diagonals, with
@@ -376,20 +317,14 @@ class System(SystemProperties, RichDisplay, by="system"):
         >>> standard.kind, standard.map([0.0, 1.0])
         ('symplectic map', array([1., 1.]))
         """
-        module = importlib.import_module("vpintegrator.dynamics.function_system")
-        made: System = module.system_from_map(
-            turn,
-            dim,
-            components,
-            structure=structure,
-            reversing_symmetries=reversing_symmetries,
-            invariants=invariants,
-            periodic=periodic,
-            sample=sample,
-            parameters=parameters,
-            name=name,
-        )
-        return made
+        called("turn", turn)
+        claims: dict[str, Any] = {
+            "structure": structure,
+            "reversing_symmetries": reversing_symmetries,
+        }
+        claims |= {"invariants": invariants, "periodic": periodic, "sample": sample}
+        claims |= {"parameters": parameters, "name": name}
+        return _of_functions(turn, dim, components, "x", is_map=True, **claims)
 
     def with_parameters(self, values: Mapping[str, Any]) -> System:
         """Return the system with other values of some parameters.

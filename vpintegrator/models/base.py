@@ -212,7 +212,6 @@ class Integrator(Normalised):
         return bool(getattr(self.core, "volume_preserving", False))
 
     @property
-    @property
     def invertible(self) -> bool:
         """Whether ``inverse`` exists."""
         return is_invertible(self.core)
