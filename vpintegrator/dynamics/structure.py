@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import FORMS
 
@@ -165,7 +165,7 @@ class Structure:
         True
         """
         windows = finite_windows(map, states)
-        scales = component_scales(windows) if scales is None else scales
+        scales = component_scales(windows, self) if scales is None else scales
         found: dict[str, float | None] = {}
         if self.is_symplectic:
             pairs = self.pairs or _halves(map.dim)
@@ -219,7 +219,7 @@ def reversibility_defect(
     windows = finite_windows(map, windows)
     if not len(windows):
         return None
-    scales = component_scales(windows) if scales is None else scales
+    scales = component_scales(windows, map.structure) if scales is None else scales
     forward = map.map(windows)
     defects = []
     for rho in symmetries:
@@ -324,7 +324,7 @@ def log_determinant(
     rows = windows.reshape(-1, map.window, map.dim)
     result = np.full(len(rows), np.nan)
     usable = np.flatnonzero(np.isfinite(rows).all(axis=(-2, -1)))
-    scales = component_scales(rows) if scales is None else scales
+    scales = component_scales(rows, map.structure) if scales is None else scales
     ratios = np.tile(scales, map.window) / np.tile(scales, map.window)[:, None]
     part = max(1, entries // (map.window * map.dim) ** 2)
     for start in range(0, len(usable), part):
@@ -350,6 +350,50 @@ def largest(values: np.ndarray) -> float | None:
     """Return the largest absolute value of the finite entries, None if there are none."""
     sizes = np.abs(values[np.isfinite(values)])
     return float(sizes.max()) if sizes.size else None
+
+
+def component_scales(
+    states: np.ndarray, structure: Structure | None = None, at_rest: float = 1e-6
+) -> np.ndarray:
+    """Return the scale of each component of states, (dim,), in which nothing depends on units.
+
+    The scale is the standard deviation, for an angle at most that of a uniform one. A component
+    that rests has the scale of its value. A component that rests at 0 has the mean scale of the
+    others of its kind: of positions or momenta of a symplectic structure, else of all components.
+
+    Parameters
+    ----------
+    states
+        States (..., dim); states that are not finite do not count.
+    structure
+        Structure of their system, for its angles and its pairs.
+    at_rest
+        Relative deviation of a component up to which it rests.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.structure import component_scales
+    >>> component_scales(np.array([[1e-9, 2.0, 0.0], [3e-9, 2.0, 0.0]]))[:2]
+    array([1.e-09, 2.e+00])
+    """
+    dim = states.shape[-1]
+    rows = states.reshape(-1, dim)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    size = np.abs(rows).max(axis=0, initial=0.0)
+    if not size.any():
+        return np.ones(dim)
+    deviation = np.std(rows / np.where(size > 0, size, 1.0), axis=0)
+    scales = size * np.where(deviation > at_rest, deviation, 1.0)
+    structure = structure or Structure()
+    for i, period in structure.periods:
+        scales[i] = min(scales[i], period / math.sqrt(12))
+    kind = np.zeros(dim, dtype=int)
+    kind[[momentum for _, momentum in structure.pairs]] = 1
+    for each in (0, 1):
+        own = scales[kind == each]
+        mean = math.exp(np.mean(np.log(own[own > 0]))) if own.any() else 1.0
+        scales[(kind == each) & (scales == 0)] = mean
+    return scales
 
 
 def affordable(wanted: int, size: int, free: int = 64) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import component_scales
+from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import WindowSampler
 
@@ -69,7 +69,7 @@ class Comparison:
     def scales(self) -> np.ndarray:
         """Scale of each component along the reference, (dim,)."""
         every = -(-len(self.motion) // _SCALED)
-        return component_scales(self.motion[::every], self.system)
+        return component_scales(self.motion[::every], self.system.structure)
 
     @property
     def stored_reference(self) -> np.ndarray:

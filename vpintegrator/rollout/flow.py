@@ -275,6 +275,11 @@ class LearnedFlow(NumericalFlow):
         return LearnedCursor(self.model, as_windows(self.model, first), compiled=self.compiled)
 
 
+def structure_of(flow: NumericalFlow) -> Structure:
+    """Return the structure of the system of a flow; that of its map where it is not known."""
+    return flow.structure if flow.system is None else flow.system.structure
+
+
 def remark_on(model: Integrator) -> str:
     """Return words on a model that its structure does not say; else empty."""
     in_chart = model.measure_preserving and not model.structure.keeps_volume

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import component_scales
+from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.maps.cursor import Cursor

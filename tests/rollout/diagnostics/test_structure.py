@@ -10,8 +10,7 @@ from tests.nn.laws import randomise
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.dynamics.sizes import component_scales
-from vpintegrator.dynamics.structure import form_defect
+from vpintegrator.dynamics.structure import component_scales, form_defect
 from vpintegrator.models import SymplecticTransformer, VolumePreservingTransformer
 from vpintegrator.rollout.diagnostics import (
     first_window_derivative,

@@ -8,10 +8,10 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.sizes import component_scales
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
+from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.flow import NumericalFlow, structure_of
 
 _TOLERANCE = 1e-13
 _BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
@@ -89,7 +89,7 @@ def first_window_derivative(
     """
     initial = np.asarray(initial, dtype=np.float64)
     first = np.eye(initial.shape[-1]) if directions is None else directions
-    scales = component_scales(initial, flow.system) if scales is None else scales
+    scales = component_scales(initial, structure_of(flow)) if scales is None else scales
     result = np.full((len(initial), flow.window, *first.shape), np.nan)
     usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
     result[usable, 0] = first

@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vpintegrator.dynamics.sizes import component_scales
-from vpintegrator.dynamics.structure import finite_windows, form_defect, reversibility_defect
+from vpintegrator.dynamics.structure import (
+    component_scales,
+    finite_windows,
+    form_defect,
+    reversibility_defect,
+)
 from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.flow import NumericalFlow, structure_of
 from vpintegrator.rollout.variables import Variable
 
 _Image = Callable[[NumericalFlow, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -122,7 +126,7 @@ def _largest_defect(
     """Return the largest defect over the windows, by images of tangent vectors."""
     windows = finite_windows(flow, windows)
     assert flow.system is not None
-    scales = component_scales(windows, flow.system) if scales is None else scales
+    scales = component_scales(windows, structure_of(flow)) if scales is None else scales
     pairs = flow.system.structure.pairs
 
     def image_of(windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:

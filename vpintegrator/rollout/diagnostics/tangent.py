@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.dynamics.sizes import component_scales
-from vpintegrator.dynamics.structure import affordable
+from vpintegrator.dynamics.structure import affordable, component_scales
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.flow import NumericalFlow, structure_of
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _PART = 1024  # steps between two calls of the flow's cursor
@@ -89,7 +88,7 @@ class TangentMap:
     ) -> None:
         self._flow = flow
         count, dim = np.shape(initial)
-        scales = component_scales(initial, flow.system) if scales is None else scales
+        scales = component_scales(initial, structure_of(flow)) if scales is None else scales
         self._scales = np.tile(scales, flow.window)
         start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0]
         first = first_window_derivative(flow, initial, np.diag(scales), scales)
@@ -202,7 +201,9 @@ def tangent_propagation(
         first = first_windows(flow, first)
     if scales is None:
         parts = flow.parts(first, min(steps, _PART), _PART)
-        scales = component_scales(np.concatenate([part for _, part in parts], 1), flow.system)
+        scales = component_scales(
+            np.concatenate([part for _, part in parts], 1), structure_of(flow)
+        )
     tangent = TangentMap(flow, first[:, 0], scales)
     log_determinant = np.empty((len(first), steps + 1))
     log_stretch = np.empty_like(log_determinant)
