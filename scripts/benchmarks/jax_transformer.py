@@ -17,6 +17,7 @@ import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
+import torch
 
 from vpintegrator.models import VolumePreservingTransformer
 from vpintegrator.nn import TriangularFeedForward, VolumePreservingAttention
@@ -34,11 +35,11 @@ def transformer(model: VolumePreservingTransformer) -> tuple[Callable[..., Any],
     for block in model.core:
         if isinstance(block, VolumePreservingAttention):
             layers.append(_attention)
-            weights.append(jnp.asarray((block.scale * block.weight()).detach().numpy()))
+            weights.append(jnp.asarray(block.scores.matrix().detach().numpy()))
             continue
         assert isinstance(block, TriangularFeedForward)
         for layer in block:
-            layers.append(_triangular(layer.dim, layer.shape, layer.activation))
+            layers.append(_triangular(layer.dim, layer.shape, layer.activation is torch.tanh))
             bias = None if layer.bias is None else jnp.asarray(layer.bias.detach().numpy())
             weights.append((jnp.asarray(layer.entries.detach().numpy()), bias))
 
@@ -93,7 +94,7 @@ def window_rollout(model: VolumePreservingTransformer, calls: int) -> Callable[[
             L = jnp.zeros((layer.dim, layer.dim), X.dtype).at[rows, columns].set(entries)
             Y = X @ (L.T if layer.shape == "lower" else L)
             Y = Y if bias is None else Y + bias
-            X = X + (jnp.tanh(Y) if layer.activation == "tanh" else Y)
+            X = X + (jnp.tanh(Y) if layer.activation is torch.tanh else Y)
         return X, X
 
     return jax.vmap(lambda X: jax.lax.scan(step, X, None, length=calls)[1])
@@ -179,7 +180,7 @@ def _attention(weight: Any, X: Any) -> Any:
     return X + 2 / (1 + c10 * c10 + c20 * c20 + c21 * c21) * (once + product(once))
 
 
-def _triangular(dim: int, shape: str, activation: str) -> Callable[..., Any]:
+def _triangular(dim: int, shape: str, is_nonlinear: bool) -> Callable[..., Any]:
     rows, columns = np.tril_indices(dim, -1)
     # a strictly triangular matrix has a column of zeros
     filled = range(dim - 1) if shape == "lower" else range(1, dim)
@@ -190,6 +191,6 @@ def _triangular(dim: int, shape: str, activation: str) -> Callable[..., Any]:
         L = L if shape == "lower" else L.T
         Y = sum(L[:, j, None] * X[:, j, None] for j in filled)
         Y = Y if bias is None else Y + bias[:, None]
-        return X + (jnp.tanh(Y) if activation == "tanh" else Y)
+        return X + (jnp.tanh(Y) if is_nonlinear else Y)
 
     return layer

@@ -6,6 +6,14 @@ import torch
 from tests.devices.pretended_gpu import pretended_gpu
 
 
+@pytest.fixture(autouse=True)
+def float64():
+    """Let torch's default dtype be float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.fixture(scope="session")
 def is_pretended(request):
     return request.config.getoption("--device") == "pretended" or not torch.cuda.is_available()

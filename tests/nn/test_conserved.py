@@ -125,7 +125,7 @@ def test_what_is_conserved_stays_and_can_be_multiplied_out(name, seed, first, se
 @pytest.mark.parametrize("name", LAYERS)
 def test_in_single_precision(name):
     layer = made(name, 1).float()
-    z, k = sample(3, N).float(), torch.tensor([0.3, -0.7])
+    z, k = sample(3, N).float(), torch.tensor([0.3, -0.7]).float()
     y = layer(torch.cat([z, k.expand(3, M)], -1))
     assert y.dtype == layer.at(k)(z).dtype == torch.float32
     assert_close(layer.at(k)(z), y[:, :N], 1e-4)

@@ -13,7 +13,7 @@ def test_orthonormal_after_training(optimizer, heads):
     layer = nn.MultiHeadAttention(6, heads, stiefel=True)
     X, Y = sample(20, 4, 6, seed=1), sample(20, 4, 6, seed=2)
     training = optimizer(layer.parameters(), lr=0.1)
-    before = layer.query.detach().clone()
+    before = layer.scores.query.weight.detach().clone()
 
     def loss():
         training.zero_grad()
@@ -25,8 +25,9 @@ def test_orthonormal_after_training(optimizer, heads):
     for _ in range(50):
         training.step(loss)
     assert loss().item() < first
-    assert (layer.query - before).abs().max() > 1e-3
-    for weight in (layer.query, layer.key, layer.value):
+    assert (layer.scores.query.weight - before).abs().max() > 1e-3
+    for part in (layer.scores.query, layer.scores.key, layer.value):
+        weight = part.weight
         assert weight.shape == (heads, 6 // heads, 6)
         assert nn.orthonormality_error(weight) < 1e-12
 
@@ -34,8 +35,8 @@ def test_orthonormal_after_training(optimizer, heads):
 def test_assignment():
     layer = nn.MultiHeadAttention(6, 2, stiefel=True)
     weight = torch.linalg.qr(sample(2, 6, 3)).Q.mT
-    layer.query = weight
-    assert_close(layer.query, weight, 1e-14)
+    layer.scores.query.weight = weight
+    assert_close(layer.scores.query.weight, weight, 1e-14)
 
 
 def test_more_rows_than_columns():

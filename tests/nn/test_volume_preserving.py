@@ -149,7 +149,7 @@ def test_published_attention_formula():
     d, T = 3, 4
     layer = randomise(nn.VolumePreservingAttention(d, "arbitrary", scale=d**-0.5), 1.0, 5)
     Z = sample(d, T, seed=5)
-    A = layer.weight()
+    A = layer.scores.entries.view(d, d)
     C = torch.zeros(T, T, dtype=Z.dtype)
     for i in range(T):
         for j in range(i):

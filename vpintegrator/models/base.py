@@ -27,6 +27,7 @@ from vpintegrator.models.normalisation import (
 )
 from vpintegrator.nn.canonical import canonical_scale
 from vpintegrator.nn.composition import having, is_invertible
+from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -154,7 +155,8 @@ class Integrator(Normalised):
         self.explicit_time: bool = getattr(a, "explicit_time", False)
         if self.explicit_time:
             self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
-        self.core = self.network(a) if psi is None else psi
+        with default_dtype(torch.float64):
+            self.core = self.network(a) if psi is None else psi
         if len(rhos):
             if not getattr(self.core, "reversible_by_terms", False):
                 self.core = Reversible(self.core, rhos[0])

@@ -14,6 +14,7 @@ from vpintegrator.models.declaration import Arguments as _Arguments
 from vpintegrator.models.declaration import argument, show_arguments
 from vpintegrator.nn import Composition, MultiHeadAttention, ResidualLayer
 from vpintegrator.nn.encoder import NORMS, Norm
+from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
@@ -121,12 +122,13 @@ class ClassificationTransformer(nn.Module):
             self.positions = nn.Parameter(vectors)
         layers: list[nn.Module] = []
         for _ in range(a.depth):
-            layers += [
-                MultiHeadAttention(inside, a.heads, residual=a.residual, stiefel=a.stiefel),
-                Norm(inside, a.norm),
-                ResidualLayer(inside, activation=a.activation),
-                Norm(inside, a.norm),
-            ]
+            with default_dtype(torch.float64):
+                layers += [
+                    MultiHeadAttention(inside, a.heads, residual=a.residual, stiefel=a.stiefel),
+                    Norm(inside, a.norm),
+                    ResidualLayer(inside, activation=a.activation),
+                    Norm(inside, a.norm),
+                ]
         self.layers = Composition(*layers)
         self.output = nn.Linear(inside, a.classes, dtype=torch.float64)
         self.to(as_dtype(a.dtype))

@@ -18,9 +18,8 @@ from vpintegrator.models.saving import made_of_file
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
 from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
-from vpintegrator.nn.attention import VolumePreservingAttention
+from vpintegrator.nn.attention import MultiHeadAttention, VolumePreservingAttention
 from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
 
 
@@ -222,7 +221,7 @@ def _volume_preserving_transformer(
     )
     for layer, attention in zip(attentions, _of(model, VolumePreservingAttention), strict=True):
         entries = layer.arrays["S"] if layer.skew else layer.arrays["A"].reshape(-1)
-        _set(layer, attention.weight.entries, entries)
+        _set(layer, attention.scores.entries, entries)
     for run, stack in zip(runs, _of(model, TriangularFeedForward), strict=True):
         _fill_stack(run, stack)
     return model
@@ -261,12 +260,13 @@ def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) ->
         _set_linear(layer, linear)
     for layer, attention in zip(attentions, _of(model, MultiHeadAttention), strict=True):
         # P^T z there is P z here; and the softmax runs over the index of PQ
-        for name, key in (("query", "PK"), ("key", "PQ"), ("value", "PV")):
-            value = layer.arrays[key].transpose(0, 2, 1)
+        query, key = attention.scores.query, attention.scores.key
+        for heads, name in ((query, "PK"), (key, "PQ"), (attention.value, "PV")):
+            value = layer.arrays[name].transpose(0, 2, 1)
             if layer.stiefel:  # the parametrization takes an orthonormal matrix by assignment
-                setattr(attention, name, _tensor(layer, value, getattr(attention, name)))
+                heads.weight = _tensor(layer, value, heads.weight)
             else:
-                _set(layer, getattr(attention, name), value)
+                _set(layer, heads.weight, value)
     residuals = [layer for run in runs for layer in run]
     for layer, module in zip(residuals, _of(model, ResidualLayer), strict=True):
         _set_linear(layer, module.linear)

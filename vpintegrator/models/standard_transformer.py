@@ -12,11 +12,15 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
+from vpintegrator.nn.attention import (
+    AdditiveAttention,
+    GeneralMultiHeadAttention,
+    MultiHeadAttention,
+    MultiplicativeAttention,
+)
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
-from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 
 _LEAST_WIDTH = 8
 

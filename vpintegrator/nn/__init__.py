@@ -8,8 +8,20 @@ others where sizes are searched for.
 """
 
 from vpintegrator.nn.affine_map import AffineMap
-from vpintegrator.nn.attention import CoupledAttention, TimeMixing, VolumePreservingAttention
-from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
+from vpintegrator.nn.attention import (
+    AdditiveAttention,
+    Attention,
+    GeneralMultiHeadAttention,
+    MultiHeadAttention,
+    MultiplicativeAttention,
+    TimeMixing,
+    VolumePreservingAttention,
+)
+from vpintegrator.nn.attention_coupling import (
+    AttentionCoupling,
+    CoupledAttention,
+    WindowAttention,
+)
 from vpintegrator.nn.attention_weights import attention_change, attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.basis_potential import BasisPotential
@@ -23,7 +35,6 @@ from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.learned_splitting import LearnedSplitting
-from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.polynomial_layer import PolynomialLayer
 from vpintegrator.nn.potentials import (
     ComponentPotential,
@@ -32,7 +43,6 @@ from vpintegrator.nn.potentials import (
 )
 from vpintegrator.nn.reversible import Reflection, Reversible
 from vpintegrator.nn.rotated import Rotated, spread_rotation
-from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
@@ -44,6 +54,7 @@ __all__ = [
     "AdditiveAttention",
     "AdditiveCoupling",
     "AffineMap",
+    "Attention",
     "AttentionCoupling",
     "BasisCoupling",
     "BasisPotential",

@@ -1,4 +1,4 @@
-"""Activation functions by name, so that a model's arguments can be stored as text."""
+"""Activation functions: by name, which a model's file stores, or any function of tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from vpintegrator.arguments import one_of
+from vpintegrator.arguments import called, one_of
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 
@@ -27,12 +27,14 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def activation(name: str) -> Activation:
-    """Return the function of that name.
+def activation(function: str | Activation) -> Activation:
+    """Return an activation by its name, or the function or module itself.
 
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is none of that name, or it cannot be called.
     """
-    return ACTIVATIONS[one_of("activation", name, ACTIVATIONS)]
+    if isinstance(function, str):
+        return ACTIVATIONS[one_of("activation", function, ACTIVATIONS)]
+    return called("activation", function, f"a function, or one of {', '.join(ACTIVATIONS)}")

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Device, Layer
 
 
 class AffineMap(Layer):
@@ -18,6 +18,8 @@ class AffineMap(Layer):
     ----------
     dim : int
         Components of a state.
+    device, dtype
+        As in layers of torch.nn.
 
     Attributes
     ----------
@@ -29,15 +31,21 @@ class AffineMap(Layer):
     Examples
     --------
     >>> layer = vp.nn.AffineMap(2)
-    >>> layer(torch.ones(1, 2, dtype=torch.float64)).tolist()
+    >>> layer(torch.ones(1, 2)).tolist()
     [[1.0, 1.0]]
     """
 
-    def __init__(self, dim: int) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        dim: int,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
-        self.matrix = nn.Parameter(torch.eye(dim, dtype=torch.float64))
-        self.offset = nn.Parameter(torch.zeros(dim, dtype=torch.float64))
+        self.matrix = nn.Parameter(torch.eye(dim, **self.factory_kwargs))
+        self.offset = nn.Parameter(torch.zeros(dim, **self.factory_kwargs))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         return z @ self.matrix.mT + self.offset

@@ -1,4 +1,4 @@
-"""Rotations of a window in time: attention by rotations, and constant mixing of time steps."""
+"""Attention: scores of the time steps of a window, and a normaliser that makes weights of them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,135 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.arguments import one_of, whole
+from vpintegrator.arguments import divisible, one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import (
     cayley,
     cayley_increment,
     lower_places,
-    skew_correlations,
     skew_matrix,
+    skew_part,
 )
-from vpintegrator.nn.layer import Attention, InvertibleLayer
-from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
-from vpintegrator.nn.symmetry import InvariantWeight, generated_group
+from vpintegrator.nn.layer import AttentionLayer, Device, InvertibleLayer, Layer, factory, on_cpu
+from vpintegrator.nn.scores import AdditiveScores, BilinearScores, Heads, ProductScores
 from vpintegrator.nn.tensor_arguments import last_size
 
 
-class VolumePreservingAttention(InvertibleLayer, Attention):
+class Attention(Layer, AttentionLayer):
+    r"""Each time step becomes a weighted sum of time steps, by weights that scores give.
+
+    For a window X (..., window, dim), a row per time step, with scores S(X) (key, query):
+
+    .. math:: X \mapsto N(S(X))^T X
+
+    where the normaliser N is the softmax over each column, or the Cayley transform
+    :math:`\Lambda(C) = (I - C)(I + C)^{-1}` of the skew correlations
+
+    .. math:: C = \operatorname{tril}(S, -1) - \operatorname{tril}(S, -1)^T,
+
+    which is S itself where S is skew. Weights by softmax are a stochastic matrix, which may be
+    near singular; weights by the Cayley transform are rotations.
+
+    Parameters
+    ----------
+    scores : Module
+        Function of queries (..., query, dim) and keys (..., key, dim) that gives S
+        (..., key, query), see ``vpintegrator.nn.scores``. The layer preserves volume and has an
+        inverse where its attribute ``invariant`` is true and the normaliser is "cayley".
+    normaliser : {"softmax", "cayley"}
+    value : Module, optional
+        Map of the time steps that are summed, by default the identity; or to heads
+        (..., head, key, width), where the scores have heads. These stand beside one another after.
+    output : Module, optional
+        Map of the sums.
+    residual : bool
+        Add the input to the output.
+
+    Notes
+    -----
+    Queries may come from another sequence than keys, and keys than values.
+
+    Examples
+    --------
+    >>> distance = lambda query, key: -torch.cdist(key, query)  # scores of one's own
+    >>> attention = vp.nn.Attention(distance)
+    >>> attention(torch.zeros(5, 3, 4)).shape
+    torch.Size([5, 3, 4])
+    """
+
+    def __init__(
+        self,
+        scores: Any,
+        normaliser: str = "softmax",
+        *,
+        value: nn.Module | None = None,
+        output: nn.Module | None = None,
+        residual: bool = False,
+    ) -> None:
+        super().__init__()
+        self.scores, self.value, self.output = scores, value, output
+        self.normaliser = one_of("normaliser", normaliser, ["softmax", "cayley"])
+        self.residual = residual
+        self.invariant: bool = getattr(scores, "invariant", False)
+        plain = value is None and output is None and not residual
+        self.volume_preserving = self.invariant and normaliser == "cayley" and plain
+
+    def correlations(self, query: torch.Tensor, key: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the skew-symmetric C (..., window, window) of windows (..., window, dim)."""
+        S = self.scores(query, query if key is None else key)  # (..., key, query)
+        return S if self.invariant else skew_part(S)
+
+    def attention_weights(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the weights (..., query, key), or (..., head, query, key), whatever the values.
+
+        Step t of the output is the sum over s of weight (t, s) times value s.
+        """
+        if self.normaliser == "cayley":
+            return cayley(self.correlations(query, key)).mT
+        S = self.scores(query, query if key is None else key)  # (..., key, query)
+        return torch.softmax(S.mT, -1)  # (..., query, key)
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Map queries (..., query, dim), keys and values (..., key, dim) to (..., query, dim).
+
+        Keys are the queries where none are given, and values the keys.
+        """
+        value = (query if key is None else key) if value is None else value
+        if self.normaliser == "cayley":
+            C = self.correlations(query, key)  # (..., key, query)
+            V = value if self.value is None else self.value(value)  # (..., [head,] key, width)
+            Y = V + cayley_increment(C, V, getattr(self.scores, "rank", None))
+        else:
+            W = self.attention_weights(query, key)  # (..., [head,] query, key)
+            V = value if self.value is None else self.value(value)  # (..., [head,] key, width)
+            Y = W @ V  # (..., [head,] query, width)
+        if V.ndim > value.ndim:
+            Y = Y.transpose(-2, -3).flatten(-2)  # (..., query, head * width)
+        if self.output is not None:
+            Y = self.output(Y)
+        return query + Y if self.residual else Y
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the windows that ``forward`` maps to z, where the layer preserves volume."""
+        if not self.volume_preserving:
+            raise InputError(
+                f"{type(self).__name__} as built here has no explicit inverse; use "
+                'VolumePreservingAttention with weighting="skew", or CoupledAttention'
+            )
+        return z + cayley_increment(-self.correlations(z), z, self.scores.rank)
+
+
+class VolumePreservingAttention(Attention):
     r"""Windows rotated in time by the Cayley transform of their own correlations.
 
     For a window X (..., window, dim), a row per time step, with the Cayley transform
@@ -58,6 +171,8 @@ class VolumePreservingAttention(InvertibleLayer, Attention):
         that the layer commutes with every S.
     initial_scale : float
         Standard deviation of the initial weights; small, for a start near the identity.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -77,15 +192,16 @@ class VolumePreservingAttention(InvertibleLayer, Attention):
 
     Examples
     --------
-    >>> attention = vp.nn.VolumePreservingAttention(dim=3)
+    >>> attention = vp.nn.VolumePreservingAttention(dim=3, dtype=torch.float64)
     >>> Z = torch.rand(4, 3, dtype=torch.float64)  # a window of four states
     >>> D = torch.func.jacrev(attention)(Z).reshape(12, 12)
     >>> round(D.det().abs().item(), 12)
     1.0
     """
 
+    volume_preserving = True
     identity_at_zero = True
-    shown = ("dim", "weighting", "scale")
+    shown = ("dim", "weighting")
 
     def __init__(
         self,
@@ -95,144 +211,267 @@ class VolumePreservingAttention(InvertibleLayer, Attention):
         scale: float | None = None,
         symmetries: Any = (),
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.weighting = one_of("weighting", weighting, ["skew", "arbitrary"])
-        self.dim = whole("dim", dim, 2 if weighting == "skew" else 1)
-        self.scale = 1.0 if scale is None else float(scale)
-        group = generated_group(symmetries, dim)
-        self.weight = InvariantWeight(dim, weighting, group, initial_scale=initial_scale)
-        self.volume_preserving = weighting == "skew"
-
-    def correlations(self, X: torch.Tensor) -> torch.Tensor:
-        """Return the skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
-        A = self.scale * self.weight()
-        if self.weighting == "skew":
-            return X @ A @ X.mT
-        return skew_correlations(X, A)
-
-    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        r"""Return the rotations :math:`\Lambda(C)^T` (..., window, window) of windows X.
-
-        Step t of the output is the sum over s of weight (t, s) times step s of the window.
-        """
-        return cayley(self.correlations(X)).mT
-
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        if sign < 0 and not self.volume_preserving:
-            raise InputError(
-                "attention with the arbitrary weighting has no explicit inverse; use "
-                'weighting="skew", or CoupledAttention'
-            )
-        # the rank of X A X^T is at most dim, however long the window
-        rank = self.dim if self.volume_preserving else None
-        return z + cayley_increment(sign * self.correlations(z), z, rank)
+        scores = BilinearScores(
+            dim,
+            weighting,
+            scale=1.0 if scale is None else scale,
+            symmetries=symmetries,
+            initial_scale=initial_scale,
+            device=device,
+            dtype=dtype,
+        )
+        super().__init__(scores, "cayley")
+        self.dim, self.weighting = dim, weighting
 
 
-class CoupledAttention(InvertibleLayer, Attention):
-    r"""Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
+class MultiplicativeAttention(Attention):
+    r"""Attention with bilinear scores, without structure.
 
-    For each block of components in turn, the values of that block over the window, :math:`X_a`
-    (window, size), are rotated in time by the correlations of the other components :math:`X_b`:
+    For a window X (..., window, dim), with :math:`Z = X^T` and softmax over each column:
 
-    .. math:: X_a \mapsto \Lambda(C_a)^T X_a, \qquad C_a = B_a + \operatorname{tril}(S_a, -1)
-        - \operatorname{tril}(S_a, -1)^T, \quad S_a = X_b A_a X_b^T,
+    .. math:: Z \mapsto Z \operatorname{softmax}(Z^T W Z)
 
-    with the Cayley transform :math:`\Lambda(C) = (I - C)(I + C)^{-1}`. :math:`B_a` is a constant
-    skew matrix, and :math:`A_a` is arbitrary. The Jacobian of each step is block triangular with
-    orthogonal blocks, so the determinant is exactly 1; the inverse takes the steps backwards.
-    Where symmetries leave no skew weighting (the sign flips of the rigid body), this is the
-    attention that remains.
+    The layer has no inverse and does not preserve volume. With the normaliser "cayley" it is
+    ``VolumePreservingAttention`` with the arbitrary weighting, and does not preserve volume either.
 
     Parameters
     ----------
-    dim, window : int
-        Components of a state, time steps in a window (at least 2).
-    split : "coordinates", "halves" or blocks of indices
-    symmetries : sequence of (dim, dim), optional
-        The layer commutes with the group they generate: :math:`C_a` is averaged over it.
-    initial_scale : float
-        Size of the initial :math:`A_a` and :math:`B_a`; small, for a start near the identity.
-
-    Raises
-    ------
-    InputError
-        If the symmetries mix blocks of the split.
+    dim : int
+    normaliser : {"softmax", "cayley"}
+    residual : bool
+        Add the input to the output.
+    initial_scale : float, optional
+        Standard deviation of the initial W; by default 1/dim.
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
-    The coupling of Dinh, Krueger, Bengio (NICE, arXiv 1410.8516), with the attention of Brantner et
-    al. (arXiv 2312.11166) in place of the shift.
+    Luong, Pham, Manning, arXiv 1508.04025 ("general" score); Brantner, arXiv 2305.16901.
 
     Examples
     --------
-    >>> layer = vp.nn.CoupledAttention(dim=4, window=3)
-    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
-    >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
-    True
+    >>> attention = vp.nn.MultiplicativeAttention(dim=4, residual=True)
+    >>> attention(torch.zeros(5, 3, 4)).shape
+    torch.Size([5, 3, 4])
     """
 
-    identity_at_zero = True
-    axes = shown = ("window", "dim")
-    attention_part = "block"  # name of the parts in figures of the weights
-    places: torch.Tensor
+    shown = ("dim", "normaliser", "residual")
 
     def __init__(
         self,
         dim: int,
-        window: int,
         *,
-        split: Blocks = "coordinates",
-        symmetries: Any = (),
-        initial_scale: float = 1e-2,
+        normaliser: str = "softmax",
+        residual: bool = False,
+        initial_scale: float | None = None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.dim = whole("dim", dim)
-        self.window = whole("window", window, 2)
-        self.blocks = as_blocks(split, dim)
-        group = generated_group(symmetries, dim)
-        check_compatible(self.blocks, group)
-        self.constant("places", lower_places(window))
-        angles = torch.randn(len(self.blocks), window * (window - 1) // 2, dtype=torch.float64)
-        self.constants = nn.Parameter(initial_scale * angles)
-        self.weights = nn.ModuleList()
-        for index, block in enumerate(self.blocks):
-            rest = others(block, dim)
-            self.constant(f"block_{index}", torch.tensor(block))
-            self.constant(f"others_{index}", torch.tensor(rest))
-            self.constant(f"placement_{index}", placement(block, dim))
-            own = group[:, rest][:, :, rest]
-            self.weights.append(
-                InvariantWeight(len(rest), "arbitrary", own, initial_scale=initial_scale)
-            )
+        size = 1 / whole("dim", dim) if initial_scale is None else initial_scale
+        scores = BilinearScores(dim, initial_scale=size, device=device, dtype=dtype)
+        super().__init__(scores, normaliser, residual=residual)
+        self.dim = dim
 
-    def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
-        """Return C_a: correlations of the components outside a block, and the constant B_a."""
-        constant = skew_matrix(self.constants[index], self.window, self.places)
-        rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
-        return constant + skew_correlations(rest, self.weights[index]())
 
-    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """Return the rotations (..., block, window, window) of the blocks of windows X, in order.
+class AdditiveAttention(Attention):
+    r"""Attention whose scores are those of a hidden layer, without structure.
 
-        Step t of a block becomes the sum over s of weight (t, s) times step s of that block; the
-        blocks before it have been rotated by then.
-        """
-        rotations = []
-        for index in range(len(self.blocks)):
-            rotations.append(cayley(self._correlations(X, index)).mT)
-            X = self._rotated(X, index, 1)
-        return torch.stack(rotations, -3)
+    .. math:: z_q \mapsto \sum_k \operatorname{softmax}_k(s_{kq})\, z_k, \qquad
+        s_{kq} = v^T \tanh(W z_q + U z_k)
 
-    def _rotated(self, X: torch.Tensor, index: int, sign: int) -> torch.Tensor:
-        block = X.index_select(-1, self.get_buffer(f"block_{index}"))
-        increment = cayley_increment(sign * self._correlations(X, index), block)
-        return X + increment @ self.get_buffer(f"placement_{index}")
+    for queries q and keys k. It has no inverse and does not preserve volume.
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        for index in range(len(self.blocks))[::sign]:
-            z = self._rotated(z, index, sign)
-        return z
+    Parameters
+    ----------
+    dim : int
+    width : int, optional
+        Rows of W and U; by default dim.
+    normaliser : {"softmax", "cayley"}
+    residual : bool
+        Add the input to the output.
+    device, dtype
+        As in layers of torch.nn.
+
+    References
+    ----------
+    Bahdanau, Cho, Bengio, arXiv 1409.0473, appendix A.1.2.
+
+    Examples
+    --------
+    >>> layer = vp.nn.AdditiveAttention(dim=3)
+    >>> layer(torch.zeros(5, 4, 3)).shape  # (..., window, dim)
+    torch.Size([5, 4, 3])
+    """
+
+    shown = ("dim", "normaliser", "residual")
+
+    def __init__(
+        self,
+        dim: int,
+        width: int | None = None,
+        *,
+        normaliser: str = "softmax",
+        residual: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        scores = AdditiveScores(dim, dim if width is None else width, device=device, dtype=dtype)
+        super().__init__(scores, normaliser, residual=residual)
+        self.dim = dim
+
+
+class MultiHeadAttention(Attention):
+    r"""Self-attention in several subspaces at once, without output projection.
+
+    Head i projects :math:`Z = X^T` by matrices P (dim / heads, dim), and gives
+
+    .. math:: V_i \operatorname{softmax}(s K_i^T Q_i), \qquad
+        Q_i = P_i^Q Z, \quad K_i = P_i^K Z, \quad V_i = P_i^V Z,
+
+    softmax over each column; the heads stand one above the other. It has no inverse and does not
+    preserve volume by itself; inside a ``Coupling`` it does.
+
+    Parameters
+    ----------
+    dim : int
+        Components of the vectors of a window (..., window, dim), divisible by ``heads``.
+    heads : int
+    residual : bool
+        Add the input to the output ("add connection").
+    stiefel : bool
+        Keep every P on the Stiefel manifold (orthonormal rows), see ``vpintegrator.nn.stiefel``.
+    scale : float, optional
+        Factor s of the scores; by default 1/sqrt(dim/heads).
+    device, dtype
+        As in layers of torch.nn.
+
+    Raises
+    ------
+    InputError
+        If dim is not divisible by heads.
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.2.2; Brantner, arXiv 2305.16901, section 6.
+
+    Examples
+    --------
+    >>> attention = vp.nn.MultiHeadAttention(dim=4, heads=2)
+    >>> attention(torch.zeros(5, 3, 4)).shape
+    torch.Size([5, 3, 4])
+    """
+
+    shown = ("residual",)
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        residual: bool = False,
+        stiefel: bool = False,
+        scale: float | None = None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        width = divisible("dim", dim, "heads", heads)
+        query, key, value = (
+            Heads(dim, heads, width, orthonormal=True, stiefel=stiefel, device=device, dtype=dtype)
+            for _ in range(3)
+        )
+        scores = ProductScores(query, key, width**-0.5 if scale is None else float(scale))
+        super().__init__(scores, value=value, residual=residual)
+        self.dim, self.heads = dim, heads
+
+
+class GeneralMultiHeadAttention(Attention):
+    r"""Multihead attention between two sequences, of any widths, with output projection.
+
+    Queries come from M vectors of :math:`c_q` components, keys and values from N vectors of
+    :math:`c_k` and :math:`c_v` components. Head h projects them to :math:`d_k` and :math:`d_v`
+    components, and
+
+    .. math:: c_{hj} = \sum_k \operatorname{softmax}_k
+        \left( \frac{q_{hj} \cdot k_{hk}}{\sqrt{d_k}} \right) v_{hk}.
+
+    The output is :math:`W^o` applied to the stacked heads, which is the sum over the heads of their
+    own projections :math:`W_h^o c_{hj}`. It does not preserve volume.
+
+    Parameters
+    ----------
+    query_dim : int
+        :math:`c_q`.
+    key_dim, value_dim : int, optional
+        :math:`c_k` and :math:`c_v`; by default :math:`c_q` and :math:`c_k`.
+    heads : int
+    key_width, value_width : int, optional
+        :math:`d_k` and :math:`d_v` of each head; by default :math:`c_q` / heads (which must be
+        whole) and :math:`d_k`.
+    output_dim : int, optional
+        :math:`d_o`; by default :math:`c_q`.
+    bias : bool
+        Whether the projections of queries, keys, values and output have biases.
+    residual : bool
+        Add the queries' sequence to the output, which must be as wide.
+    device, dtype
+        As in layers of torch.nn.
+
+    Raises
+    ------
+    InputError
+        If query_dim is not divisible by heads and no key_width is given.
+
+    Notes
+    -----
+    ``torch.nn.MultiheadAttention`` is the special case in which heads times :math:`d_k`, heads
+    times :math:`d_v`, :math:`d_o` and :math:`c_q` are the same.
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.2.2; Phuong, Hutter, Formal algorithms for
+    transformers, arXiv 2207.09238, algorithm 5.
+
+    Examples
+    --------
+    >>> attention = vp.nn.GeneralMultiHeadAttention(4, heads=2, key_dim=6)
+    >>> attention(torch.rand(3, 4), torch.rand(5, 6)).shape
+    torch.Size([3, 4])
+    """
+
+    def __init__(
+        self,
+        query_dim: int,
+        heads: int = 1,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        output_dim: int | None = None,
+        bias: bool = True,
+        residual: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        key_dim = query_dim if key_dim is None else key_dim
+        value_dim = key_dim if value_dim is None else value_dim
+        if key_width is None:
+            key_width = divisible("query_dim", query_dim, "heads", heads)
+        value_width = key_width if value_width is None else value_width
+        output_dim = query_dim if output_dim is None else output_dim
+        shapes = ((query_dim, key_width), (key_dim, key_width), (value_dim, value_width))
+        query, key, value = (
+            Heads(whole("dim", dim), heads, width, bias=bias, device=device, dtype=dtype)
+            for dim, width in shapes
+        )
+        scores = ProductScores(query, key, key_width**-0.5)
+        stacked, output_dim = heads * value_width, whole("output_dim", output_dim)
+        output = nn.Linear(stacked, output_dim, bias, **factory(device, dtype))
+        super().__init__(scores, value=value, output=output, residual=residual)
 
 
 class TimeMixing(InvertibleLayer):
@@ -249,11 +488,13 @@ class TimeMixing(InvertibleLayer):
         Time steps, at least 2. Acts on (..., window, any).
     initial_scale : float
         Standard deviation of the initial entries of B.
+    device, dtype
+        As in layers of torch.nn.
 
     Examples
     --------
     >>> layer = vp.nn.TimeMixing(window=3)
-    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> Z = torch.rand(5, 3, 4)
     >>> bool(torch.allclose(layer(Z).square().sum(), Z.square().sum()))  # it rotates
     True
     """
@@ -262,16 +503,19 @@ class TimeMixing(InvertibleLayer):
     shown = ("window",)
     places: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         window: int,
         *,
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.window = whole("window", window, 2)
         self.constant("places", lower_places(window))
-        entries = torch.randn(window * (window - 1) // 2, dtype=torch.float64)
+        entries = torch.randn(window * (window - 1) // 2, **self.factory_kwargs)
         self.entries = nn.Parameter(initial_scale * entries)
 
     def _checked(self, z: torch.Tensor) -> torch.Tensor:

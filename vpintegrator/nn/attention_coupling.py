@@ -1,4 +1,4 @@
-"""Multihead softmax attention inside additive couplings."""
+"""Attention inside couplings: each block of components is moved by attention of the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,131 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
+from vpintegrator.nn.attention import MultiHeadAttention
+from vpintegrator.nn.cayley import cayley, cayley_increment, lower_places, skew_matrix, skew_part
 from vpintegrator.nn.couplings import Coupling
-from vpintegrator.nn.layer import Attention, Layer
-from vpintegrator.nn.multihead import MultiHeadAttention
-from vpintegrator.nn.split import Blocks, as_blocks
+from vpintegrator.nn.layer import AttentionLayer, Device, InvertibleLayer, Layer, on_cpu
+from vpintegrator.nn.scores import BilinearScores
+from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
+from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.tensor_arguments import last_size
+
+
+class CoupledAttention(InvertibleLayer, AttentionLayer):
+    r"""Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
+
+    For each block of components in turn, the values of that block over the window, :math:`X_a`
+    (window, size), are rotated in time by the correlations of the other components :math:`X_b`:
+
+    .. math:: X_a \mapsto \Lambda(C_a)^T X_a, \qquad C_a = B_a + \operatorname{tril}(S_a, -1)
+        - \operatorname{tril}(S_a, -1)^T, \quad S_a = X_b A_a X_b^T,
+
+    with the Cayley transform :math:`\Lambda(C) = (I - C)(I + C)^{-1}`. :math:`B_a` is a constant
+    skew matrix, and :math:`A_a` is arbitrary. The Jacobian of each step is block triangular with
+    orthogonal blocks, so the determinant is exactly 1; the inverse takes the steps backwards.
+    Where symmetries leave no skew weighting (the sign flips of the rigid body), this is the
+    attention that remains.
+
+    Parameters
+    ----------
+    dim, window : int
+        Components of a state, time steps in a window (at least 2).
+    split : "coordinates", "halves" or blocks of indices
+    symmetries : sequence of (dim, dim), optional
+        The layer commutes with the group they generate: :math:`C_a` is averaged over it.
+    initial_scale : float
+        Size of the initial :math:`A_a` and :math:`B_a`; small, for a start near the identity.
+    device, dtype
+        As in layers of torch.nn.
+
+    Raises
+    ------
+    InputError
+        If the symmetries mix blocks of the split.
+
+    References
+    ----------
+    The coupling of Dinh, Krueger, Bengio (NICE, arXiv 1410.8516), with the attention of Brantner et
+    al. (arXiv 2312.11166) in place of the shift.
+
+    Examples
+    --------
+    >>> layer = vp.nn.CoupledAttention(dim=4, window=3)
+    >>> Z = torch.rand(5, 3, 4)
+    >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
+    True
+    """
+
+    identity_at_zero = True
+    axes = shown = ("window", "dim")
+    attention_part = "block"  # name of the parts in figures of the weights
+    places: torch.Tensor
+
+    @on_cpu
+    def __init__(
+        self,
+        dim: int,
+        window: int,
+        *,
+        split: Blocks = "coordinates",
+        symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.dim = whole("dim", dim)
+        self.window = whole("window", window, 2)
+        self.blocks = as_blocks(split, dim)
+        group = generated_group(symmetries, dim)
+        check_compatible(self.blocks, group)
+        self.constant("places", lower_places(window))
+        angles = torch.randn(len(self.blocks), window * (window - 1) // 2, **self.factory_kwargs)
+        self.constants = nn.Parameter(initial_scale * angles)
+        self.scores = nn.ModuleList()
+        for index, block in enumerate(self.blocks):
+            rest = others(block, dim)
+            self.constant(f"block_{index}", torch.tensor(block))
+            self.constant(f"others_{index}", torch.tensor(rest))
+            self.constant(f"placement_{index}", placement(block, dim))
+            own = group[:, rest][:, :, rest]
+            self.scores.append(
+                BilinearScores(
+                    len(rest),
+                    symmetries=own,
+                    initial_scale=initial_scale,
+                    device=device,
+                    dtype=dtype,
+                )
+            )
+
+    def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
+        """Return C_a: correlations of the components outside a block, and the constant B_a."""
+        constant = skew_matrix(self.constants[index], self.window, self.places)
+        rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
+        return constant + skew_part(self.scores[index](rest, rest))  # (..., window, window)
+
+    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the rotations (..., block, window, window) of the blocks of windows X, in order.
+
+        Step t of a block becomes the sum over s of weight (t, s) times step s of that block; the
+        blocks before it have been rotated by then.
+        """
+        rotations = []
+        for index in range(len(self.blocks)):
+            rotations.append(cayley(self._correlations(X, index)).mT)
+            X = self._rotated(X, index, 1)
+        return torch.stack(rotations, -3)
+
+    def _rotated(self, X: torch.Tensor, index: int, sign: int) -> torch.Tensor:
+        block = X.index_select(-1, self.get_buffer(f"block_{index}"))
+        increment = cayley_increment(sign * self._correlations(X, index), block)
+        return X + increment @ self.get_buffer(f"placement_{index}")
+
+    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+        for index in range(len(self.blocks))[::sign]:
+            z = self._rotated(z, index, sign)
+        return z
 
 
 class WindowAttention(Layer):
@@ -37,11 +157,13 @@ class WindowAttention(Layer):
         Keep the projections of the heads on the Stiefel manifold.
     initial_scale : float
         Size of the initial A.
+    device, dtype
+        As in layers of torch.nn.
 
     Examples
     --------
     >>> g = vp.nn.WindowAttention(2, 1, window=3, width=4, heads=2)
-    >>> g(torch.zeros(5, 3, 2, dtype=torch.float64)).shape
+    >>> g(torch.zeros(5, 3, 2)).shape
     torch.Size([5, 3, 1])
     """
 
@@ -55,17 +177,23 @@ class WindowAttention(Layer):
         heads: int,
         stiefel: bool = False,
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.window = whole("window", window)
-        self.attention = MultiHeadAttention(width, heads, residual=True, stiefel=stiefel)
-        self.embedding = nn.Parameter(torch.randn(inputs, width, dtype=torch.float64) / inputs**0.5)
-        self.positions = nn.Parameter(torch.randn(window, width, dtype=torch.float64) / 2)
-        self.inner_weight = nn.Parameter(
-            torch.randn(width, width, dtype=torch.float64) / width**0.5
+        self.attention = MultiHeadAttention(
+            width, heads, residual=True, stiefel=stiefel, **self.factory_kwargs
         )
-        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=torch.float64) - 1)
-        outer = torch.randn(width, outputs, dtype=torch.float64)
+        self.embedding = nn.Parameter(
+            torch.randn(inputs, width, **self.factory_kwargs) / inputs**0.5
+        )
+        self.positions = nn.Parameter(torch.randn(window, width, **self.factory_kwargs) / 2)
+        self.inner_weight = nn.Parameter(
+            torch.randn(width, width, **self.factory_kwargs) / width**0.5
+        )
+        self.inner_bias = nn.Parameter(2 * torch.rand(width, **self.factory_kwargs) - 1)
+        outer = torch.randn(width, outputs, **self.factory_kwargs)
         self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
@@ -74,7 +202,7 @@ class WindowAttention(Layer):
         return torch.tanh(h @ self.inner_weight + self.inner_bias) @ self.outer_weight
 
 
-class AttentionCoupling(Coupling, Attention):
+class AttentionCoupling(Coupling, AttentionLayer):
     r"""A sweep of couplings whose functions are multihead softmax attention over the window.
 
     For each block a of components in turn, with ``WindowAttention`` :math:`g_a` of the other
@@ -95,6 +223,8 @@ class AttentionCoupling(Coupling, Attention):
         Arguments of ``AdditiveCoupling``.
     stiefel, initial_scale
         Arguments of ``WindowAttention``.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -108,7 +238,7 @@ class AttentionCoupling(Coupling, Attention):
     Examples
     --------
     >>> layer = vp.nn.AttentionCoupling(dim=4, window=3, heads=2)
-    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> Z = torch.rand(5, 3, 4)
     >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
     True
     """
@@ -126,6 +256,8 @@ class AttentionCoupling(Coupling, Attention):
         symmetries: Any = (),
         stiefel: bool = False,
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         functions = [
             WindowAttention(
@@ -136,6 +268,8 @@ class AttentionCoupling(Coupling, Attention):
                 heads=heads,
                 stiefel=stiefel,
                 initial_scale=initial_scale,
+                device=device,
+                dtype=dtype,
             )
             for block in as_blocks(split, dim)
         ]

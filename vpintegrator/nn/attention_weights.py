@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from vpintegrator.nn.layer import Attention
+from vpintegrator.nn.layer import AttentionLayer
 
 
 def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -151,9 +151,9 @@ def attention_change(model: nn.Module, windows: torch.Tensor) -> AttentionChange
     )
 
 
-def attention_layers(model: nn.Module) -> Iterator[Attention]:
+def attention_layers(model: nn.Module) -> Iterator[AttentionLayer]:
     """Yield the attention layers of a model, without the attention inside of others."""
-    if isinstance(model, Attention):
+    if isinstance(model, AttentionLayer):
         yield model
         return
     for part in model.children():

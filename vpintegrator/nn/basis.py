@@ -15,7 +15,7 @@ import torch
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Device, Layer
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
 from vpintegrator.nn.univariate import Univariate
 
@@ -181,6 +181,8 @@ class Terms(Layer):
         The s and f.
     count : int
         Number of parameters c.
+    device, dtype
+        As in layers of torch.nn.
     """
 
     chosen: torch.Tensor
@@ -195,12 +197,15 @@ class Terms(Layer):
         sources: torch.Tensor,
         factors: torch.Tensor,
         count: int,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.degree, self.kinds, self.count = degree, [*kinds], count
         self.constant("chosen", chosen)
         self.constant("sources", sources)
-        self.constant("factors", factors.double())
+        self.constant("factors", factors.to(torch.float64))
         # as plain booleans: reading a tensor in every evaluation would make a GPU wait
         self.occurs: list[bool] = chosen.any(0).tolist()
 
@@ -215,6 +220,8 @@ class Terms(Layer):
         absent: Sequence[bool] = (),
         most: int = LARGEST_COUNT,
         allowed: Callable[[tuple[int, ...]], bool] = lambda _: True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> Terms:
         """Return the ``terms`` that are allowed and that symmetries leave.
 
@@ -224,7 +231,8 @@ class Terms(Layer):
         sources, factors, count = equivariant_coefficients(indices, kinds, variables, block)
         used = (factors != 0).any(1)
         chosen = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))
-        return cls(degree, kinds, chosen[used], sources[used], factors[used], count)
+        parts = chosen[used], sources[used], factors[used], count
+        return cls(degree, kinds, *parts, device=device, dtype=dtype)
 
     @property
     def degrees(self) -> torch.Tensor:
@@ -300,7 +308,7 @@ class Terms(Layer):
         sources[present] = torch.arange(count)
         kinds = [self.kinds[j] for j in left]
         coefficients = self.coefficients(c).detach().cpu().double()
-        found = Terms(self.degree, kinds, rows, sources, present, count)
+        found = Terms(self.degree, kinds, rows, sources, present, count, dtype=torch.float64)
         return found, merged(weights * coefficients)[present]
 
 

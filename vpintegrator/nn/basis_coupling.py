@@ -22,7 +22,7 @@ from vpintegrator.nn.basis import (
 )
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.layer import Device, InvertibleLayer, on_cpu
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
@@ -76,6 +76,8 @@ class BasisCoupling(InvertibleLayer, InUnits):
     initial_scale : float
         Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
         smaller.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -91,7 +93,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
     Examples
     --------
     >>> layer = vp.nn.BasisCoupling(dim=2, degree=3, periodic=[0])  # an angle and its momentum
-    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> z = torch.rand(5, 2)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
@@ -99,6 +101,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
     prolongable = True
     shown = ("dim", "degree", "blocks", "sweep")
 
+    @on_cpu
     def __init__(
         self,
         dim: int,
@@ -112,8 +115,10 @@ class BasisCoupling(InvertibleLayer, InUnits):
         sweep: Sequence[int] | None = None,
         symmetries: Any = (),
         initial_scale: float = 1e-3,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.degree = checked_degree(degree)
         self.blocks = as_blocks(split, dim)
@@ -144,7 +149,8 @@ class BasisCoupling(InvertibleLayer, InUnits):
                 "higher degree"
             )
         scales = initial_scale / each**2
-        self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).double())
+        start = scales * torch.randn(len(scales), dtype=torch.float32)
+        self.coefficients = nn.Parameter(start.to(**self.factory_kwargs))
 
     def _as_sweep(self, sweep: Sequence[int]) -> list[int]:
         numbers = [plain("sweep", a, (int,)) for a in sweep]
@@ -162,6 +168,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
             beside(restricted(moves, rest), self.formulas[a].action),
             restricted(moves, self.blocks[a]),
             absent=[index in self.cyclic for index in rest],
+            **self.factory_kwargs,
         )
 
     def _set_terms(self, terms: Sequence[Terms]) -> None:
@@ -176,7 +183,8 @@ class BasisCoupling(InvertibleLayer, InUnits):
             usable = [n for n, of in enumerate(formulas.depends) if not of.intersection(block)]
             self.formulas[a] = formulas.part(usable)
             for name in ("shift", "scale"):
-                self.register_buffer(f"formula_{name}_{a}", torch.zeros(len(usable)).double())
+                zeros = torch.zeros(len(usable), **self.factory_kwargs)
+                self.register_buffer(f"formula_{name}_{a}", zeros)
         if not any(map(len, self.formulas)):
             raise InputError(
                 "each of the expressions depends on components of every block of the split, or is "
@@ -317,6 +325,7 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
             split=inside,
             sweep=[inside.index(block) for block in moved],
             initial_scale=0.0,
+            dtype=torch.float64,
         )
     found.degree = layer.degree
     units = (layer.state_shift, layer.state_scale) if any(map(len, layer.formulas)) else ()

@@ -20,6 +20,7 @@ from vpintegrator.nn.basis import (
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.layer import Device, on_cpu
 from vpintegrator.nn.units import InUnits, scaled
 from vpintegrator.nn.univariate import POLYNOMIALS, SECULAR, Univariate, families
 
@@ -69,6 +70,8 @@ class BasisPotential(InUnits):
     initial_scale : float
         Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
         smaller.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -79,7 +82,7 @@ class BasisPotential(InUnits):
     Examples
     --------
     >>> V = vp.nn.BasisPotential(2, degree=4, periodic=[0])
-    >>> D = torch.func.jacrev(V.gradient)(torch.rand(2, dtype=torch.float64))
+    >>> D = torch.func.jacrev(V.gradient)(torch.rand(2))
     >>> bool(torch.allclose(D, D.mT))  # that of a gradient is symmetric
     True
     """
@@ -91,6 +94,7 @@ class BasisPotential(InUnits):
     formula_shift: torch.Tensor
     formula_scale: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         size: int,
@@ -105,8 +109,10 @@ class BasisPotential(InUnits):
         scaling: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
         initial_scale: float = 1e-3,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.size, self.degree = whole("size", size), checked_degree(degree)
         self.conserved = whole("conserved", conserved, 0)
         read = size + conserved
@@ -145,14 +151,15 @@ class BasisPotential(InUnits):
             absent=[index in cyclic for index in range(read)],
             most=self.largest_count,
             allowed=is_allowed,
+            **self.factory_kwargs,
         )
         if not self.terms.count:
             raise NoTermsError(
                 f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
             )
         degrees = self.terms.degrees.clamp(min=1).float()
-        start = initial_scale / degrees**2 * torch.randn(self.terms.count)
-        self.coefficients = nn.Parameter(start.double())
+        start = torch.randn(self.terms.count, dtype=torch.float32) * (initial_scale / degrees**2)
+        self.coefficients = nn.Parameter(start.to(**self.factory_kwargs))
 
     @staticmethod
     def _has_periodic_derivatives(factors: Sequence[tuple[int, Univariate]]) -> bool:
@@ -175,7 +182,8 @@ class BasisPotential(InUnits):
             raise InputError("the symmetries respect none of the expressions; leave them out")
         self.add_units(len(self.components))
         for name in ("shift", "scale"):
-            self.register_buffer(f"formula_{name}", torch.zeros(len(self.formulas)).double())
+            zeros = torch.zeros(len(self.formulas), **self.factory_kwargs)
+            self.register_buffer(f"formula_{name}", zeros)
         self.set_units(torch.zeros(dim), torch.ones(dim))
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
@@ -291,7 +299,7 @@ def potential_at(
     size = potential.size
     own = potential.components[:size]
     with torch.random.fork_rng(devices=[]):
-        found = type(potential)(size, 1, components=own, initial_scale=0.0)
+        found = type(potential)(size, 1, components=own, initial_scale=0.0, dtype=torch.float64)
     found.degree = potential.degree
     known = {size + j: value for j, value in enumerate(variables)}
     if len(potential.formulas):

@@ -159,7 +159,12 @@ def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
     tensor([[ 0.,  2.],
             [-2.,  0.]])
     """
-    lower = torch.tril(X @ A @ X.mT, -1)
+    return skew_part(X @ A @ X.mT)
+
+
+def skew_part(S: torch.Tensor) -> torch.Tensor:
+    """Return tril(S, -1) - tril(S, -1)^T (..., n, n): the lower triangle, and its negative."""
+    lower = torch.tril(S, -1)
     return lower - lower.mT
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from vpintegrator.dynamics.expressions import ComponentFunction
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Device, Layer
 from vpintegrator.nn.units import InUnits
 
 
@@ -24,14 +24,16 @@ class RungeKuttaStep(InUnits):
         Components of a state.
     stages, weights
         Rows of the tableau after the first, and its weights.
+    device, dtype
+        As in layers of torch.nn.
 
     Examples
     --------
     >>> from vpintegrator.nn.classical_steps import RungeKuttaStep
     >>> euler = RungeKuttaStep(lambda q, p: [p, -q], 2, (), (1.0,))
     >>> euler.set_step(0.1)
-    >>> euler(torch.tensor([[1.0, 0.0]], dtype=torch.float64))
-    tensor([[ 1.0000, -0.1000]], dtype=torch.float64)
+    >>> euler(torch.tensor([[1.0, 0.0]]))
+    tensor([[ 1.0000, -0.1000]])
     """
 
     shown = ("dim", "weights")
@@ -43,10 +45,13 @@ class RungeKuttaStep(InUnits):
         dim: int,
         stages: Sequence[Sequence[float]],
         weights: Sequence[float],
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.rates, self.dim, self.stages, self.weights = rates, dim, stages, weights
-        self.register_buffer("step", torch.ones(1, dtype=torch.float64))
+        self.register_buffer("step", torch.ones(1, **self.factory_kwargs))
         self.add_units(dim)
 
     def set_step(self, step: float) -> None:

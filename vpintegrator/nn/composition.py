@@ -25,6 +25,9 @@ class Composition(Layer, nn.Sequential):
     True
     """
 
+    def __init__(self, *layers: nn.Module) -> None:
+        nn.Sequential.__init__(self, *layers)
+
     @property
     def volume_preserving(self) -> bool:
         """Whether every layer preserves volume exactly."""

@@ -10,9 +10,10 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
+from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given, remaining, still_without, without
-from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.layer import Device, InvertibleLayer, factory_like, on_cpu
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 
@@ -46,10 +47,12 @@ class AdditiveCoupling(InvertibleLayer):
         The layer commutes with the group they generate: with :math:`g_a` the function above it adds
         the mean over S of :math:`S_{aa}^{-1} g_a(S_{bb} z_b)`. The group costs no loop: it is
         folded into a hidden layer that is wider by the number of its elements.
-    activation : str
+    activation : str or callable
     initial_scale : float
         Size of the initial :math:`A_a`; small, for a start near the identity. :math:`W_a` and
         :math:`b_a` start at full scale, so that the hidden units differ from the first step on.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -64,7 +67,7 @@ class AdditiveCoupling(InvertibleLayer):
     Examples
     --------
     >>> layer = vp.nn.AdditiveCoupling(dim=3, width=8)
-    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> z = torch.rand(5, 3)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
@@ -76,6 +79,7 @@ class AdditiveCoupling(InvertibleLayer):
     still: torch.Tensor | None
     back: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         dim: int,
@@ -85,17 +89,18 @@ class AdditiveCoupling(InvertibleLayer):
         conserved: int = 0,
         scaling: Sequence[int] = (),
         symmetries: Any = (),
-        activation: str = "tanh",
+        activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.width = whole("width", width)
         self.conserved = whole("conserved", conserved, 0)
         self.blocks = as_blocks(split, dim - conserved)
         still = still_without(scaling, dim - conserved, dim)
-        self.activation = activation
-        self._activation = activation_of(activation)
+        self.activation = activation_of(activation)
         group = generated_group(symmetries, dim)
         check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
         self.constant("still", still)
@@ -106,8 +111,8 @@ class AdditiveCoupling(InvertibleLayer):
         self.constant("back", back)
         # all W_a below one another; `place` says where their rows stand among all components
         counts = torch.tensor([dim - len(block) for block in self.blocks])
-        inner = torch.randn(int(counts.sum()), width, dtype=torch.float64)
-        fan_in = counts.repeat_interleave(counts).double().unsqueeze(1)
+        inner = torch.randn(int(counts.sum()), width, **self.factory_kwargs)
+        fan_in = counts.repeat_interleave(counts).unsqueeze(1).to(**self.factory_kwargs)
         self.inner_weight = nn.Parameter(inner / fan_in.sqrt())
         mask = torch.zeros(len(self.blocks), dim, 1, dtype=torch.float64)
         for a, block in enumerate(self.blocks):
@@ -115,10 +120,10 @@ class AdditiveCoupling(InvertibleLayer):
         self.constant("place", (mask == 0).flatten().nonzero().squeeze(1))
         self.constant("mask", mask)
         self.inner_bias = nn.Parameter(
-            2 * torch.rand(len(self.blocks), width, dtype=torch.float64) - 1
+            2 * torch.rand(len(self.blocks), width, **self.factory_kwargs) - 1
         )
         # every component that moves is in one block, so one row each: the A_a below one another
-        outer = torch.randn(dim - conserved, width, dtype=torch.float64)
+        outer = torch.randn(dim - conserved, width, **self.factory_kwargs)
         self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def _matrices(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -183,6 +188,7 @@ class AdditiveCoupling(InvertibleLayer):
                 split=self.blocks,
                 symmetries=of.kept,
                 activation=self.activation,
+                dtype=torch.float64,
             )
         found.inner_weight.copy_(torch.cat(inner))
         found.inner_bias.copy_(torch.stack(bias))
@@ -191,9 +197,9 @@ class AdditiveCoupling(InvertibleLayer):
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for W, b, A in self._matrices()[::sign]:
-            hidden = self._activation(z @ W + b)
+            hidden = self.activation(z @ W + b)
             if self.still is not None:
-                hidden = hidden - self._activation((z * self.still) @ W + b)
+                hidden = hidden - self.activation((z * self.still) @ W + b)
             z = torch.add(z, hidden @ A, alpha=sign)
         return z
 
@@ -230,13 +236,14 @@ class Coupling(InvertibleLayer):
 
     Examples
     --------
-    >>> functions = [torch.nn.Linear(1, 1).double() for _ in range(2)]
+    >>> functions = [torch.nn.Linear(1, 1) for _ in range(2)]
     >>> shears = vp.nn.Coupling(2, functions)  # of z_1 by z_2, then of z_2 by z_1
-    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> z = torch.rand(5, 2)
     >>> bool(torch.allclose(shears.inverse(shears(z)), z))
     True
     """
 
+    @on_cpu
     def __init__(
         self,
         dim: int,
@@ -245,7 +252,7 @@ class Coupling(InvertibleLayer):
         split: Blocks = "coordinates",
         symmetries: Any = (),
     ) -> None:
-        super().__init__()
+        super().__init__(**factory_like(nn.ModuleList(functions)))
         self.dim = whole("dim", dim)
         self.blocks = as_blocks(split, dim)
         if len(functions) != len(self.blocks):

@@ -14,6 +14,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Value
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import StateExpressions, deriving, with_values
+from vpintegrator.nn.layer import Device, on_cpu
 from vpintegrator.nn.units import InUnits
 
 ORDERS = (2, 4, 6)  # orders of the methods whose generating functions have these terms
@@ -42,6 +43,8 @@ class ElementaryHamiltonians(InUnits):
         Components after (q, p) that do not move: steps, parameters, the time.
     explicit_time : bool
         Whether the last of these is the time.
+    device, dtype
+        As in layers of torch.nn.
 
     Attributes
     ----------
@@ -61,13 +64,14 @@ class ElementaryHamiltonians(InUnits):
     Examples
     --------
     >>> E = vp.nn.ElementaryHamiltonians("z[1]**2/2 - cos(z[0])", 2)
-    >>> E.gradients(torch.tensor([0.0, 1.0], dtype=torch.float64)).shape
+    >>> E.gradients(torch.tensor([0.0, 1.0])).shape
     torch.Size([5, 2])
     """
 
     shown = ("hamiltonian", "size", "order")
     term_scale: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         hamiltonian: str,
@@ -75,8 +79,11 @@ class ElementaryHamiltonians(InUnits):
         order: int = 6,
         conserved: int = 0,
         explicit_time: bool = False,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order
         self.conserved, self.explicit_time = whole("conserved", conserved, 0), explicit_time
         if order not in ORDERS:
@@ -84,8 +91,8 @@ class ElementaryHamiltonians(InUnits):
         self._formulas = _differentiated(hamiltonian, size, order, size + conserved, explicit_time)
         count = self._formulas.count
         self.add_units(size + conserved)
-        self.register_buffer("term_scale", torch.ones(count, dtype=torch.float64))
-        self.coefficients = nn.Parameter(torch.zeros(count, dtype=torch.float64))
+        self.register_buffer("term_scale", torch.ones(count, **self.factory_kwargs))
+        self.coefficients = nn.Parameter(torch.zeros(count, **self.factory_kwargs))
 
     @torch.no_grad()
     def adapt(self, x: torch.Tensor) -> None:
@@ -138,7 +145,7 @@ class ElementaryHamiltonians(InUnits):
             values.detach().cpu().double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
         )
         text = with_values(self.hamiltonian, dict(enumerate(own.tolist(), n)))
-        found = ElementaryHamiltonians(text, n, self.order)
+        found = ElementaryHamiltonians(text, n, self.order, dtype=torch.float64)
         found.set_units(self.state_shift[:n], self.state_scale[:n])
         for name in ("term_scale", "coefficients"):
             getattr(found, name).data.copy_(getattr(self, name))

@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import one_of
+from vpintegrator.nn.activations import Activation
+from vpintegrator.nn.attention import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.feed_forward import PointwiseFeedForward
-from vpintegrator.nn.layer import Layer
-from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.layer import Device, Layer, factory
 
 NORMS = ["layer", "batch", "none"]
 
@@ -22,14 +23,24 @@ class Norm(nn.Module):
     kind : {"layer", "batch", "none"}
         Batch norm keeps running means, so in training mode it cannot be used under vmap. In
         evaluation mode it takes these, so that a vector's image does not depend on the others.
+    device, dtype
+        As in layers of torch.nn.
     """
 
-    def __init__(self, dim: int, kind: str) -> None:
+    def __init__(
+        self,
+        dim: int,
+        kind: str,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         one_of("norm", kind, NORMS)
+        options = factory(device, dtype)
         self.norm: nn.Module = {
-            "layer": lambda: nn.LayerNorm(dim, dtype=torch.float64),
-            "batch": lambda: nn.BatchNorm1d(dim, dtype=torch.float64),
+            "layer": lambda: nn.LayerNorm(dim, **options),
+            "batch": lambda: nn.BatchNorm1d(dim, **options),
             "none": nn.Identity,
         }[kind]()
 
@@ -72,7 +83,9 @@ class EncoderBlock(Layer):
     stiefel : bool
         Multihead attention by projections with orthonormal rows (without biases and output
         projection) instead of the general one.
-    activation : str
+    activation : str or callable
+    device, dtype
+        As in layers of torch.nn.
 
     Notes
     -----
@@ -86,7 +99,7 @@ class EncoderBlock(Layer):
     Examples
     --------
     >>> block = vp.nn.EncoderBlock(dim=4, heads=2)
-    >>> block(torch.zeros(5, 3, 4, dtype=torch.float64)).shape
+    >>> block(torch.zeros(5, 3, 4)).shape
     torch.Size([5, 3, 4])
     """
 
@@ -99,16 +112,20 @@ class EncoderBlock(Layer):
         inner: int | None = None,
         norm: str = "layer",
         stiefel: bool = False,
-        activation: str = "relu",
+        activation: str | Activation = "relu",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
+        options = self.factory_kwargs
         if attention is None and stiefel:
-            attention = MultiHeadAttention(dim, heads, stiefel=True)
+            attention = MultiHeadAttention(dim, heads, stiefel=True, **options)
         elif attention is None:
-            attention = GeneralMultiHeadAttention(dim, heads)
+            attention = GeneralMultiHeadAttention(dim, heads, **options)
         self.attention = attention
-        self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation)
-        self.attention_norm, self.feed_forward_norm = Norm(dim, norm), Norm(dim, norm)
+        self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation, **options)
+        self.attention_norm = Norm(dim, norm, **options)
+        self.feed_forward_norm = Norm(dim, norm, **options)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         z = self.attention_norm(z + self.attention(z))

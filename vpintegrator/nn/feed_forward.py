@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
+from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Device, Layer
 
 
 class PointwiseFeedForward(Layer):
@@ -21,7 +22,9 @@ class PointwiseFeedForward(Layer):
     dim : int
     inner : int, optional
         Hidden units, usually more than dim; by default 4 dim.
-    activation : str
+    activation : str or callable
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
@@ -30,7 +33,7 @@ class PointwiseFeedForward(Layer):
     Examples
     --------
     >>> layer = vp.nn.PointwiseFeedForward(dim=4, inner=16)
-    >>> layer(torch.zeros(5, 3, 4, dtype=torch.float64)).shape
+    >>> layer(torch.zeros(5, 3, 4)).shape
     torch.Size([5, 3, 4])
     """
 
@@ -39,17 +42,19 @@ class PointwiseFeedForward(Layer):
         dim: int,
         inner: int | None = None,
         *,
-        activation: str = "relu",
+        activation: str | Activation = "relu",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         whole("dim", dim)
         inner = whole("inner", 4 * dim if inner is None else inner)
-        self.inner = nn.Linear(dim, inner, dtype=torch.float64)
-        self.outer = nn.Linear(inner, dim, dtype=torch.float64)
-        self._activation = activation_of(activation)
+        self.inner = nn.Linear(dim, inner, **self.factory_kwargs)
+        self.outer = nn.Linear(inner, dim, **self.factory_kwargs)
+        self.activation = activation_of(activation)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self.outer(self._activation(self.inner(z)))
+        return self.outer(self.activation(self.inner(z)))
 
 
 class ResidualLayer(Layer):
@@ -64,11 +69,13 @@ class ResidualLayer(Layer):
     dim : int
     width : int, optional
         Hidden units of the second form; V starts small, so that the layer starts near the identity.
-    activation : str
+    activation : str or callable
         "identity" makes the first form linear.
     bias : bool
     conserved : int
         Number of constants of motion, the last components, which are read and left unchanged.
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
@@ -77,7 +84,7 @@ class ResidualLayer(Layer):
     Examples
     --------
     >>> layer = vp.nn.ResidualLayer(dim=3)
-    >>> layer(torch.zeros(5, 3, dtype=torch.float64)).shape
+    >>> layer(torch.zeros(5, 3)).shape
     torch.Size([5, 3])
     """
 
@@ -86,20 +93,22 @@ class ResidualLayer(Layer):
         dim: int,
         width: int | None = None,
         *,
-        activation: str = "tanh",
+        activation: str | Activation = "tanh",
         bias: bool = True,
         conserved: int = 0,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        self.conserved, self.activation = whole("conserved", conserved, 0), activation
+        super().__init__(device=device, dtype=dtype)
+        self.conserved = whole("conserved", conserved, 0)
         self.moving = whole("dim", dim - conserved)
         hidden = self.moving if width is None else whole("width", width)
-        self.linear = nn.Linear(dim, hidden, bias=bias, dtype=torch.float64)
+        self.linear = nn.Linear(dim, hidden, bias=bias, **self.factory_kwargs)
         self.outer = None
         if width is not None:
-            self.outer = nn.Linear(hidden, self.moving, bias=False, dtype=torch.float64)
+            self.outer = nn.Linear(hidden, self.moving, bias=False, **self.factory_kwargs)
             nn.init.normal_(self.outer.weight, std=1e-2)
-        self._activation = activation_of(activation)
+        self.activation = activation_of(activation)
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> ResidualLayer:
@@ -107,7 +116,7 @@ class ResidualLayer(Layer):
         values = given(values, self.conserved)
         n, width = self.moving, None if self.outer is None else len(self.linear.weight)
         with torch.random.fork_rng(devices=[]):
-            found = ResidualLayer(n, width, activation=self.activation)
+            found = ResidualLayer(n, width, activation=self.activation, dtype=torch.float64)
         weight = self.linear.weight.cpu().double()
         bias = weight[:, n:] @ values
         if self.linear.bias is not None:
@@ -119,7 +128,7 @@ class ResidualLayer(Layer):
         return found.to(self.linear.weight)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        shift = self._activation(self.linear(z))
+        shift = self.activation(self.linear(z))
         if self.outer is not None:
             shift = self.outer(shift)
         if not self.conserved:

@@ -84,7 +84,7 @@ class GeneratingFunction(BasisPotential):
     Examples
     --------
     >>> S = vp.nn.GeneratingFunction(2, degree=3, initial_scale=0.1)
-    >>> z = torch.rand(2, dtype=torch.float64)
+    >>> z = torch.rand(2)
     >>> H = torch.func.jacrev(S.gradient)(z)
     >>> bool(torch.allclose(H, S.gradient_and_hessian(z)[1]))
     True
@@ -100,8 +100,8 @@ class GeneratingFunction(BasisPotential):
         self.differentiated = tuple(differentiated)  # before terms are chosen
         super().__init__(size, degree, **{"initial_scale": 0.0, **options})
         read = self.size + self.conserved
-        self.register_buffer("box_shift", torch.zeros(read, dtype=torch.float64))
-        self.register_buffer("box_scale", torch.ones(read, dtype=torch.float64))
+        self.register_buffer("box_shift", torch.zeros(read, **self.factory_kwargs))
+        self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))
         self._rows = self.terms.chosen.clone()  # on the CPU, wherever the function is
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._plan()

@@ -13,7 +13,7 @@ from torch import nn
 from torch._C._functorch import TransformType, get_interpreter_stack
 
 from vpintegrator.arguments import whole
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Layer, factory_like
 
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers
@@ -126,6 +126,8 @@ class ImplicitMap(Layer):
         Components that move.
     repeats : int
         Number of successive solutions: z -> Z -> ...
+    like : Module
+        Part of the map, of its device and dtype.
     """
 
     volume_preserving: Any = True
@@ -137,10 +139,10 @@ class ImplicitMap(Layer):
         terms = max((c.numel() for c in self.coefficients()), default=1)
         return max(_CACHED // max(terms, 1), 16)
 
-    def __init__(self, size: int, repeats: int = 1) -> None:
-        super().__init__()
+    def __init__(self, size: int, repeats: int, like: nn.Module) -> None:
+        super().__init__(**factory_like(like))
         self.repeats = whole("repeats", repeats)
-        self.register_buffer("linear", torch.eye(size, dtype=torch.float64))
+        self.register_buffer("linear", torch.eye(size, **self.factory_kwargs))
         self.has_linear = False  # whether that is another map than the identity
         # Newton iterations of unrolled programs, and the same for files
         self.iterations = _ITERATIONS

@@ -2,20 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
 
 from vpintegrator.nn.tensor_arguments import last_size
 
+Device = torch.device | str | int | None
+Function = TypeVar("Function", bound=Callable[..., Any])
+_DTYPE: ContextVar[torch.dtype | None] = ContextVar("dtype", default=None)
+_DEVICE: ContextVar[torch.device | None] = ContextVar("device", default=None)
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Let layers of this package be of a dtype where none is given, in this thread alone."""
+    token = _DTYPE.set(dtype)
+    try:
+        yield
+    finally:
+        _DTYPE.reset(token)
+
+
+def on_cpu(initialise: Function) -> Function:
+    """Let a layer compute indices on the CPU, also under ``with torch.device("meta")``.
+
+    Tensors made with ``factory`` are on the device that torch has set.
+    """
+
+    @wraps(initialise)
+    def construct(*arguments: Any, **options: Any) -> None:
+        device = torch.get_default_device()
+        if device.type == "cpu":
+            return initialise(*arguments, **options)
+        token = _DEVICE.set(device)
+        try:
+            with torch.device("cpu"):
+                initialise(*arguments, **options)
+        finally:
+            _DEVICE.reset(token)
+
+    return construct  # type: ignore[return-value]
+
+
+def factory(device: Device = None, dtype: torch.dtype | None = None) -> dict[str, Any]:
+    """Return keywords of functions that make tensors, for the device and dtype of a layer."""
+    device = (_DEVICE.get() or torch.get_default_device()) if device is None else device
+    return {
+        "device": torch.device(device),
+        "dtype": dtype or _DTYPE.get() or torch.get_default_dtype(),
+    }
+
+
+def factory_like(module: nn.Module) -> dict[str, Any]:
+    """Return keywords of functions that make tensors, for the device and dtype of a module."""
+    for parameter in module.parameters():
+        return {"device": parameter.device, "dtype": parameter.dtype}
+    return factory()
+
 
 class Layer(nn.Module):
-    """A layer with weights in float64, as they are drawn; ``layer.float()`` casts them.
+    """Base of the layers of this package.
+
+    Parameters
+    ----------
+    device, dtype
+        As in layers of torch.nn: by default those that torch has set.
 
     Attributes
     ----------
+    factory_kwargs : dict
+        Keywords for functions that make the layer's tensors.
     volume_preserving, symplectic : bool
         Whether the layer preserves volume, or the form dq dp of states (q, p), exactly.
     shown : tuple of str
@@ -26,8 +88,21 @@ class Layer(nn.Module):
     symplectic: Any = False
     shown: ClassVar[tuple[str, ...]] = ()
 
+    def __init__(self, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.factory_kwargs = factory(device, dtype)
+
     def constant(self, name: str, value: torch.Tensor | None) -> None:
-        """Register a tensor that follows from the arguments, so that files need not hold it."""
+        """Register a tensor that follows from the arguments, so that files need not hold it.
+
+        A layer on ``meta`` holds it on the CPU, since no ``load_state_dict`` brings its numbers.
+        """
+        if value is not None:
+            device, dtype = self.factory_kwargs["device"], self.factory_kwargs["dtype"]
+            value = value.to(
+                "cpu" if device.type == "meta" else device,
+                dtype if value.is_floating_point() else value.dtype,
+            )
         self.register_buffer(name, value, persistent=False)
 
     @torch.no_grad()
@@ -79,7 +154,7 @@ class InvertibleLayer(Layer):
         return self.moved(self._checked(z), -1)
 
 
-class Attention(nn.Module):
+class AttentionLayer(nn.Module):
     """Base of layers that mix the time steps of a window by weights."""
 
     @property

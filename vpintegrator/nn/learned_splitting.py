@@ -11,7 +11,7 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
-from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.layer import Device, InvertibleLayer, on_cpu
 from vpintegrator.nn.units import InUnits
 
 _TERMS = 30  # terms of the exponential series: exact to rounding up to a norm of three
@@ -38,6 +38,8 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         Times that the last part is passed.
     explicit_time : bool
         Whether the last component is the time, given for the middle of the step.
+    device, dtype
+        As in layers of torch.nn.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
     >>> flows = hamiltonian_parts("z[1]**2/2 - cos(z[0])", 2)
     >>> layer = vp.nn.LearnedSplitting(flows, 2, stages=3)
     >>> layer.set_step(0.1)
-    >>> z = torch.rand(2, dtype=torch.float64)
+    >>> z = torch.rand(2)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z, atol=1e-15))
     True
     """
@@ -69,10 +71,18 @@ class LearnedSplitting(InvertibleLayer, InUnits):
     step: torch.Tensor
     powers: torch.Tensor
 
+    @on_cpu
     def __init__(
-        self, flows: ExactFlows, dim: int, stages: int = 3, explicit_time: bool = False
+        self,
+        flows: ExactFlows,
+        dim: int,
+        stages: int = 3,
+        explicit_time: bool = False,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.flows, self.dim, self.explicit_time = flows, dim, explicit_time
         self.stages = whole("stages", stages, 1)
         self.symplectic, self.conserved = flows.symplectic, int(flows.symplectic and explicit_time)
@@ -83,11 +93,11 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             (1.0 if k == last or (k == 0 and n > 0) else 0.5) / self.stages
             for n, k in enumerate(self.sequence[: self._half])
         ]
-        self.weights = nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+        self.weights = nn.Parameter(torch.tensor(weights, **self.factory_kwargs))
         further = [self._functions(k) - 1 for k in self.sequence[: self._half]]
-        self.commutators = nn.Parameter(torch.zeros(sum(further), dtype=torch.float64))
+        self.commutators = nn.Parameter(torch.zeros(sum(further), **self.factory_kwargs))
         self.first = [sum(further[:n]) for n in range(self._half)]
-        self.register_buffer("step", torch.ones(1, dtype=torch.float64))
+        self.register_buffer("step", torch.ones(1, **self.factory_kwargs))
         self.add_units(dim)
         self.constant("powers", self._powers())
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.basis import checked_degree, terms
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Device, Layer, on_cpu
 from vpintegrator.nn.univariate import RADIUS, families
 
 
@@ -32,6 +32,8 @@ class PolynomialLayer(Layer):
         Components that are angles, in radians.
     margin : float
         Size of the box relative to the range of the states.
+    device, dtype
+        As in layers of torch.nn.
 
     Attributes
     ----------
@@ -57,17 +59,25 @@ class PolynomialLayer(Layer):
     box_shift: torch.Tensor
     box_scale: torch.Tensor
 
+    @on_cpu
     def __init__(
-        self, dim: int, degree: int = 3, *, periodic: Sequence[int] = (), margin: float = 1.05
+        self,
+        dim: int,
+        degree: int = 3,
+        *,
+        periodic: Sequence[int] = (),
+        margin: float = 1.05,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.dim, self.degree, self.margin = whole("dim", dim), checked_degree(degree), margin
         self.kinds = families(dim, periodic)
         self.constant("chosen", torch.tensor(terms(degree, self.kinds)))  # (term, dim)
-        self.register_buffer("box_shift", torch.zeros(dim, dtype=torch.float64))
-        self.register_buffer("box_scale", torch.ones(dim, dtype=torch.float64))
+        self.register_buffer("box_shift", torch.zeros(dim, **self.factory_kwargs))
+        self.register_buffer("box_scale", torch.ones(dim, **self.factory_kwargs))
         self.decays: tuple[float, ...] = ()
-        self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, dtype=torch.float64))
+        self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, **self.factory_kwargs))
 
     @property
     def orders(self) -> torch.Tensor:

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
+from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given, remaining, still_without, without
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Device, Layer
 
 
 class NeuronPotential(Layer):
@@ -41,9 +42,11 @@ class NeuronPotential(Layer):
         Number of constants of motion k at the end of x, :math:`V = V(x, k)`.
     scaling : sequence of int
         Components of x without which V is constant: the value of V at scaling zero is subtracted.
-    activation : str
+    activation : str or callable
     initial_scale : float
         Size of the initial a.
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
@@ -52,7 +55,7 @@ class NeuronPotential(Layer):
     Examples
     --------
     >>> V = vp.nn.NeuronPotential(2, width=8)
-    >>> V.gradient(torch.zeros(5, 2, dtype=torch.float64)).shape
+    >>> V.gradient(torch.zeros(5, 2)).shape
     torch.Size([5, 2])
     """
 
@@ -69,17 +72,21 @@ class NeuronPotential(Layer):
         group: torch.Tensor | SignedGroup | None = None,
         conserved: int = 0,
         scaling: Sequence[int] = (),
-        activation: str = "tanh",
+        activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.size, self.width = whole("size", size), whole("width", width)
-        self.conserved, self.activation = whole("conserved", conserved, 0), activation
-        self._activation = activation_of(activation)
+        self.conserved = whole("conserved", conserved, 0)
+        self.activation = activation_of(activation)
         read = size + conserved
-        self.inner_weight = nn.Parameter(torch.randn(read, width, dtype=torch.float64) / read**0.5)
-        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=torch.float64) - 1)
-        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, dtype=torch.float64))
+        self.inner_weight = nn.Parameter(
+            torch.randn(read, width, **self.factory_kwargs) / read**0.5
+        )
+        self.inner_bias = nn.Parameter(2 * torch.rand(width, **self.factory_kwargs) - 1)
+        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, **self.factory_kwargs))
         matrices, signs = group if isinstance(group, tuple) else (group, None)
         if matrices is not None and len(matrices) == 1:
             matrices = signs = None
@@ -101,9 +108,9 @@ class NeuronPotential(Layer):
             if self.signs is not None:
                 a = a * self.signs.repeat_interleave(self.width)
         outer = W[: self.size] if self.conserved else W
-        hidden = self._activation(x @ W + b)
+        hidden = self.activation(x @ W + b)
         if self.still is not None:
-            hidden = hidden - self._activation((x * self.still) @ W + b)
+            hidden = hidden - self.activation((x * self.still) @ W + b)
         return (hidden * a) @ outer.mT
 
     @torch.no_grad()
@@ -124,7 +131,13 @@ class NeuronPotential(Layer):
         bias = (b + of.images @ W[self.size :]).flatten()
         outer = of.signs[:, None] * self.outer_weight.cpu().double() / count
         with torch.random.fork_rng(devices=[]):
-            found = NeuronPotential(self.size, len(bias), group=of.kept, activation=self.activation)
+            found = NeuronPotential(
+                self.size,
+                len(bias),
+                group=of.kept,
+                activation=self.activation,
+                dtype=torch.float64,
+            )
         for own, value in (
             (found.inner_weight, inner),
             (found.inner_bias, bias),
@@ -134,7 +147,7 @@ class NeuronPotential(Layer):
         return found.to(self.inner_weight)
 
 
-class QuadraticPotential(nn.Module):
+class QuadraticPotential(Layer):
     r"""A quadratic function: the linear module of SympNets.
 
     .. math:: V(x) = \tfrac{1}{2} x^T S x + b \cdot x, \qquad S = S^T
@@ -144,6 +157,8 @@ class QuadraticPotential(nn.Module):
     size : int
     initial_scale : float
         Standard deviation of the entries of S.
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
@@ -152,23 +167,30 @@ class QuadraticPotential(nn.Module):
     Examples
     --------
     >>> layer = vp.nn.GradientCoupling(vp.nn.QuadraticPotential(2), vp.nn.QuadraticPotential(2))
-    >>> z = torch.rand(5, 4, dtype=torch.float64)
+    >>> z = torch.rand(5, 4)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
 
-    def __init__(self, size: int, *, initial_scale: float = 1e-2) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        size: int,
+        *,
+        initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
         self.size = whole("size", size)
-        self.weight = nn.Parameter(initial_scale * torch.randn(size, size, dtype=torch.float64))
-        self.bias = nn.Parameter(torch.zeros(size, dtype=torch.float64))
+        self.weight = nn.Parameter(initial_scale * torch.randn(size, size, **self.factory_kwargs))
+        self.bias = nn.Parameter(torch.zeros(size, **self.factory_kwargs))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""
         return 0.5 * (x @ (self.weight + self.weight.mT)) + self.bias
 
 
-class ComponentPotential(nn.Module):
+class ComponentPotential(Layer):
     r"""A function of each component: the activation module of SympNets.
 
     .. math:: V(x) = \sum_i a_i\, \Sigma(x_i), \qquad \Sigma' = \sigma,
@@ -178,9 +200,11 @@ class ComponentPotential(nn.Module):
     Parameters
     ----------
     size : int
-    activation : str
+    activation : str or callable
     initial_scale : float
         Standard deviation of the :math:`a_i`.
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
@@ -189,7 +213,7 @@ class ComponentPotential(nn.Module):
     Examples
     --------
     >>> layer = vp.nn.GradientCoupling(vp.nn.ComponentPotential(2), vp.nn.ComponentPotential(2))
-    >>> z = torch.rand(5, 4, dtype=torch.float64)
+    >>> z = torch.rand(5, 4)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
@@ -198,14 +222,16 @@ class ComponentPotential(nn.Module):
         self,
         size: int,
         *,
-        activation: str = "tanh",
+        activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.size = whole("size", size)
-        self._activation = activation_of(activation)
-        self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=torch.float64))
+        self.activation = activation_of(activation)
+        self.weight = nn.Parameter(initial_scale * torch.randn(size, **self.factory_kwargs))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""
-        return self.weight * self._activation(x)
+        return self.weight * self.activation(x)

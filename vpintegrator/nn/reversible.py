@@ -11,7 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import is_canonical
 from vpintegrator.nn.composition import Composition, is_invertible
 from vpintegrator.nn.folding import at, given
-from vpintegrator.nn.layer import Layer, preserves
+from vpintegrator.nn.layer import Device, Layer, factory_like, on_cpu, preserves
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, is_diagonal
 
 
@@ -26,20 +26,30 @@ class Reflection(Layer):
         :math:`\rho` with :math:`\rho^2 = I`.
     time_reversal : bool
         True for windows (..., window, dim); False for states (..., dim) without a time axis.
+    device, dtype
+        As in layers of torch.nn.
 
     Examples
     --------
     >>> R = vp.nn.Reflection([[1, 0], [0, -1]])  # (q, p) -> (q, -p)
-    >>> R(torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
+    >>> R(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[ 3., -4.],
-            [ 1., -2.]], dtype=torch.float64)
+            [ 1., -2.]])
     """
 
     matrix: torch.Tensor | None
     signs: torch.Tensor | None
 
-    def __init__(self, symmetry: Any, *, time_reversal: bool = True) -> None:
-        super().__init__()
+    @on_cpu
+    def __init__(
+        self,
+        symmetry: Any,
+        *,
+        time_reversal: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
         (rho,) = as_reversing_symmetries([symmetry], len(symmetry))
         diagonal = is_diagonal(rho)
         self.canonical = is_canonical(rho)
@@ -65,7 +75,7 @@ class ReflectedInverse(Layer):
     >>> from vpintegrator.nn.reversible import ReflectedInverse
     >>> R = vp.nn.Reflection([[1, 0], [0, -1]], time_reversal=False)
     >>> layer = ReflectedInverse(vp.nn.AdditiveCoupling(dim=2), R)
-    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> z = torch.rand(5, 2)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
@@ -125,20 +135,21 @@ class Reversible(Layer):
     >>> psi = vp.nn.AdditiveCoupling(dim=2, initial_scale=1.0)
     >>> flip = vp.nn.Reflection([[1, 0], [0, -1]], time_reversal=False)
     >>> Phi = vp.nn.Reversible(psi, [[1, 0], [0, -1]], time_reversal=False)
-    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> z = torch.rand(5, 2)
     >>> bool(torch.allclose(flip(Phi(flip(Phi(z)))), z))
     True
     """
 
+    @on_cpu
     def __init__(self, psi: nn.Module, symmetry: Any, *, time_reversal: bool = True) -> None:
-        super().__init__()
+        super().__init__(**factory_like(psi))
         if not is_invertible(psi):
             raise InputError(
                 f"a reversible map needs an explicitly invertible map, which {type(psi).__name__} "
                 "is not; use layers that preserve volume exactly, or no reversing symmetries"
             )
         self.psi: Any = psi
-        self.reflection = Reflection(symmetry, time_reversal=time_reversal)
+        self.reflection = Reflection(symmetry, time_reversal=time_reversal, **self.factory_kwargs)
         self.conserved = int(getattr(psi, "conserved", 0))
         self.volume_preserving = preserves("volume_preserving", psi)
         keeps = is_canonical(self.reflection.symmetry, self.conserved)

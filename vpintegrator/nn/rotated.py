@@ -14,7 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import form_signs
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.folding import at
-from vpintegrator.nn.layer import InvertibleLayer, preserves
+from vpintegrator.nn.layer import InvertibleLayer, factory_like, on_cpu, preserves
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
 
@@ -49,15 +49,16 @@ class Rotated(InvertibleLayer):
     --------
     >>> Q = vp.nn.spread_rotation(1, dim=3)
     >>> layer = vp.nn.Rotated(vp.nn.BasisCoupling(dim=3, initial_scale=0.1), Q)
-    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> z = torch.rand(5, 3)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
 
     rotation: torch.Tensor
 
+    @on_cpu
     def __init__(self, layer: nn.Module, rotation: Any) -> None:
-        super().__init__()
+        super().__init__(**factory_like(layer))
         if not is_invertible(layer):
             raise InputError(f"{type(layer).__name__} has no explicit inverse to be rotated")
         Q = as_matrices([rotation], len(rotation), "rotation")[0]
@@ -117,7 +118,7 @@ def spread_rotation(number: int, dim: int, components: Sequence[int] | None = No
     Examples
     --------
     >>> Q = vp.nn.spread_rotation(2, dim=4, components=[0, 2])
-    >>> bool(torch.allclose(Q @ Q.mT, torch.eye(4, dtype=torch.float64)))
+    >>> bool(torch.allclose(Q @ Q.mT, torch.eye(4).double()))
     True
     """
     mixed = list(range(dim)) if components is None else list(components)

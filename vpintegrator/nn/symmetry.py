@@ -14,12 +14,8 @@ from itertools import permutations
 from typing import Any
 
 import torch
-from torch import nn
 
-from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.layer import Layer
 
 LARGEST_GROUP = 128  # elements; coordinate sign flips and permutations stay far below
 TOLERANCE = 1e-9
@@ -160,81 +156,6 @@ def is_diagonal(matrices: torch.Tensor) -> bool:
     """Whether all of the matrices (..., dim, dim) are diagonal."""
     diagonal = torch.diag_embed(matrices.diagonal(dim1=-2, dim2=-1))
     return bool((matrices - diagonal).abs().max() < TOLERANCE) if matrices.numel() else True
-
-
-class InvariantWeight(Layer):
-    """A weight matrix A, free but for A = S^T A S for every element S of a group.
-
-    The group is one of signed permutations: entries of A are equal but for signs, or zero, and each
-    parameter stands for those that are equal. ``forward()`` gives A (dim, dim).
-
-    Parameters
-    ----------
-    dim : int
-    kind : {"skew", "arbitrary"}
-        Skew-symmetric A, or any.
-    group : Tensor, (element, dim, dim), optional
-        A group as ``generated_group`` gives it; by default the identity alone.
-    initial_scale : float
-        Standard deviation of the initial parameters.
-
-    Raises
-    ------
-    InputError
-        If the group holds other matrices than signed permutations, or zero is the only matrix of
-        this kind that is invariant.
-    """
-
-    shown = ("dim", "kind")
-    places: torch.Tensor
-    sources: torch.Tensor | None
-    factors: torch.Tensor
-
-    def __init__(
-        self,
-        dim: int,
-        kind: str = "skew",
-        group: torch.Tensor | None = None,
-        *,
-        initial_scale: float = 1e-2,
-    ) -> None:
-        super().__init__()
-        self.dim = whole("dim", dim)
-        self.kind = one_of("kind", kind, ["skew", "arbitrary"])
-        count = dim * (dim - 1) // 2 if kind == "skew" else dim * dim
-        sources = factors = None
-        if group is not None and len(group) > 1:
-            sources, factors, count = invariant_entries(kind, group)
-            if count == 0:
-                raise InputError(
-                    f"no {kind} weighting of dim = {dim} other than zero is invariant under the "
-                    f"{len(group)} symmetries; use CoupledAttention, whose weighting survives them"
-                )
-        # without symmetries placing entries is cheaper
-        self.constant("sources", sources)
-        self.constant("factors", factors)
-        bare = sources is None and kind == "skew"
-        self.constant("places", lower_places(dim) if bare else None)
-        self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=torch.float64))
-
-    def forward(self) -> torch.Tensor:
-        """Return the matrix A (dim, dim)."""
-        if self.sources is not None:
-            entries = self.entries.index_select(0, self.sources) * self.factors
-            return entries.view(self.dim, self.dim)
-        if self.kind == "skew":
-            return skew_matrix(self.entries, self.dim, self.places)
-        return self.entries.view(self.dim, self.dim)
-
-    @torch.no_grad()
-    def set(self, entries: torch.Tensor) -> None:
-        """Set an invariant matrix by its entries (dim * dim,), row by row."""
-        columns = []
-        for n in range(len(self.entries)):
-            self.entries.zero_()[n] = 1
-            columns.append(self().flatten().double())
-        basis = torch.stack(columns, 1)
-        self.entries.copy_(torch.linalg.lstsq(basis, entries.to(basis)[:, None]).solution[:, 0])
 
 
 def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:

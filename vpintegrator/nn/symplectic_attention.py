@@ -10,11 +10,11 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.nn.canonical import canonical_blocks, check_even
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.layer import Attention, InvertibleLayer
+from vpintegrator.nn.layer import AttentionLayer, Device, InvertibleLayer, on_cpu
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
 
 
-class SymplecticAttention(InvertibleLayer, Attention):
+class SymplecticAttention(InvertibleLayer, AttentionLayer):
     r"""Windows of each degree of freedom, rotated in time by the Cayley transform of their areas.
 
     With :math:`X_i = (q_i, p_i)` (window, 2) the degree of freedom i of a window of states (q, p),
@@ -38,6 +38,8 @@ class SymplecticAttention(InvertibleLayer, Attention):
         an :math:`a_i` in common; where it mixes them otherwise, only the last head is there.
     initial_scale : float
         Standard deviation of the :math:`a_i`.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -47,7 +49,7 @@ class SymplecticAttention(InvertibleLayer, Attention):
     Examples
     --------
     >>> layer = vp.nn.SymplecticAttention(dim=4)
-    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> Z = torch.rand(5, 3, 4)
     >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
     True
     """
@@ -58,21 +60,24 @@ class SymplecticAttention(InvertibleLayer, Attention):
     shown = ("dim",)
     attention_part = "pair"  # of a position and its momentum
 
+    @on_cpu
     def __init__(
         self,
         dim: int,
         *,
         symmetries: Any = (),
         initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         check_even(whole("dim", dim))
         self.dim = dim
         of_positions, _ = canonical_blocks(generated_group(symmetries, dim))
         count, owner = _owners(of_positions)
         self.constant("owner", owner)
-        self.each = nn.Parameter(initial_scale * torch.randn(count, dtype=torch.float64))
-        self.common = nn.Parameter(initial_scale * torch.randn((), dtype=torch.float64))
+        self.each = nn.Parameter(initial_scale * torch.randn(count, **self.factory_kwargs))
+        self.common = nn.Parameter(initial_scale * torch.randn((), **self.factory_kwargs))
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
         """Return areas (..., degree of freedom, window, window) between time steps."""

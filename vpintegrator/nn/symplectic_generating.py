@@ -11,6 +11,7 @@ from vpintegrator.nn.canonical import canonical_form, check_even
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
+from vpintegrator.nn.layer import on_cpu
 from vpintegrator.nn.tensor_arguments import last_size
 
 _BLOCK = 1024  # states; 64 take ten times as long each
@@ -52,7 +53,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     Examples
     --------
-    >>> S = vp.nn.GeneratingFunction(2, degree=4, initial_scale=0.1)
+    >>> S = vp.nn.GeneratingFunction(2, degree=4, initial_scale=0.1, dtype=torch.float64)
     >>> layer = vp.nn.SymplecticGeneratingFunction(S)
     >>> z = torch.rand(2, dtype=torch.float64)
     >>> round(torch.func.jacrev(layer)(z).det().item(), 12)
@@ -63,13 +64,14 @@ class SymplecticGeneratingFunction(ImplicitMap):
     reversible_by_terms = True  # by the choice of the terms, without psi R psi^-1 R
     form: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         potential: GeneratingFunction,
         exact: ElementaryHamiltonians | None = None,
         repeats: int = 1,
     ) -> None:
-        super().__init__(potential.size, repeats)
+        super().__init__(potential.size, repeats, potential)
         check_even(potential.size)
         own = (potential.size, potential.conserved)
         if exact is not None and (exact.size, exact.conserved) != own:
@@ -77,7 +79,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         self.potential, self.exact = potential, exact
         self.conserved = potential.conserved
         self.dim = potential.size + potential.conserved
-        self.register_buffer("form", canonical_form(potential.size), persistent=False)
+        self.constant("form", canonical_form(potential.size))
 
     def coefficients(self) -> tuple[torch.Tensor, ...]:
         exact = () if self.exact is None else (self.exact.coefficients,)

@@ -9,10 +9,11 @@ from torch import nn
 
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
+from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.layer import InvertibleLayer
+from vpintegrator.nn.layer import Device, InvertibleLayer, on_cpu
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
 
 
@@ -30,7 +31,7 @@ class TriangularLayer(InvertibleLayer):
         Components of a state. The layer acts on the last axis of (..., dim).
     shape : {"lower", "upper"}
         The upper matrix is the transpose of the lower one with the same ``entries``.
-    activation : str
+    activation : str or callable
         "identity" makes the layer linear.
     bias : bool
     symmetries : sequence of diagonal (dim, dim), optional
@@ -38,6 +39,8 @@ class TriangularLayer(InvertibleLayer):
         :math:`S^{-1} \sigma(L S z + b)`, which is still triangular for diagonal S.
     initial_scale : float
         Standard deviation of the initial entries and biases.
+    device, dtype
+        As in layers of torch.nn.
 
     Raises
     ------
@@ -50,31 +53,33 @@ class TriangularLayer(InvertibleLayer):
 
     Examples
     --------
-    >>> layer = vp.nn.TriangularLayer(dim=3, shape="upper")
+    >>> layer = vp.nn.TriangularLayer(dim=3, shape="upper", dtype=torch.float64)
     >>> z = torch.rand(3, dtype=torch.float64)
     >>> round(torch.func.jacrev(layer)(z).det().item(), 12)
     1.0
     """
 
-    shown = ("dim", "shape", "activation")
+    shown = ("dim", "shape")
     signs: torch.Tensor | None
     places: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         dim: int,
         shape: str = "lower",
         *,
-        activation: str = "tanh",
+        activation: str | Activation = "tanh",
         bias: bool = True,
         symmetries: Any = (),
         initial_scale: float = 0.1,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.shape = one_of("shape", shape, ["lower", "upper"])
-        self.activation = activation
-        self._activation = activation_of(activation)
+        self.activation = activation_of(activation)
         group = generated_group(symmetries, dim)
         if not is_diagonal(group):
             raise InputError(
@@ -84,10 +89,10 @@ class TriangularLayer(InvertibleLayer):
         self.constant("signs", group.diagonal(dim1=-2, dim2=-1) if len(group) > 1 else None)
         self.constant("places", lower_places(dim))
         self.entries = nn.Parameter(
-            initial_scale * torch.randn(dim * (dim - 1) // 2, dtype=torch.float64)
+            initial_scale * torch.randn(dim * (dim - 1) // 2, **self.factory_kwargs)
         )
         self.bias = (
-            nn.Parameter(initial_scale * torch.randn(dim, dtype=torch.float64)) if bias else None
+            nn.Parameter(initial_scale * torch.randn(dim, **self.factory_kwargs)) if bias else None
         )
 
     def matrix(self) -> torch.Tensor:
@@ -97,9 +102,9 @@ class TriangularLayer(InvertibleLayer):
 
     def _shift(self, z: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
         if self.signs is None:
-            return self._activation(nn.functional.linear(z, L, self.bias))
+            return self.activation(nn.functional.linear(z, L, self.bias))
         images = z.unsqueeze(-2) * self.signs
-        return (self._activation(nn.functional.linear(images, L, self.bias)) / self.signs).mean(-2)
+        return (self.activation(nn.functional.linear(images, L, self.bias)) / self.signs).mean(-2)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         L = self.matrix()
@@ -149,6 +154,8 @@ class TriangularFeedForward(Composition):
         Begin every pair with the upper layer.
     activation, symmetries, initial_scale
         Arguments of ``TriangularLayer``.
+    device, dtype
+        As in layers of torch.nn.
 
     References
     ----------
@@ -158,7 +165,7 @@ class TriangularFeedForward(Composition):
     Examples
     --------
     >>> layer = vp.nn.TriangularFeedForward(dim=3, blocks=2, linear=1)
-    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> z = torch.rand(5, 3)
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
@@ -169,16 +176,18 @@ class TriangularFeedForward(Composition):
         *,
         blocks: int = 2,
         linear: int = 1,
-        activation: str = "tanh",
+        activation: str | Activation = "tanh",
         upper_first: bool = False,
         symmetries: Any = (),
         initial_scale: float = 0.1,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         whole("blocks", blocks)
         whole("linear", linear)
         layers: list[nn.Module] = []
 
-        def pair(function: str, first_bias: bool, second_bias: bool) -> None:
+        def pair(function: str | Activation, first_bias: bool, second_bias: bool) -> None:
             shapes = ("upper", "lower") if upper_first else ("lower", "upper")
             for shape, bias in zip(shapes, (first_bias, second_bias), strict=True):
                 layers.append(
@@ -189,6 +198,8 @@ class TriangularFeedForward(Composition):
                         bias=bias,
                         symmetries=symmetries,
                         initial_scale=initial_scale,
+                        device=device,
+                        dtype=dtype,
                     )
                 )
 

@@ -17,8 +17,8 @@ class InUnits(Layer):
 
     def add_units(self, size: int) -> None:
         """Register shift and scale of so many components, 0 and 1 at first."""
-        self.register_buffer("state_shift", torch.zeros(size, dtype=torch.float64))
-        self.register_buffer("state_scale", torch.ones(size, dtype=torch.float64))
+        self.register_buffer("state_shift", torch.zeros(size, **self.factory_kwargs))
+        self.register_buffer("state_scale", torch.ones(size, **self.factory_kwargs))
 
     @torch.no_grad()
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:

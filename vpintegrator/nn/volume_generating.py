@@ -59,7 +59,8 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     Examples
     --------
-    >>> G = [vp.nn.GeneratingFunction(3, degree=4, initial_scale=0.1) for _ in range(2)]
+    >>> options = {"degree": 4, "initial_scale": 0.1, "dtype": torch.float64}
+    >>> G = [vp.nn.GeneratingFunction(3, **options) for _ in range(2)]
     >>> layer = vp.nn.VolumePreservingGeneratingFunction(G)
     >>> x = torch.rand(3, dtype=torch.float64)
     >>> round(torch.func.jacrev(layer)(x).det().item(), 12)
@@ -74,7 +75,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         pairs: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         n = len(functions) + 1 if pairs is None else 1 + max((b for _, b in pairs), default=0)
-        super().__init__(n, repeats)
+        super().__init__(n, repeats, nn.ModuleList(functions))
         self.functions = nn.ModuleList(functions)
         self.pairs = list(itertools.pairwise(range(n)) if pairs is None else pairs)
         if n < 2 or any(G.size != n or len(G.formulas) for G in functions):

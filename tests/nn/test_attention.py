@@ -1,0 +1,276 @@
+"""Values and gradients of attention against formulas, written out, and against torch."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.nn.laws import assert_close, randomise, sample
+from vpintegrator import nn
+
+DOUBLE = torch.float64
+
+
+def rotation(S):
+    """(I - C) (I + C)^-1 for C with the entries of S below its diagonal, and their negatives."""
+    n = len(S)
+    C = torch.zeros(n, n)
+    for i in range(n):
+        for j in range(i):
+            C = C + S[i, j] * (torch.eye(n)[i, :, None] * torch.eye(n)[j])
+    one = torch.eye(n)
+    return (one - C + C.mT) @ torch.linalg.inv(one + C - C.mT)
+
+
+def parts(layer):
+    """Projections of queries, keys and values of multihead attention, by name."""
+    return [("query", layer.scores.query), ("key", layer.scores.key), ("value", layer.value)]
+
+
+def softmax(S):
+    return S.exp() / S.exp().sum(0)
+
+
+def skew(entries, n):
+    """The skew matrix of entries below the diagonal, row by row."""
+    rows, columns = torch.tril_indices(n, n, -1)
+    A = torch.zeros(n, n).index_put((rows, columns), entries)
+    return A - A.mT
+
+
+def blocks(Z, change):
+    """Components of Z (dim, time) by turns, each by a function of the others, and itself."""
+    for k in range(len(Z)):
+        rest = [i for i in range(len(Z)) if i != k]
+        Z = torch.cat([Z[:k], change(k, Z[rest], Z[k : k + 1]), Z[k + 1 :]])
+    return Z
+
+
+def heads(layer, Z, s):
+    q, k, v = (part.weight for part in (layer.scores.query, layer.scores.key, layer.value))
+    each = zip(q, k, v, strict=True)
+    return torch.cat([V @ Z @ softmax(s * (K @ Z).mT @ (Q @ Z)) for Q, K, V in each])
+
+
+def additive(layer, Z, normaliser):
+    a = layer.scores
+    score = [[a.vector @ torch.tanh(a.query @ q + a.key @ k) for q in Z.mT] for k in Z.mT]
+    return Z @ normaliser(torch.stack([torch.stack(row) for row in score]))
+
+
+def coupled(layer, Z):
+    def change(k, rest, own):
+        A = layer.scores[k].entries.view(2, 2)
+        B = skew(layer.constants[k], Z.shape[1])
+        return own @ rotation(rest.mT @ A @ rest + B)
+
+    return blocks(Z, change)
+
+
+def shifted(layer, Z):
+    def change(k, rest, own):
+        g = layer.functions[k]
+        h = g.embedding.mT @ rest + g.positions.mT
+        u = h + heads(g.attention, h, 2**-0.5)
+        return own + g.outer_weight.mT @ torch.tanh(g.inner_weight.mT @ u + g.inner_bias[:, None])
+
+    return blocks(Z, change)
+
+
+def symplectic(layer, Z):
+    (q, Q), (p, P) = Z[:2], Z[2:]
+    areas = torch.outer(q, p) - torch.outer(p, q), torch.outer(Q, P) - torch.outer(P, Q)
+    once = [
+        torch.stack([x, y]) @ rotation(a * S)
+        for x, y, a, S in zip((q, Q), (p, P), layer.each, areas, strict=True)
+    ]
+    Z = torch.stack([once[0][0], once[1][0], once[0][1], once[1][1]])
+    S = Z.mT @ nn.canonical_form(4) @ Z
+    return Z @ rotation(layer.common * S)
+
+
+# layers, and maps of Z (dim, time): Z becomes Z times the weights, keys by rows
+FORMULAS = {
+    "skew": (
+        lambda: nn.VolumePreservingAttention(3),
+        lambda a, Z: Z @ rotation(Z.mT @ skew(a.scores.entries, 3) @ Z),
+    ),
+    "published": (
+        lambda: nn.VolumePreservingAttention(3, "arbitrary", scale=3**-0.5),
+        lambda a, Z: Z @ rotation(Z.mT @ a.scores.entries.view(3, 3) @ Z / 3**0.5),
+    ),
+    "multiplicative": (
+        lambda: nn.MultiplicativeAttention(3, residual=True),
+        lambda a, Z: Z + Z @ softmax(Z.mT @ a.scores.entries.view(3, 3) @ Z),
+    ),
+    "multiplicative, rotations": (
+        lambda: nn.MultiplicativeAttention(3, normaliser="cayley"),
+        lambda a, Z: Z @ rotation(Z.mT @ a.scores.entries.view(3, 3) @ Z),
+    ),
+    "additive": (lambda: nn.AdditiveAttention(3, 5), lambda a, Z: additive(a, Z, softmax)),
+    "additive, rotations": (
+        lambda: nn.AdditiveAttention(3, 2, normaliser="cayley", residual=True),
+        lambda a, Z: Z + additive(a, Z, rotation),
+    ),
+    "multihead": (lambda: nn.MultiHeadAttention(4, 2), lambda a, Z: heads(a, Z, 2**-0.5)),
+    "multihead, scaled": (
+        lambda: nn.MultiHeadAttention(3, 1, residual=True, scale=0.3),
+        lambda a, Z: Z + heads(a, Z, 0.3),
+    ),
+    "coupled": (lambda: nn.CoupledAttention(3, 4), coupled),
+    "coupling": (lambda: nn.AttentionCoupling(3, 4, width=4, heads=2), shifted),
+    "symplectic": (lambda: nn.SymplecticAttention(4), symplectic),
+    "time mixing": (
+        lambda: nn.TimeMixing(4),
+        lambda a, Z: Z @ rotation(skew(a.entries, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_values_and_gradients(name):
+    make, formula = FORMULAS[name]
+    layer = randomise(make(), 0.7, 1)
+    X = sample(4, getattr(layer, "dim", 3), seed=2).requires_grad_()
+    inputs, weights = [X, *layer.parameters()], sample(*X.shape, seed=3)
+    found, expected = layer(X), formula(layer, X.mT).mT
+    assert_close(found, expected, 1e-13)
+    gradients = (torch.autograd.grad((weights * Y).sum(), inputs) for Y in (found, expected))
+    for own, other in zip(*gradients, strict=True):
+        assert_close(own, other, 1e-12)
+
+
+class Distances(torch.nn.Module):
+    """Scores of one's own: squared distances, with a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.rate = torch.nn.Parameter(torch.tensor(0.3))
+
+    def forward(self, query, key):
+        return self.rate * (key.unsqueeze(-2) - query.unsqueeze(-3)).square().sum(-1)
+
+
+@pytest.mark.parametrize("normaliser", ["softmax", "cayley"])
+def test_scores_of_ones_own(normaliser):
+    layer = nn.Attention(Distances(), normaliser, value=torch.nn.Linear(3, 2))
+    X = sample(4, 3)
+    S = 0.3 * torch.stack([torch.stack([(k - q).square().sum() for q in X]) for k in X])
+    weights = softmax(S) if normaliser == "softmax" else rotation(S)
+    assert_close(layer(X), weights.mT @ layer.value(X), 1e-13)
+    assert_close(layer.attention_weights(X), weights.mT, 1e-13)
+    assert len(list(layer.parameters())) == 3 and not layer.volume_preserving
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(0, 10**6))
+def test_general_attention_equals_torch(heads, width, length, seed):
+    """Self-attention and cross-attention, with and without biases."""
+    dim = heads * width
+    torch.manual_seed(seed)
+    bias = bool(seed % 2)
+    theirs = torch.nn.MultiheadAttention(
+        dim, heads, bias=bias, kdim=dim + 1, vdim=dim + 2, batch_first=True, dtype=DOUBLE
+    )
+    randomise(theirs, 1.0, seed)
+    ours = nn.GeneralMultiHeadAttention(
+        dim, heads, key_dim=dim + 1, value_dim=dim + 2, key_width=width, bias=bias
+    )
+    with torch.no_grad():
+        for index, (name, heads_of) in enumerate(parts(ours)):
+            heads_of.weight.flatten(0, 1).copy_(getattr(theirs, f"{name[0]}_proj_weight"))
+            if bias:
+                heads_of.bias.copy_(theirs.in_proj_bias.chunk(3)[index])
+        ours.output.weight.copy_(theirs.out_proj.weight)
+        if bias:
+            ours.output.bias.copy_(theirs.out_proj.bias)
+    query = sample(2, 3, dim, seed=seed)
+    key, value = sample(2, length, dim + 1, seed=1), sample(2, length, dim + 2, seed=2)
+    assert_close(ours(query, key, value), theirs(query, key, value)[0], 1e-12)
+
+
+def copy_torch_self_attention(theirs, ours):
+    with torch.no_grad():
+        for (_, own), weight in zip(parts(ours), theirs.in_proj_weight.chunk(3), strict=True):
+            own.weight.copy_(weight.view_as(own.weight))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_subspace_attention_equals_torch(heads):
+    theirs = torch.nn.MultiheadAttention(4, heads, bias=False, batch_first=True, dtype=DOUBLE)
+    with torch.no_grad():
+        theirs.out_proj.weight.copy_(torch.eye(4))
+    ours = nn.MultiHeadAttention(4, heads)
+    copy_torch_self_attention(theirs, ours)
+    X = sample(3, 5, 4)
+    expected = theirs(X, X, X)[0]
+    assert_close(ours(X), expected, 1e-12)
+    assert_close(ours(X[0]), expected[0], 1e-12)
+    ours.residual = True
+    assert_close(ours(X), X + expected, 1e-12)
+
+
+def test_per_head_sum_equals_stacked_projection():
+    layer = nn.GeneralMultiHeadAttention(
+        4, 3, key_dim=5, value_dim=2, key_width=6, value_width=7, output_dim=8
+    )
+    query, key, value = sample(2, 3, 4, seed=1), sample(2, 9, 5, seed=2), sample(2, 9, 2, seed=3)
+    stacked = layer(query, key, value)
+    assert stacked.shape == (2, 3, 8)
+    c = layer.attention_weights(query, key) @ layer.value(value)
+    projections = layer.output.weight.unflatten(1, (3, 7))  # (d_o, head, d_v)
+    summed = sum(c[:, h] @ projections[:, h].mT for h in range(3)) + layer.output.bias
+    assert_close(summed, stacked, 1e-12)
+    # and each head by its formula
+    (q, k, v) = (
+        part.unflatten(-1, (3, -1))
+        for part in (
+            torch.nn.functional.linear(x, heads_of.weight.flatten(0, 1), heads_of.bias)
+            for x, (_, heads_of) in zip((query, key, value), parts(layer), strict=True)
+        )
+    )
+    scores = torch.einsum("bmhe,bnhe->bhmn", q, k) / 6**0.5
+    assert_close(torch.einsum("bhmn,bnhe->bhme", scores.softmax(-1), v), c, 1e-12)
+
+
+def test_encoder_block_equals_torch():
+    theirs = torch.nn.TransformerEncoderLayer(
+        6, 2, dim_feedforward=24, dropout=0.0, batch_first=True, dtype=DOUBLE
+    )
+    randomise(theirs, 0.5, 3)
+    ours = nn.EncoderBlock(6, 2)
+    with torch.no_grad():
+        for index, (_, own) in enumerate(parts(ours.attention)):
+            own.weight.flatten(0, 1).copy_(theirs.self_attn.in_proj_weight.chunk(3)[index])
+            own.bias.copy_(theirs.self_attn.in_proj_bias.chunk(3)[index])
+    for mine, other in (
+        (ours.attention.output, theirs.self_attn.out_proj),
+        (ours.feed_forward.inner, theirs.linear1),
+        (ours.feed_forward.outer, theirs.linear2),
+        (ours.attention_norm.norm, theirs.norm1),
+        (ours.feed_forward_norm.norm, theirs.norm2),
+    ):
+        mine.load_state_dict(other.state_dict())
+    X = sample(3, 5, 6)
+    assert_close(ours(X), theirs(X), 1e-12)
+
+
+@pytest.mark.parametrize("norm", ["layer", "batch", "none"])
+@pytest.mark.parametrize("stiefel", [False, True])
+def test_encoder_norms(norm, stiefel):
+    block = nn.EncoderBlock(4, 2, norm=norm, stiefel=stiefel)
+    output = block(sample(3, 5, 4))
+    assert output.shape == (3, 5, 4)
+    if norm == "batch":
+        flat = output.flatten(0, 1)
+        assert_close(flat.mean(0), torch.zeros(4, dtype=DOUBLE), 1e-10)
+
+
+def test_pointwise_and_residual_formulas():
+    z = sample(2, 5, 3)
+    layer = nn.PointwiseFeedForward(3)
+    assert layer.inner.out_features == 12
+    hidden = torch.relu(z @ layer.inner.weight.mT + layer.inner.bias)
+    assert_close(layer(z), hidden @ layer.outer.weight.mT + layer.outer.bias, 1e-13)
+    residual = nn.ResidualLayer(3)
+    shift = torch.tanh(z @ residual.linear.weight.mT + residual.linear.bias)
+    assert_close(residual(z), z + shift, 1e-13)

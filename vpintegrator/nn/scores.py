@@ -1,0 +1,208 @@
+"""Scores of attention: how much each time step of a window takes of each other one.
+
+A module of scores takes queries (..., query, dim) and keys (..., key, dim) to a matrix
+(..., key, query). Its attribute ``invariant`` says whether the matrix of a window is skew-symmetric
+and that of the window rotated by its Cayley transform is the same; ``rank`` is a bound on its rank.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.arguments import one_of, whole
+from vpintegrator.errors import InputError
+from vpintegrator.nn.cayley import lower_places, skew_matrix
+from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.stiefel import stiefel as on_stiefel
+from vpintegrator.nn.symmetry import generated_group, invariant_entries
+from vpintegrator.nn.tensor_arguments import last_size
+
+
+class BilinearScores(Layer):
+    r"""Bilinear scores :math:`S_{kq} = s\, z_k^T A z_q`, with a skew-symmetric A or any.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state, at least 2 (skew).
+    kind : {"skew", "arbitrary"}
+    scale : float
+        Factor s.
+    symmetries : sequence of (dim, dim), optional
+        Signed permutations S; :math:`A = S^T A S` for the group that they generate. Entries of A
+        are then equal but for signs, or zero, and each parameter stands for those that are equal.
+    initial_scale : float
+        Standard deviation of the initial parameters.
+    device, dtype
+        As in layers of torch.nn.
+
+    Raises
+    ------
+    InputError
+        If the group holds other matrices than signed permutations, or zero is the only matrix of
+        this kind that is invariant.
+    """
+
+    shown = ("dim", "kind", "scale")
+    places: torch.Tensor
+    sources: torch.Tensor | None
+    factors: torch.Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        kind: str = "arbitrary",
+        *,
+        scale: float = 1.0,
+        symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.kind, self.scale = one_of("weighting", kind, ["skew", "arbitrary"]), float(scale)
+        self.invariant = kind == "skew"
+        self.dim = whole("dim", dim, 2 if self.invariant else 1)
+        self.rank = dim if self.invariant else None
+        group = generated_group(symmetries, dim)
+        sources = factors = None
+        count = dim * (dim - 1) // 2 if self.invariant else dim * dim
+        if len(group) > 1:
+            sources, factors, count = invariant_entries(kind, group)
+        if len(group) > 1 and count == 0:
+            raise InputError(
+                f"no {kind} weighting of dim = {dim} other than zero is invariant under the "
+                f"{len(group)} symmetries; use CoupledAttention, whose weighting survives them"
+            )
+        # without symmetries placing entries is cheaper
+        self.constant("sources", sources)
+        self.constant("factors", factors)
+        self.constant("places", lower_places(dim) if self.invariant and sources is None else None)
+        self.entries = nn.Parameter(initial_scale * torch.randn(count, **self.factory_kwargs))
+
+    def matrix(self) -> torch.Tensor:
+        """Return s A (dim, dim)."""
+        if self.sources is not None:
+            A = (self.entries.index_select(0, self.sources) * self.factors).view(self.dim, self.dim)
+        elif self.invariant:
+            A = skew_matrix(self.entries, self.dim, self.places)
+        else:
+            A = self.entries.view(self.dim, self.dim)
+        return A if self.scale == 1 else self.scale * A  # (dim, dim)
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        last_size("query", query, {"dim": self.dim})
+        return key @ self.matrix() @ query.mT  # (..., key, query)
+
+
+class AdditiveScores(Layer):
+    r"""Scores of a hidden layer, :math:`S_{kq} = v^T \tanh(W z_q + U z_k)`.
+
+    Parameters
+    ----------
+    dim, width : int
+        Components of a state, rows of W and U.
+    device, dtype
+        As in layers of torch.nn.
+    """
+
+    shown = ("dim",)
+
+    def __init__(
+        self, dim: int, width: int, *, device: Device = None, dtype: torch.dtype | None = None
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.dim, shape = whole("dim", dim), (whole("width", width), dim)
+        self.query = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
+        self.key = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
+        self.vector = nn.Parameter(torch.randn(width, **self.factory_kwargs) / width**0.5)
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        last_size("query", query, {"dim": self.dim})
+        queries = (query @ self.query.mT).unsqueeze(-3)  # (..., 1, query, width)
+        keys = (key @ self.key.mT).unsqueeze(-2)  # (..., key, 1, width)
+        return torch.tanh(keys + queries) @ self.vector  # (..., key, query)
+
+
+class ProductScores(nn.Module):
+    r"""Scaled products of projections, :math:`S_{kq} = s\, (U z_k) \cdot (W z_q)`.
+
+    Parameters
+    ----------
+    query, key : Module
+        Projections W and U, to (..., query, width) and (..., key, width); or ``Heads``, for scores
+        (..., head, key, query).
+    scale : float
+        Factor s.
+    """
+
+    def __init__(self, query: nn.Module, key: nn.Module, scale: float) -> None:
+        super().__init__()
+        self.query, self.key, self.scale = query, key, scale
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        # written out because windows are short and all derivatives of it are plain ones
+        return (self.scale * self.query(query) @ self.key(key).mT).mT  # (..., head, key, query)
+
+
+class Heads(Layer):
+    """Projection of the vectors of a sequence onto the subspace of each head.
+
+    Parameters
+    ----------
+    dim, heads, width : int
+        Components of a vector, number of heads, components in each of them.
+    bias : bool
+    orthonormal : bool
+        Whether the rows of each head are orthonormal at first; otherwise weights begin as those of
+        ``torch.nn.Linear``.
+    stiefel : bool
+        Whether they remain orthonormal, see ``vpintegrator.nn.stiefel``.
+    device, dtype
+        As in layers of torch.nn.
+
+    Attributes
+    ----------
+    weight : Parameter, (head, width, dim)
+    bias : Parameter, (head * width,), or None
+    """
+
+    shown = ("dim", "heads", "width")
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        width: int,
+        *,
+        bias: bool = False,
+        orthonormal: bool = False,
+        stiefel: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.dim, self.heads, self.width = dim, heads, whole("width", width)
+        weight = torch.empty(heads, width, dim, **self.factory_kwargs)
+        if orthonormal:
+            for projection in weight:
+                nn.init.orthogonal_(projection)
+        else:
+            nn.init.kaiming_uniform_(weight.flatten(0, 1), math.sqrt(5))
+        self.weight = nn.Parameter(weight)
+        self.bias = None
+        if bias:
+            zeros, bound = torch.zeros(heads * width, **self.factory_kwargs), 1 / math.sqrt(dim)
+            self.bias = nn.Parameter(nn.init.uniform_(zeros, -bound, bound))
+        if stiefel:
+            on_stiefel(self, "weight")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        last_size("sequence", x, {"dim": self.dim})
+        stacked = nn.functional.linear(x, self.weight.flatten(0, 1), self.bias)
+        # (..., sequence, head * width) to (..., head, sequence, width)
+        return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
