@@ -43,34 +43,6 @@ def test_the_output_is_the_weights_times_the_window(layer, window):
         assert_close(weights @ weights.mT, identity.expand_as(weights))
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.VolumePreservingAttention(4),
-        nn.VolumePreservingAttention(4, "arbitrary"),
-        nn.CoupledAttention(4, 3),
-        nn.SymplecticAttention(4),
-        nn.AttentionCoupling(4, 3, heads=2),
-        nn.MultiHeadAttention(4, 2, residual=True),
-        nn.MultiplicativeAttention(4, normaliser="cayley"),
-        nn.AdditiveAttention(4, normaliser="cayley"),
-    ],
-    ids=str,
-)
-def test_a_layer_that_does_not_act_is_the_identity(layer):
-    X = sample(4, 3, 4)
-    layer = randomise(layer.double(), 1.0, seed=0)
-    assert layer.acts and not torch.equal(layer(X), X)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.zero_()
-    assert not layer.acts and torch.equal(layer(X), X)
-    averaging = nn.MultiplicativeAttention(4)  # by softmax of equal scores
-    with torch.no_grad():
-        averaging.scores.entries.zero_()
-    assert averaging.acts
-
-
 def test_each_block_is_rotated_by_its_own_weights():
     layer = randomise(nn.CoupledAttention(3, 4), 1.0, seed=1)
     X = sample(2, 4, 3)
@@ -183,7 +155,7 @@ def test_entropy_is_that_of_equal_weights_where_scores_are_equal():
     layer = nn.MultiHeadAttention(4, 2, residual=True)
     sharp, equal = [], []
     for scale, changes in ((0.0, equal), (1e3, sharp)):
-        layer.scale = scale
+        layer.scores.scale = scale
         changes.append(nn.attention_change(layer, sample(20, 3, 4)))
     assert equal[0].entropy == pytest.approx(1.0) and sharp[0].entropy < 0.1
     assert math.isnan(equal[0].angle) and "entropy 1.00" in equal[0].words

@@ -10,7 +10,6 @@ from tests.nn.laws import randomise
 from tests.plotting.conftest import untrained
 from vpintegrator import models, plotting
 from vpintegrator.errors import InputError
-from vpintegrator.models.growth import attention
 from vpintegrator.plotting.figures import MODEL_FIGURES
 from vpintegrator.plotting.model_scene import ModelScene, first_window
 
@@ -74,21 +73,3 @@ def test_mistakes(rotations, arguments, message):
     with pytest.raises(InputError, match=message):
         plotting.attention(rotations, ax=axes, **arguments)
     assert not axes.images
-
-
-def test_attention_at_the_identity_is_not_drawn(rotations, tmp_path):
-    """Of three layers one acts, then none: the figure has one row, then there is no figure."""
-    first, *others = attention(rotations)
-    with torch.no_grad():
-        for parameter in (p for layer in others for p in layer.parameters()):
-            parameter.zero_()
-        assert list(ModelScene(rotations).attention) == ["core.0"]
-        for parameter in first.parameters():
-            parameter.zero_()
-    assert not ATTENTION.applies(ModelScene(rotations))
-    vp.save(rotations, tmp_path / "net.safetensors")
-    with pytest.raises(InputError, match="holds no record of a training"):
-        vp.draw(tmp_path / "net.safetensors", tmp_path / "f")
-    window = np.ones((rotations.window, 3))
-    with pytest.raises(InputError, match="the model vpt has no attention that acts"):
-        plotting.attention(rotations, window)

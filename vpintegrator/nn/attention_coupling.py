@@ -274,8 +274,3 @@ class AttentionCoupling(Coupling, AttentionLayer):
             for block in as_blocks(split, dim)
         ]
         super().__init__(dim, functions, split=split, symmetries=symmetries)
-
-    @property
-    def acts(self) -> bool:
-        functions = (part for part in self.modules() if isinstance(part, WindowAttention))
-        return any(bool(function.outer_weight.any()) for function in functions)

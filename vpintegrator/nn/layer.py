@@ -157,11 +157,6 @@ class InvertibleLayer(Layer):
 class AttentionLayer(nn.Module):
     """Base of layers that mix the time steps of a window by weights."""
 
-    @property
-    def acts(self) -> bool:
-        """Whether the layer is anything but the identity, by its weights."""
-        return any(bool(parameter.any()) for parameter in self.parameters())
-
 
 def parts(layer: nn.Module) -> Iterator[nn.Module]:
     """Yield the layers that a layer is made of, also those in lists."""
