@@ -120,7 +120,7 @@ def test_measured_systems_have_charts_too():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("chart = 1\n" + duffing().split("[chart]")[0], r"'chart' must be a table"),
+        ("chart = 1\n" + duffing().split("[chart]")[0], "chart: expected a table"),
         (duffing().replace("[chart.inverse]", "[chart.inverted]"), "unknown key 'inverted'"),
         (duffing().replace('q = "c*x[0]"', ""), "no expression for q"),
         (

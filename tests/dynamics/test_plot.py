@@ -29,7 +29,7 @@ def test_planes_sphere_section_and_coordinates_are_read():
     ("lines", "message"),
     [
         ("plane = []", "unknown key 'plane'; did you mean 'planes'?"),
-        ("planes = 3", "expected at most 16 pairs, found 3"),
+        ("planes = 3", "planes: expected a list, found 3"),
         ('sphere = ["x", "y"]', "expected 3 different names"),
         ('section = "y = nan"', "must be a finite number"),
         ('coordinates = { x = "y" }', "a component has this name"),

@@ -172,12 +172,12 @@ def test_numbers_of_numpy_are_parameters(given, plain):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.float64("nan"), "not a finite number"),
-        (True, "expected a number, .* found True"),
-        (np.array([True]), "expected a number, .* found True"),
-        ([[1.0]], "not of lists"),
-        (1 + 2j, "expected a number"),
-        ({}, "expected a number"),
+        (np.float64("nan"), "expected a finite number"),
+        (True, "expected .*found True"),
+        (np.array([True]), "expected .*found True"),
+        ([[1.0]], "expected .*found .1.0"),
+        (1 + 2j, "expected .*found .1.2j"),
+        ({}, "expected .*found {}"),
     ],
 )
 def test_what_is_no_parameter(value, message):
@@ -379,7 +379,7 @@ def test_angles_are_declared_with_their_periods():
         ('{ q = ["2*pi/k"] }', "1 expressions for 2 components"),
         ('{ q = "p[0]" }', "a period is a positive number"),
         ("{ w = 1 }", "the state has no component 'w'"),
-        ("3", "'periodic' must be a table"),
+        ("3", "periodic: expected a table"),
     ],
 )
 def test_mistakes_in_periods(periodic, message):

@@ -153,9 +153,9 @@ def test_it_is_pickled_whole():
     ("text", "before", "after", "message"),
     [
         (OSCILLATOR, 'time = "t"', "", "period: this is the period of equations in time"),
-        (OSCILLATOR, 'time = "t"', 'time = "q"', "leave 'q' out, the time is the last component"),
+        (OSCILLATOR, 'time = "t"', 'time = "q"', "the name 'q' is used twice"),
         (OSCILLATOR, "2*pi/w", "-pi", "a period is a positive number, not -3.14"),
-        (RAMP, '{ q = "2*pi"', '{ q = "t"', r"\[periodic\] q: this must be a constant"),
+        (RAMP, '{ q = "2*pi"', '{ q = "t"', r"\[periodic\] q: a period is a positive number"),
         (OSCILLATOR, 'amplitude = "', 'energy = "p**2/2 + q**2/2 - a*q*cos(w*t) + 0*', "energy: "),
         (OSCILLATOR, "low = -1", "low = [-1, -1, 0]", "low: expected 2 numbers"),
     ],

@@ -101,7 +101,7 @@ def test_every_system_of_the_catalogue_can_vary(name):
     [
         ("rigid-body", ["I4"], "no parameter 'I4' that could vary"),
         ("rigid-body", ["I1", "I1"], "named twice"),
-        ("outer-solar-system", ["m"], "a list of numbers"),
+        ("outer-solar-system", ["m"], "no parameter 'm' that could vary, a single number"),
     ],
 )
 def test_says_what_cannot_vary(name, names, message):

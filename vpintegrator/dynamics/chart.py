@@ -22,20 +22,17 @@ from vpintegrator.dynamics.expressions import (
     written,
 )
 from vpintegrator.dynamics.expressions.constants import high
-from vpintegrator.dynamics.reading import read_components, read_state_and_formulas, table_of
+from vpintegrator.dynamics.reading import (
+    KEYS,
+    check_table,
+    read_components,
+    read_state_and_formulas,
+)
 from vpintegrator.dynamics.state_function import MatrixFunction, StateFunction
 from vpintegrator.errors import InputError
-from vpintegrator.storage.toml import check_keys
 
-_KEYS = (
-    "state",
-    "hamiltonian",
-    "vector_field",
-    "map",
-    "inverse",
-    "periodic",
-    "reversing_symmetry",
-)
+_OF_EQUATIONS = ("state", "hamiltonian", "vector_field", "periodic", "reversing_symmetry")
+_KEYS = {key: KEYS[key] for key in _OF_EQUATIONS} | {"map": Mapping, "inverse": Mapping}
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class ChartEquations:
         The old components in symbols of the new ones.
     base
         The system Z is a chart of.
-    points
+    states
         Images of random states, (state, dim), at which the claims are checked.
     """
 
@@ -60,7 +57,7 @@ class ChartEquations:
     map: tuple[Value, ...]
     inverse: tuple[Value, ...]
     base: Equations
-    points: np.ndarray
+    states: np.ndarray
 
     @property
     def texts(self) -> list[str]:
@@ -85,8 +82,8 @@ def read_chart(trial: Trial, source: str) -> ChartEquations:
         Hamiltonian is not that of the system in these components.
     """
     base, where = trial.equations, f"{source}, [chart]"
-    table = table_of(base.table, "chart", source)
-    check_keys(table, _KEYS, where)
+    table = base.table["chart"]
+    check_table(table, _KEYS, where)
     given = {key: entry for key, entry in table.items() if key not in ("map", "inverse")}
     derived = not ("hamiltonian" in given or "vector_field" in given)
     if not base.vector_field and not derived:
@@ -122,10 +119,8 @@ def _components(
     table: Mapping[str, Any], key: str, where: str, old: Equations, new: Equations
 ) -> tuple[Value, ...]:
     """Return the components of ``new`` in symbols of ``old``."""
-    entries, here = table.get(key), f"{where}, [chart.{key}]"
-    if not isinstance(entries, Mapping):
-        raise InputError(f"{where}: the table [chart.{key}] is missing")
-    found = read_components(entries, here, old.scope, new.components, new.arrays)
+    here = f"{where}, [chart.{key}]"
+    found = read_components(table.get(key, {}), here, old.scope, new.components, new.arrays)
     if old.explicit_time is not None and new.explicit_time is not None:
         found.setdefault(new.explicit_time, old.symbols[old.explicit_time])
     missing = [name for i, name in enumerate(new.components) if i not in found]

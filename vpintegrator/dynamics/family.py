@@ -424,10 +424,10 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
     source = f"{base.name} with {', '.join(family.conditions)} left open"
     found = replace(
         base.definition,
-        words=replace(base.definition.words, source=source),
+        source=source,
         equations=equations,
         initial_table=None,
-        coordinates={},
+        plot=replace(base.plot, coordinates={}),
         chart=None,
         flow=None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import pickle
 import sys
 import tomllib
@@ -27,7 +26,7 @@ from vpintegrator.dynamics.python_functions import (
     read_call,
     record,
 )
-from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_equations
+from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, plain_value, read_equations
 from vpintegrator.dynamics.state_function import as_given, float_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, printable
@@ -84,8 +83,7 @@ class GivenFunction:
         if self.hamiltonian is not None or self.structure == "symplectic":
             order = list(canonical_order(self.components, "components")) or order
         self.halves = order[:half], order[half:]
-        named = _named("parameters", self.parameters)
-        self.parameters = {str(k): _plain(f"parameters: {k}", v) for k, v in named.items()}
+        self.parameters = plain_value(_named("parameters", self.parameters), "parameters")
         self.call = self.energy = None
         if self.function is not None:
             kind, what = ("map", "turn") if self.is_map else ("field", "f")
@@ -101,12 +99,11 @@ class GivenFunction:
         self.name = usual if self.name is None else str(self.name)
         self.source = f"function {self.name}"
         about = inspect.getdoc(own) if inspect.isroutine(own) else None
-        free = _plain("divergence_free", self.divergence_free)
         self._values: dict[str, Any] = {"title": printable(self.name)}
         if about and about.isascii():
             self._values["description"] = printable(about, _LONGEST_DESCRIPTION)
         self._values["state"] = self.components
-        self._values |= {} if free is None else {"divergence_free": free}
+        self._values |= _some("divergence_free", self.divergence_free)
         self._values |= {_KEYS[self.structure]: True} if self.structure in _KEYS else {}
         if symmetries := _symmetry_tables(self.reversing_symmetries, self.components):
             self._values["reversing_symmetry"] = symmetries
@@ -116,9 +113,9 @@ class GivenFunction:
             of_kind("periodic", names, (list, tuple), "periods by names of components, or names")
             angles = {str(name): "2*pi" for name in names}
         self._tables: dict[str, Any] = {
-            "periodic": _plain("periodic", angles),
+            "periodic": plain_value(angles, "periodic"),
             "initial_conditions": _initial_table(self.sample, len(self.components)),
-            "defaults": {} if self.step is None else {"step": _plain("step", self.step)},
+            "defaults": _some("step", self.step),
         }
 
     def _scalar(self, function: Any, what: str) -> PythonCall:
@@ -129,7 +126,7 @@ class GivenFunction:
         values = {k: v for k, v in keys.items() if not isinstance(v, Mapping)}
         if timed:
             values["time"] = _TIME
-            values |= {} if self.period is None else {"period": _plain("period", self.period)}
+            values |= _some("period", self.period)
         tables = {k: v for k, v in keys.items() if isinstance(v, Mapping)}
         parameters = {k: v for k, v in self.parameters.items() if k not in fixed}
         return toml_text(
@@ -517,30 +514,21 @@ def _component_names(dim: Any, components: Any, letter: str) -> list[str]:
     return [str(name) for name in components]
 
 
+def _some(key: str, value: Any) -> dict[str, Any]:
+    """Return an entry of a file, or none for None."""
+    return {} if value is None else {key: plain_value(value, key)}
+
+
 def _named(argument: str, values: Any) -> Mapping[str, Any]:
     """Return values by name, without any for None."""
     words = "a dictionary, as in {'k': 1.0}"
     return dict(of_kind(argument, {} if values is None else values, Mapping, words))
 
 
-def _plain(argument: str, value: Any) -> Any:
-    """Return numbers, texts, lists and tables of them as TOML holds them."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(argument, entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(argument, entry) for entry in value]
-    known = value is None or isinstance(value, str | int | float)
-    if not known or (isinstance(value, float) and not math.isfinite(value)):
-        raise InputError(f"{argument} must be made of finite numbers, not {printable(repr(value))}")
-    return value
-
-
 def _initial_table(sample: Any, dim: int) -> dict[str, Any]:
     """Return the table ``[initial_conditions]`` that ``sample`` means."""
     if isinstance(sample, Mapping):
-        return dict(_plain("sample", sample))
+        return dict(plain_value(sample, "sample"))
     box = sample is None or (isinstance(sample, tuple) and len(sample) == 2)
     try:
         corners = (-1, 1) if sample is None else sample

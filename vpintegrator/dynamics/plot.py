@@ -22,12 +22,10 @@ from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Value, parse, readable
-from vpintegrator.dynamics.reading import table_of
+from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.storage.toml import check_keys
 
-_KEYS = ("planes", "equal", "sphere", "section", "coordinates")
-_MOST = 16  # planes, or coordinates
+_KEYS = {"planes": list, "equal": bool, "sphere": list, "section": str, "coordinates": Mapping}
 
 SectionPlane = tuple[str, float, int]
 
@@ -65,35 +63,24 @@ def read_plot(equations: Equations, source: str) -> Plot:
     InputError
         If a key or name is unknown, a value is of another kind, or an expression not understood.
     """
-    table = table_of(equations.table, "plot", source)
-    where = f"{source}, [plot]"
-    check_keys(table, _KEYS, where)
-    written = table.get("coordinates", {})
-    if not isinstance(written, Mapping):
-        raise InputError(f"{source}, [plot]: write the coordinates as a table [plot.coordinates]")
-    if len(written) > _MOST:
-        raise InputError(f"{where}: {len(written)} coordinates are more than the {_MOST} allowed")
+    table, where = equations.table["plot"], f"{source}, [plot]"
+    check_table(table, _KEYS, where)
     coordinates: dict[str, Value] = {}
-    for name, text in written.items():
+    for name, text in table.get("coordinates", {}).items():
         place = f"{source}, [plot.coordinates] {printable(name)}"
         if name in equations.components:
             raise InputError(f"{place}: a component has this name; give the coordinate another")
         coordinates[readable(name, place)] = parse(text, equations.scope, place)
     names = [*equations.components, *coordinates]
     planes = table.get("planes", [])
-    if not isinstance(planes, list) or len(planes) > _MOST:
-        raise InputError(f"{where} planes: expected at most {_MOST} pairs, found {_shown(planes)}")
-    equal = table.get("equal", False)
-    if not isinstance(equal, bool):
-        raise InputError(f"{where} equal: expected true or false, found {_shown(equal)}")
     pairs = [_names(pair, names, 2, f"{where} planes") for pair in planes]
-    sphere = None
+    sphere = section = None
     if "sphere" in table:
         first, second, third = _names(table["sphere"], equations.components, 3, f"{where} sphere")
         sphere = (first, second, third)
-    section = None
     if "section" in table:
         section = read_section(table["section"], equations.components, f"{where} section")
+    equal = table.get("equal", False)
     return Plot(tuple((x, y) for x, y in pairs), equal, sphere, section, coordinates)
 
 

@@ -42,11 +42,11 @@ class SystemProperties:
 
     def __init__(self, definition: Definition, family: Any = None) -> None:
         self.definition, self.family = definition, family
-        words, equations = definition.words, definition.equations
-        self.text, self.name, self._source = words.text, words.name, words.source
-        self.title, self.subject = words.title, words.subject
-        self.reference, self.description = words.reference, words.description
-        self.function = words.function
+        equations = definition.equations
+        self.text, self.name, self._source = definition.text, definition.name, definition.source
+        self.title, self.subject = definition.title, definition.subject
+        self.reference, self.description = definition.reference, definition.description
+        self.function = definition.function
         self.equations: Equations = equations
         self.parameters, self.definitions = definition.parameters, definition.definitions
         self.defaults, self.plot = definition.defaults, definition.plot
@@ -56,7 +56,7 @@ class SystemProperties:
         self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
         self.periods = {i: float(period) for i, period in equations.periods.items()}
         self.invariants = _scalars(equations, equations.invariants)
-        self.coordinates = _scalars(equations, definition.coordinates)
+        self.coordinates = _scalars(equations, definition.plot.coordinates)
 
     @property
     def dim(self) -> int:

@@ -25,10 +25,11 @@ from vpintegrator.dynamics.claims import TOLERANCE, Formulas, Trial, random_stat
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.constants import HIGH, high
+from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError
-from vpintegrator.storage.toml import check_keys
 
-KEYS = ("section", "direction", "crossings", "energy", "return_times", "initial_conditions")
+_KEYS: dict[str, Any] = {"section": str, "direction": str, "crossings": int}
+_KEYS |= {"energy": (str, int, float), "return_times": bool, "initial_conditions": Mapping}
 ENERGY = "energy"  # a parameter of return maps
 _MOST_CROSSINGS = 10_000
 _SAMPLED = 6  # points at which a mirror symmetry is tried
@@ -63,23 +64,17 @@ def read_section(
         If the table is not understood, or does not fit the flow.
     """
     where = f"{source}, [return_map]"
-    check_keys(table, KEYS, where)
+    check_table(table, _KEYS, where)
     if not flow.vector_field:
         raise InputError(f"{where}: a return map is of differential equations, which are not given")
     component, value = _plane(flow, table.get("section"), where)
-    direction = table.get("direction", "up")
-    if direction not in ("up", "down"):
-        raise InputError(f"{where} direction: expected 'up' or 'down', found {direction!r}")
-    crossings = table.get("crossings", 1)
-    whole = isinstance(crossings, int) and not isinstance(crossings, bool)
-    if not whole or not 1 <= crossings <= _MOST_CROSSINGS:
+    direction, crossings = table.get("direction", "up"), table.get("crossings", 1)
+    if direction not in ("up", "down") or not 1 <= crossings <= _MOST_CROSSINGS:
         raise InputError(
-            f"{where} crossings: expected a whole number from 1 to {_MOST_CROSSINGS}, found "
-            f"{crossings!r}"
+            f"{where}: the direction is 'up' or 'down', and crossings are a whole number from 1 to "
+            f"{_MOST_CROSSINGS}, not {direction!r} and {crossings}"
         )
     times = table.get("return_times", False)
-    if not isinstance(times, bool):
-        raise InputError(f"{where} return_times: expected true or false, found {times!r}")
     _check_fit(flow, component, energy, "direction" in table, where)
     sign = 1 if direction == "up" else -1
     period = None

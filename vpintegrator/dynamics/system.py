@@ -16,7 +16,7 @@ from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.definition import Definition, read_definition, within_reach
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import SystemProperties
-from vpintegrator.dynamics.reading import plain_values
+from vpintegrator.dynamics.reading import plain_value
 from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
 from vpintegrator.dynamics.section import ENERGY
 from vpintegrator.dynamics.state_function import (
@@ -318,12 +318,9 @@ class System(SystemProperties, RichDisplay, by="system"):
         ('symplectic map', array([1., 1.]))
         """
         called("turn", turn)
-        claims: dict[str, Any] = {
-            "structure": structure,
-            "reversing_symmetries": reversing_symmetries,
-        }
-        claims |= {"invariants": invariants, "periodic": periodic, "sample": sample}
-        claims |= {"parameters": parameters, "name": name}
+        claims: dict[str, Any] = {"structure": structure, "invariants": invariants}
+        claims |= {"reversing_symmetries": reversing_symmetries, "periodic": periodic}
+        claims |= {"sample": sample, "parameters": parameters, "name": name}
         return _of_functions(turn, dim, components, "x", is_map=True, **claims)
 
     def with_parameters(self, values: Mapping[str, Any]) -> System:
@@ -341,7 +338,7 @@ class System(SystemProperties, RichDisplay, by="system"):
         """
         if self._parent is not None and self._derive is not None:
             return self._derive(self._parent.with_parameters(values))
-        return System(self.text, self.name, {**self.definitions, **plain_values(values, self.name)})
+        return System(self.text, self.name, {**self.definitions, **plain_value(values, self.name)})
 
     @cached_property
     def canonical(self) -> System:
