@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.nn.laws import SIGN_FLIPS, assert_close
 from vpintegrator.errors import InputError
 from vpintegrator.nn import generated_group, symmetry_group
-from vpintegrator.nn.symmetry import InvariantWeight, invariant_entries
+from vpintegrator.nn.scores import BilinearScores
+from vpintegrator.nn.symmetry import invariant_entries
 
 
 def test_rigid_body_group():
@@ -38,9 +39,9 @@ def test_invariant_weights(kind, permutations):
     group = generated_group(matrices, 4)
     if not invariant_entries(kind, group)[2]:
         with pytest.raises(InputError, match="other than zero"):
-            InvariantWeight(4, kind, group)
+            BilinearScores(4, kind, symmetries=group)
         return
-    A = InvariantWeight(4, kind, group)().detach()
+    A = BilinearScores(4, kind, symmetries=group).matrix().detach()
     assert_close(group.mT @ A @ group, A.expand(len(group), 4, 4), 1e-12)
     if kind == "skew":
         assert_close(A, -A.mT, 1e-12)
@@ -50,11 +51,11 @@ def test_invariant_weights(kind, permutations):
 def test_weights_respect_signed_permutations_alone(kind):
     c, s = math.cos(2 * math.pi / 3), math.sin(2 * math.pi / 3)
     with pytest.raises(InputError, match="sign flips and permutations"):
-        InvariantWeight(2, kind, generated_group([[[c, -s], [s, c]]], 2))
+        BilinearScores(2, kind, symmetries=generated_group([[[c, -s], [s, c]]], 2))
 
 
 def test_weights_of_many_components_are_small():
     """No basis of dim^2 matrices is stored where flips and permutations leave it sparse."""
     reverse = torch.eye(62, dtype=torch.float64).flip(0)
-    weight = InvariantWeight(62, "skew", generated_group([-reverse], 62))
+    weight = BilinearScores(62, "skew", symmetries=[-reverse])
     assert sum(buffer.numel() for buffer in weight.buffers()) <= 2 * 62**2

@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -58,7 +59,7 @@ LAYERS = {
         nn.SymplecticAttention(2 * n), coupling(nn.NeuronPotential, n, 3)
     ),
     "reversible": lambda n, T: nn.Reversible(
-        coupling(nn.NeuronPotential, n, 3), torch.diag(torch.tensor([1.0] * n + [-1.0] * n))
+        coupling(nn.NeuronPotential, n, 3), np.diag([1.0] * n + [-1.0] * n)
     ),
 }
 

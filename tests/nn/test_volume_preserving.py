@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -22,9 +23,9 @@ from vpintegrator.nn.split import as_blocks
 
 def dense(inputs, outputs):
     return torch.nn.Sequential(
-        torch.nn.Linear(inputs, 8, dtype=torch.float64),
+        torch.nn.Linear(inputs, 8),
         torch.nn.Tanh(),
-        torch.nn.Linear(8, outputs, dtype=torch.float64),
+        torch.nn.Linear(8, outputs),
     )
 
 
@@ -72,7 +73,7 @@ LAYERS = {
     "henon": lambda d, T: nn.HenonMap(potential(d)),
     "symplectic attention": lambda d, T: nn.SymplecticAttention(d + d % 2),
     "composition": lambda d, T: nn.Composition(nn.TimeMixing(T), nn.AdditiveCoupling(d, 5)),
-    "reversible": lambda d, T: nn.Reversible(nn.AdditiveCoupling(d, 5), torch.eye(d).tolist()),
+    "reversible": lambda d, T: nn.Reversible(nn.AdditiveCoupling(d, 5), np.eye(d)),
     "lower": lambda d, T: nn.TriangularLayer(d, "lower", initial_scale=1e-2),
     "upper, linear": lambda d, T: nn.TriangularLayer(
         d, "upper", activation="identity", initial_scale=1e-2

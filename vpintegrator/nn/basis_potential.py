@@ -67,9 +67,13 @@ class BasisPotential(InUnits):
         scaling parameter.
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
-    initial_scale : float
-        Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
-        smaller.
+    differentiated : sequence of int
+        Components by which alone V is differentiated, if not by all. Of one among these that is an
+        angle or cyclic, a term may be linear, where it does not depend on the others among these:
+        V is not periodic (cyclic) then, but its derivatives are.
+    initial_scale : float, optional
+        Size of the initial coefficients of degree 1, by default 1e-3; those of degree n are
+        :math:`n^2` times smaller.
     device, dtype
         As in layers of torch.nn.
 
@@ -90,7 +94,7 @@ class BasisPotential(InUnits):
     prolongable = True
     shown = ("size", "degree")
     largest_count = LARGEST_COUNT
-    differentiated: Sequence[int] = ()  # see GeneratingFunction
+    first_scale = 1e-3
     formula_shift: torch.Tensor
     formula_scale: torch.Tensor
 
@@ -108,14 +112,15 @@ class BasisPotential(InUnits):
         conserved: int = 0,
         scaling: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
-        initial_scale: float = 1e-3,
+        differentiated: Sequence[int] = (),
+        initial_scale: float | None = None,
         device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size, self.degree = whole("size", size), checked_degree(degree)
         self.conserved = whole("conserved", conserved, 0)
-        read = size + conserved
+        read, self.differentiated = size + conserved, tuple(differentiated)
         if not {*scaling}.issubset(range(size, read)):
             raise InputError(
                 f"scaling must be among the conserved components {size} ... {read - 1} of x, not "
@@ -158,8 +163,13 @@ class BasisPotential(InUnits):
                 f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
             )
         degrees = self.terms.degrees.clamp(min=1).float()
-        start = torch.randn(self.terms.count, dtype=torch.float32) * (initial_scale / degrees**2)
+        scale = self.first_scale if initial_scale is None else initial_scale
+        start = torch.randn(self.terms.count, dtype=torch.float32) * (scale / degrees**2)
         self.coefficients = nn.Parameter(start.to(**self.factory_kwargs))
+        self._extend()
+
+    def _extend(self) -> None:
+        """Register what a derived class adds, when the terms are known."""
 
     @staticmethod
     def _has_periodic_derivatives(factors: Sequence[tuple[int, Univariate]]) -> bool:

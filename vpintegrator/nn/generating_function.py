@@ -66,15 +66,8 @@ class GeneratingFunction(BasisPotential):
 
     Parameters
     ----------
-    size, degree
-        Components, and largest total degree of a term.
-    differentiated : sequence of int
-        Components by which alone S is differentiated, if not by all. Of one among these that is an
-        angle or cyclic, a term may be linear, where it does not depend on the others among these:
-        S is not periodic (cyclic) then, but its derivatives are.
-    options
-        Arguments of ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is
-        given.
+    size, degree, ...
+        As of ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is given.
 
     Raises
     ------
@@ -93,12 +86,9 @@ class GeneratingFunction(BasisPotential):
     box_shift: torch.Tensor
     box_scale: torch.Tensor
     largest_count = LARGEST_COUNT
+    first_scale = 0.0
 
-    def __init__(
-        self, size: int, degree: int = 6, *, differentiated: Sequence[int] = (), **options: Any
-    ) -> None:
-        self.differentiated = tuple(differentiated)  # before terms are chosen
-        super().__init__(size, degree, **{"initial_scale": 0.0, **options})
+    def _extend(self) -> None:
         read = self.size + self.conserved
         self.register_buffer("box_shift", torch.zeros(read, **self.factory_kwargs))
         self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))

@@ -29,21 +29,21 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         _DTYPE.reset(token)
 
 
-def on_cpu(initialise: Function) -> Function:
-    """Let a layer compute indices on the CPU, also under ``with torch.device("meta")``.
+def on_cpu(function: Function) -> Function:
+    """Let a function compute indices on the CPU, also under ``with torch.device("meta")``.
 
     Tensors made with ``factory`` are on the device that torch has set.
     """
 
-    @wraps(initialise)
-    def construct(*arguments: Any, **options: Any) -> None:
+    @wraps(function)
+    def construct(*arguments: Any, **options: Any) -> Any:
         device = torch.get_default_device()
         if device.type == "cpu":
-            return initialise(*arguments, **options)
+            return function(*arguments, **options)
         token = _DEVICE.set(device)
         try:
             with torch.device("cpu"):
-                initialise(*arguments, **options)
+                return function(*arguments, **options)
         finally:
             _DEVICE.reset(token)
 

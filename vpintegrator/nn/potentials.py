@@ -17,7 +17,7 @@ from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given, remaining, still_without, without
-from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.layer import Device, Layer, on_cpu
 
 
 class NeuronPotential(Layer):
@@ -64,6 +64,7 @@ class NeuronPotential(Layer):
     signs: torch.Tensor | None
     still: torch.Tensor | None
 
+    @on_cpu
     def __init__(
         self,
         size: int,

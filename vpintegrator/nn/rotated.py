@@ -98,6 +98,7 @@ class Rotated(InvertibleLayer):
         return layer(z @ self.rotation.mT) @ self.rotation
 
 
+@on_cpu
 def spread_rotation(number: int, dim: int, components: Sequence[int] | None = None) -> torch.Tensor:
     """Return member ``number`` of a sequence of rotations (dim, dim) with well spread axes.
 

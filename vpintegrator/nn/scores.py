@@ -16,7 +16,7 @@ from torch import nn
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.layer import Device, Layer, on_cpu
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
 from vpintegrator.nn.symmetry import generated_group, invariant_entries
 from vpintegrator.nn.tensor_arguments import last_size
@@ -52,6 +52,7 @@ class BilinearScores(Layer):
     sources: torch.Tensor | None
     factors: torch.Tensor
 
+    @on_cpu
     def __init__(
         self,
         dim: int,

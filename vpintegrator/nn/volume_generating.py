@@ -12,6 +12,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
+from vpintegrator.nn.layer import on_cpu
 from vpintegrator.nn.tensor_arguments import last_size
 
 
@@ -67,6 +68,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     1.0
     """
 
+    @on_cpu
     def __init__(
         self,
         functions: Sequence[GeneratingFunction],
