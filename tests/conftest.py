@@ -71,9 +71,10 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session", autouse=True)
 def without_costs():
-    """Trainings of tests measure no costs, for which methods would be compiled."""
+    """Tests compile no classical methods for the costs of a step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vpintegrator.cli.training_report.VERDICT_SECONDS", 0.0)
+        patch.setattr("vpintegrator.rollout.step_costs.applicable_methods", lambda system: {})
         yield
 
 

@@ -259,8 +259,11 @@ def test_lyapunov_exponent_by_a_neighbour(report):
 
 
 def test_cost(report):
-    times = {name: run.seconds_per_step for name, run in report.runs.items()}
-    assert [row["time per step"] for row in report.table()] == list(times.values())
+    times = {row.name: float(f"{row.cost:.1e}") for row in report.step_table.rows}
+    assert {row["method"]: row["time per step"] for row in report.table()}.keys() == {
+        run.title for run in report.runs.values()
+    }
+    assert [row["time per step"] for row in report.table()] == [times[name] for name in report.runs]
     assert all(1e-9 < seconds < 1 for seconds in times.values())
     evaluations = [row["evaluations per step"] for row in report.table()]
     assert evaluations[:3] == [None, None, 2.0]

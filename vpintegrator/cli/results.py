@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,4 +84,5 @@ def rollout_results(report: Report) -> dict[str, Any]:
         "reference_error": report.reference_error.max(),
         "threshold": report.threshold,
         "table": report.table(),
+        "one_step": json.loads(report.step_table.text),
     }

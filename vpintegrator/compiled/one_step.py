@@ -5,21 +5,34 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.timing import seconds_per_step
+from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.cursor import Cursor
+from vpintegrator.native import NotCompilable
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.storage.reading import read_json
 
+if TYPE_CHECKING:
+    from vpintegrator.maps import ClassicalMethod
+
+METHODS = (
+    *("stoermer-verlet", "strang-splitting", "rk4", "blanes-moan-4", "blanes-moan-6"),
+    # implicit methods take longest: last, as the time may end
+    *("dormand-prince-8", "gauss-legendre-4", "gauss-legendre-6"),
+)
+Result = TypeVar("Result")
 Start = Callable[[np.ndarray, float], Cursor]
 
 
@@ -125,7 +138,7 @@ class OneStep:
     note
         Reason why the cost is none of machine code; empty if it is one.
     rivals
-        Of a model: the classical methods with its error.
+        Of a model: the classical methods in machine code with its error.
     """
 
     name: str
@@ -134,6 +147,22 @@ class OneStep:
     cost: float = math.nan
     note: str = ""
     rivals: tuple[Rival, ...] = ()
+
+    @property
+    def cheapest_rival(self) -> Rival | None:
+        """The cheapest classical method with the error of a model, None where none is compared.
+
+        Maps that do not run as machine code are not compared, nor costs that were not measured.
+        """
+        known = [rival for rival in self.rivals if math.isfinite(rival.cost)]
+        if self.note or math.isnan(self.cost) or not known:
+            return None
+        return min(known, key=lambda rival: rival.cost)
+
+    @property
+    def relative_cost(self) -> float:
+        """Cost of this method, relative to that of the model; nan without one."""
+        return self.cheapest_rival.cost / self.cost if self.cheapest_rival else math.nan
 
 
 @dataclass(frozen=True)
@@ -167,21 +196,14 @@ class OneStepTable:
         below = [row for row in self.models if row.error <= target] or [best]
         return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
 
-    def rival(self, model: OneStep) -> Rival | None:
-        """Return the cheapest classical method with the error of a model, None without one.
-
-        Maps that do not run as machine code are not compared, nor costs that were not measured.
-        """
-        noted = {row.name for row in self.methods if row.note}
-        rivals = [r for r in model.rivals if r.name not in noted and math.isfinite(r.cost)]
-        if model.note or math.isnan(model.cost) or not rivals:
-            return None
-        return min(rivals, key=lambda rival: rival.cost)
+    def row(self, name: str) -> OneStep:
+        """Return the row of a map."""
+        return next(row for row in self.rows if row.name == name)
 
     @property
     def sentences(self) -> list[str]:
         """Comparison of each model with the cheapest classical method of its error."""
-        return [self._sentence(model) for model in self.models] if self.methods else []
+        return [self._sentence(model) for model in self.models if model.rivals]
 
     @property
     def sentence(self) -> str:
@@ -191,9 +213,8 @@ class OneStepTable:
     def _sentence(self, model: OneStep, rounding: float = 1e-14, alike: float = 1.3) -> str:
         words = f"{model.name} errs by {model.error:.1e} one step ahead."
         below = "this error" if model.error > rounding else "an error at rounding"
-        rival = self.rival(model)
+        rival, ratio = model.cheapest_rival, model.relative_cost
         if rival is not None:
-            ratio = rival.cost / model.cost
             cost = f"{two_digits(ratio)} times the cost"
             cost = "about the same cost" if 1 / alike < ratio < alike else cost
             return (
@@ -201,9 +222,9 @@ class OneStepTable:
             )
         if model.note or math.isnan(model.cost):
             return f"{words} Its cost is not compared: {model.note or 'not measured in time'}."
-        if all(r.reason for r in model.rivals):
-            return f"{words} No classical method tried reaches {below}."
-        return f"{words} No classical method with {below} has a measured cost in machine code."
+        if any(rival.substeps for rival in model.rivals):
+            return f"{words} No cost of a classical method with {below} was measured in time."
+        return f"{words} No classical method of the table reaches {below}."
 
     @property
     def _cells(self) -> list[tuple[str, ...]]:
@@ -258,6 +279,82 @@ class OneStepTable:
         return table
 
 
+def machine_code(make: Callable[[], Result], end: float = math.inf) -> Result | str:
+    """Return machine code, or the reason why there is none by ``time.perf_counter() == end``."""
+    try:
+        with until(end):
+            check_time()
+            return make()
+    except NotCompilable as reason:
+        return str(reason)
+    except TimeIsUp:
+        return "not measured in time"
+
+
+@contextmanager
+def compiling(
+    methods: Mapping[str, ClassicalMethod],
+    system: System,
+    states: np.ndarray,
+    step: float,
+    end: float = math.inf,
+) -> Iterator[Callable[[str], CompiledMethod | str]]:
+    """Compile methods side by side while the block runs.
+
+    The value is a function that waits for the machine code of a name, or gives the reason why there
+    is none.
+
+    Parameters
+    ----------
+    methods
+        Methods by name.
+    system, states, step
+        See :class:`vpintegrator.compiled.CompiledMethod`.
+    end
+        Value of ``time.perf_counter`` at which compilers are ended.
+    """
+
+    def begin(method: ClassicalMethod) -> CompiledMethod | str:
+        return machine_code(lambda: CompiledMethod(method, system, states, step, wait=False), end)
+
+    machines = {name: begin(method) for name, method in methods.items()}
+
+    def ready(name: str) -> CompiledMethod | str:
+        machine = machines[name]
+        return machine if isinstance(machine, str) else machine_code(machine.ready, end)
+
+    try:
+        yield ready
+    finally:
+        for machine in machines.values():
+            if not isinstance(machine, str):
+                machine.stop()
+
+
+def applicable_methods(
+    system: System, methods: Sequence[str | ClassicalMethod] | None = None
+) -> dict[str, ClassicalMethod]:
+    """Return the methods by name: those given, or those of ``METHODS`` that apply.
+
+    Raises
+    ------
+    InputError
+        If one that is given does not apply.
+    """
+    from vpintegrator.maps import find_method  # loads scipy.integrate, which is slow
+
+    chosen: dict[str, ClassicalMethod] = {}
+    for each in METHODS if methods is None else methods:
+        method = find_method(each) if isinstance(each, str) else each
+        try:
+            method.require(system)
+            chosen[method.name] = method
+        except InputError:
+            if methods is not None:
+                raise
+    return chosen
+
+
 @dataclass(frozen=True)
 class ModelStep:
     """A step of a model.
@@ -293,12 +390,15 @@ class MethodStep:
     run
         ``run(count, substeps)`` makes ``count`` substeps from 1,000 states, of which so many are a
         step; None where the cost is not measured.
+    is_rival
+        Whether it is given substeps: not methods without machine code, nor those that choose steps.
     """
 
     name: str
     error: Callable[[int], float]
     run: Callable[[int, int], object] | None = None
     note: str = ""
+    is_rival: bool = True
 
 
 def images_of(start: Start, states: np.ndarray, step: float, count: int) -> np.ndarray:
@@ -350,15 +450,15 @@ def measure_steps(
     runs = {model.name: model.run for model in models if model.run is not None}
     with until(end):
         for method in known:
-            for model in models:
+            for model in models if method.is_rival else ():
                 result = Search(None, math.inf, "not found in time")
                 with suppress(TimeIsUp):
                     target = max(model.error, rounding)
                     result = fewest_substeps(errors[method.name], target)
                 results[model.name, method.name] = result
-            counts = {1, *(results[model.name, method.name].substeps or 1 for model in models)}
             if method.run is not None:
-                for count in counts:
+                found = [results[key].substeps for key in results if key[1] == method.name]
+                for count in {1, *filter(None, found)}:
                     runs[_key(method.name, count)] = partial(_whole_steps, method.run, count)
         costs = seconds_per_step(runs)
 
@@ -370,7 +470,7 @@ def measure_steps(
     rows = []
     for model in models:
         rivals = []
-        for method in known:
+        for method in filter(attrgetter("is_rival"), known):
             substeps, _, reason = results[model.name, method.name]
             cost = costs.get(_key(method.name, substeps or 0), math.nan)
             rivals.append(Rival(method.name, substeps, cost, reason))

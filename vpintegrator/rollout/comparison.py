@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -100,8 +99,6 @@ class Ensemble:
         States at the stored times, (trajectory, time, dim), zero until the rollout reaches them.
     observers
         Observers of all diagnostics by name; each has seen every step.
-    seconds
-        Wall time of all steps.
     """
 
     flow: NumericalFlow
@@ -110,7 +107,6 @@ class Ensemble:
     series: dict[str, np.ndarray]
     states: np.ndarray
     observers: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         window, trajectories = self.flow.window, len(self.first)
@@ -143,12 +139,6 @@ class Ensemble:
         met = self.windows[:: _SAMPLES // 4].reshape(-1, *self.first.shape[1:])
         met = met[np.isfinite(met).all(axis=(1, 2))]
         return met if len(met) else self.first[:_SAMPLED_TRAJECTORIES]
-
-    @property
-    def seconds_per_step(self) -> float:
-        """Wall time of one step of one trajectory; NaN where no step was made."""
-        made = self.steps * len(self.first)
-        return self.seconds / made if self.steps > 0 else math.nan
 
     def time_of(self, index: np.ndarray) -> np.ndarray:
         """Return the times of steps, NaN for -1."""

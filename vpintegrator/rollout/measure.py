@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,7 +61,6 @@ class Propagation:
     def run(self, progress: Progress | None = None) -> Run:
         """Go through all steps and return the run."""
         flow, steps = self.flow, self._comparison.steps
-        flow.map(self._first)  # the first call may compile: it is not timed
         known = self._first[:, : steps + 1]
         self._observe(0, known)
         done, cursor = known.shape[1] - 1, flow.start(self._first)
@@ -74,10 +72,7 @@ class Propagation:
             if done >= steps:
                 return self._result()
             count = min(part, steps - done)
-            start = clock.perf_counter()
-            states = cursor.advance(count)
-            self.ensemble.seconds += clock.perf_counter() - start
-            self._observe(done + 1, states)
+            self._observe(done + 1, cursor.advance(count))
             done += count
 
     @np.errstate(all="ignore")

@@ -20,6 +20,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.arguments import as_path
+from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.state_file import read_system, write_header, write_states
 from vpintegrator.errors import InputError, printable
@@ -71,6 +72,7 @@ def write_rollout(
             f.attrs["seeds"] = json.dumps(seeds)
         f.attrs["every"] = report.every
         f.attrs["threshold"] = report.threshold
+        f.attrs["step_table"] = report.step_table.text
         if report.seed is not None:
             f.attrs["seed"] = report.seed
         if report.section_plane is not None:
@@ -130,6 +132,8 @@ class Report(Results, RichDisplay, by="report"):
         say, and not solved for. Then single states of it may be NaN too: nothing is known there.
     threshold
         The error at which a method is taken to have failed.
+    step_table
+        Error and cost of a step of every method, and of methods with the error of a model.
     runs
         The methods by name, learned ones first. Several models of one name are one run, with all
         of them in its ``seeds``.
@@ -302,6 +306,7 @@ def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic]
             reference=states,
             reference_error=reference.array("estimated_error", (trajectories,)),
             threshold=root.number("threshold", finite=False),
+            step_table=_read_step_table(root, methods, path),
             runs=by_name(
                 {
                     name: _read_run(name, root.group(name), system, sizes, known_here)
@@ -324,6 +329,14 @@ def _read_methods(root: StoredGroup, path: Path) -> list[str]:
     if len(set(methods)) < len(methods):
         raise InputError(f"{path}: the attribute 'methods' names a group twice")
     return list(methods)
+
+
+def _read_step_table(root: StoredGroup, methods: Sequence[str], path: Path) -> OneStepTable:
+    """Return the table of a step, which has a row for each method, and for others."""
+    table = OneStepTable.from_text(root.text("step_table"), f"{path}: the attribute 'step_table'")
+    if not {*methods} <= {row.name for row in table.rows}:
+        raise InputError(f"{path}: the attribute 'step_table' must have a row for each method")
+    return table
 
 
 def _read_seeds(root: StoredGroup, methods: Sequence[str], path: Path) -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.sizes import size_of
 from vpintegrator.dynamics.solve import bounded_sizes
@@ -45,7 +46,7 @@ class Run:
         Values of the diagnostics by name; None for a value that does not exist. Each is an
         attribute too: ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``,
         ``volume``, ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``,
-        ``evaluations_per_step``, ``seconds_per_step``, ``failure_time``, ``departure_time``,
+        ``evaluations_per_step``, ``failure_time``, ``departure_time``,
         and those that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
     unknown
         Other measurements in the file, for which this version has no diagnostic.
@@ -181,6 +182,7 @@ class Results:
     reference: np.ndarray
     reference_error: np.ndarray
     threshold: float
+    step_table: OneStepTable
     runs: dict[str, Run]
     seed: int | None = None
     section_plane: tuple[str, float, int] | None = None

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import check_integrator, one_of
-from vpintegrator.compiled import CompiledMethod, NotCompilable, compile_model
+from vpintegrator.compiled import CompiledMethod, compile_model
 from vpintegrator.compiled.one_step import (
     MethodStep,
     ModelStep,
     OneStepTable,
+    applicable_methods,
+    compiling,
     images_of,
+    machine_code,
     measure_steps,
 )
 from vpintegrator.compiled.timing import repeat_states
@@ -23,7 +26,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.runtime.deadline import TimeIsUp, check_time, time_left, unhurried, until
+from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
@@ -31,15 +34,9 @@ if TYPE_CHECKING:
     from vpintegrator.maps import ClassicalMethod
 
 KEY = "one_step"  # key of the metadata of a model
-METHODS = (
-    *("stoermer-verlet", "strang-splitting", "rk4", "blanes-moan-4", "blanes-moan-6"),
-    # implicit methods take longest: last, as the time may end
-    *("dormand-prince-8", "gauss-legendre-4", "gauss-legendre-6"),
-)
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
 Maps = Integrator | Sequence[Integrator] | Mapping[str, Integrator]
-Made = TypeVar("Made")
 
 
 def one_step(
@@ -60,7 +57,8 @@ def one_step(
         Dataset of the training.
     methods
         Names of classical methods, or methods. By default some usual ones that apply, ``METHODS``
-        of this module; none for maps, and for measured systems without equations.
+        of :mod:`vpintegrator.compiled.one_step`; none for maps, and for measured systems without
+        equations.
     seconds
         Time to measure costs in: none begins later, or where it would end later; 0 measures none.
     group
@@ -94,19 +92,10 @@ def one_step(
     if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
     case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
-    chosen = _applicable(methods, data)
-    machines = {name: case.begin(method, end) for name, method in chosen.items()}
-    try:
+    chosen = applicable_methods(data.dataset.system, methods)
+    with compiling(chosen, case.system, case.states, case.step, end) as ready:
         own = [case.of_model(name, model, end) for name, model in models.items()]
-        rivals = []
-        for name, method in chosen.items():
-            machine = machines[name]
-            ready = machine if isinstance(machine, str) else _machine_code(machine.ready, end)
-            rivals.append(case.of_method(method, ready))
-    finally:
-        for machine in machines.values():
-            if not isinstance(machine, str):
-                machine.stop()
+        rivals = [case.of_method(method, ready(name)) for name, method in chosen.items()]
     return measure_steps(own, rivals, end=end)
 
 
@@ -123,36 +112,6 @@ def _named(maps: Maps) -> dict[str, Integrator]:
     for model in named.values():
         check_integrator(model)
     return named
-
-
-def _applicable(
-    methods: Sequence[str | ClassicalMethod] | None, data: TrainingData
-) -> dict[str, ClassicalMethod]:
-    """Return the methods by name: those given, or those of the table that apply."""
-    from vpintegrator.maps import find_method  # loads scipy.integrate, which is slow
-
-    chosen: dict[str, ClassicalMethod] = {}
-    for each in METHODS if methods is None else methods:
-        method = find_method(each) if isinstance(each, str) else each
-        try:
-            method.require(data.dataset.system)
-            chosen[method.name] = method
-        except InputError:
-            if methods is not None:
-                raise
-    return chosen
-
-
-def _machine_code(make: Callable[[], Made], end: float) -> Made | str:
-    """Return machine code, or the reason why there is none."""
-    try:
-        with until(end):
-            check_time()
-            return make()
-    except NotCompilable as reason:
-        return str(reason)
-    except TimeIsUp:
-        return "not measured in time"
 
 
 class _Case:
@@ -182,13 +141,6 @@ class _Case:
             self.system = family.system.with_parameters(values)
         self.states = repeat_states(self.first)[:, : self.system.dim]
 
-    def begin(self, method: ClassicalMethod, end: float) -> CompiledMethod | str:
-        """Let a compiler begin, or return the reason why there is no machine code."""
-        from vpintegrator.compiled import CompiledMethod
-
-        arguments = (method, self.system, self.states, self.step, False)
-        return _machine_code(partial(CompiledMethod, *arguments), end)
-
     def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> MethodStep:
         """Return the step of a classical method, as machine code if there is any."""
         dataset, scale, middle = self.data.dataset, self.data.error_scale, self.middle
@@ -209,7 +161,7 @@ class _Case:
         def run(count: int, substeps: int) -> None:
             images_of(start, self.states, self.step / substeps, count)
 
-        return MethodStep(method.name, error, run, note)
+        return MethodStep(method.name, error, run, note, not note)
 
     def of_model(self, name: str, model: Integrator, end: float) -> ModelStep:
         """Return the step of a model, as machine code if there is any."""
@@ -221,7 +173,7 @@ class _Case:
         with suppress(InputError):  # some families have no single models
             model = model.at(**self.middle) if self.middle else model
         windows = repeat_states(pair[0][..., : model.dim].cpu().numpy())
-        machine = _machine_code(partial(compile_model, model, len(windows), windows, _LARGEST), end)
+        machine = machine_code(partial(compile_model, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):
             return ModelStep(name, error, note=machine)
         run = partial(machine.advance, windows.astype(machine.dtype))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.diagnostics.diagnostic import Number
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Number
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
 from vpintegrator.rollout.map_flows import PeriodFlow
+from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 
 
@@ -148,16 +151,48 @@ EVALUATIONS = Number(
     header=("evaluations", "per step"),
     rank=9,
 )
-SECONDS = Number(
-    Variable(
-        "seconds_per_step",
-        "wall time of a step of a trajectory in this batch",
-        stored_as="seconds_per_step_and_trajectory",
-        required=True,
-    ),
-    lambda ensemble: ensemble.seconds_per_step,
-    "time per step",
-    style="duration",
-    header=("time", "per step"),
-    rank=10,
-)
+
+
+class StepCost(Diagnostic):
+    """Cost of a step, and of the cheapest classical method with the same error."""
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        return {}  # costs are measured side by side, see rollout/step_costs.py
+
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+        row = report.step_table.row(run.name)
+        rival = row.cheapest_rival
+        return {
+            "seconds_per_step": _two_digits(row.cost),
+            "not_compiled": row.note,
+            "step_error": row.error,
+            "rival": rival.words if rival else None,
+            "rival_cost": _two_digits(row.relative_cost) if rival else None,
+        }
+
+    def columns(self, report: Results) -> Sequence[Column]:
+        columns = [
+            Column(
+                "time per step",
+                lambda s: s.seconds_per_step,
+                "duration",
+                header=("time", "per step"),
+                rank=10,
+            ),
+            Column("error of a step", lambda s: s.step_error, "hidden"),
+        ]
+        if any(row.note for row in report.step_table.rows):
+            columns.append(Column("not compiled", lambda s: s.not_compiled, "words", rank=9.5))
+        if any(row.cheapest_rival for row in report.step_table.rows):
+            columns += [
+                Column("cheapest at equal error", lambda s: s.rival, "words", rank=6),
+                Column("at times the cost", lambda s: s.rival_cost, "short", rank=6.5),
+            ]
+        return columns
+
+
+def _two_digits(number: float) -> float:
+    return float(f"{number:.1e}")
+
+
+STEP_COST = StepCost()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, SECONDS
+from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, STEP_COST
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
 from vpintegrator.rollout.diagnostics.invariants import INVARIANTS
@@ -31,7 +31,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     REVERSIBILITY,
     LYAPUNOV,
     EVALUATIONS,
-    SECONDS,
+    STEP_COST,
     DIVERGENCE,
     DOMAIN,
     SECTION,
