@@ -128,9 +128,9 @@ def test_formula():
         ("random", {"a": [0, 1, 2]}, r"random a: expected \[low, high\]"),
         ("random", {"a": {"mean": 0, "std": -1}}, "random a: std cannot be negative"),
         ("random", {"n": [0, 1]}, "the name 'n' has a meaning already"),
-        ("random", [0, 1], "expected a table of names"),
+        ("random", [0, 1], "random: expected a table"),
         ("state", {"q": "b", "p": 0}, r"state q, column 1: unknown name 'b'"),
-        ("state", "a", "state: expected a table of components"),
+        ("state", "a", "state: expected a table"),
     ],
 )
 def test_mistakes_in_a_formula(part, entry, message):

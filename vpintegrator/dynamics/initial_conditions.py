@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import whole
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -47,10 +48,9 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
 )
 from vpintegrator.dynamics.properties import SystemProperties
-from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, read_components
+from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, check_table, read_components
 from vpintegrator.dynamics.state_function import FormulaDomain
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.storage.toml import check_keys
 
 _DRAWS = 100  # of a state, until it is in the domain of the equations
 _MOST_NUMBERS = 2**31  # in the initial states of one call
@@ -59,16 +59,19 @@ _PROPOSALS = 65_536  # of an energy shell at a time
 _FEWEST_PROPOSALS = 1024
 _MOST_PROPOSALS = 5_000_000  # unless this part of them is accepted:
 _LEAST_ACCEPTED = 1e-4
-# keys that a distribution needs, and those that it may have
-_KEYS: dict[str, tuple[set[str], set[str]]] = {
-    "points": ({"points"}, set()),
-    "curves": ({"parameter", "start", "stop", "step", "curves"}, set()),
-    "uniform": ({"low", "high"}, set()),
-    "normal": (set(), {"mean", "std"}),
-    "sphere": (set(), {"radius", "centre"}),
-    "energy-shell": ({"energy", "low", "high"}, {"invariant"}),
-    "formula": ({"random", "state"}, set()),
+_NUMBER = (str, int, float)
+_VECTOR = (*_NUMBER, list, Mapping)
+_KEYS: dict[str, dict[str, Any]] = {  # with kinds of their values
+    "points": {"points": list},
+    "curves": {"parameter": str, "start": _NUMBER, "stop": _NUMBER, "step": _NUMBER},
+    "uniform": {"low": _VECTOR, "high": _VECTOR},
+    "normal": {"mean": _VECTOR, "std": _VECTOR},
+    "sphere": {"radius": _NUMBER, "centre": _VECTOR},
+    "energy-shell": {"energy": list, "low": _VECTOR, "high": _VECTOR, "invariant": str},
+    "formula": {"random": Mapping, "state": Mapping},
 }
+_KEYS["curves"]["curves"] = list
+_DEFAULTS = {"mean": 0, "std": 1, "radius": 1, "centre": 0, "invariant": "energy"}
 
 Parameters = np.ndarray | None  # values of the parameters that vary, (state, name)
 Numbers = Callable[[Parameters], np.ndarray]  # the same for all states, or (state, number)
@@ -106,34 +109,27 @@ class InitialConditions:
 
     def __init__(self, system: SystemProperties, table: Mapping[str, Any], source: str) -> None:
         self.system, self.where = system, f"{source}, [initial_conditions]"
-        if not isinstance(table, Mapping):
-            raise InputError(f"{self.where}: expected a table, written [initial_conditions]")
-        self.table, name = dict(table), table.get("distribution")
+        name, e = table.get("distribution"), system.equations
         if not isinstance(name, str) or name not in _KEYS:
             raise InputError(
                 f"{self.where} distribution: {name!r} is none of {', '.join(_KEYS)}"
                 f"{nearest(str(name), _KEYS)}"
             )
-        required, further = _KEYS[name]
-        known = {"distribution"} | required | further
-        e, self._dim = system.equations, system.dim
-        if e.explicit_time is not None:
-            self._dim -= 1
-            known |= {system.components[e.explicit_time]}
-        if e.returns is not None:
-            self._dim = len(e.returns.kept)  # without the time since the start, which begins at 0
-        check_keys(self.table, known, self.where)
-        if missing := required - self.table.keys():
-            raise InputError(
-                f"{self.where}: distribution '{name}' needs {', '.join(sorted(missing))}"
-            )
+        self.distribution, kinds = name, _KEYS[name]
+        self.table = {key: _DEFAULTS[key] for key in kinds if key in _DEFAULTS} | dict(table)
+        if missing := kinds.keys() - self.table.keys():
+            needed = ", ".join(sorted(missing))
+            raise InputError(f"{self.where}: distribution '{name}' needs {needed}")
+        # without the time since the start of a return map, which begins at 0
+        self._dim = system.phase_dim if e.returns is None else len(e.returns.kept)
+        times = {} if system.time is None else {system.time: (*_NUMBER, list)}
+        check_table(self.table, {"distribution": str, **kinds, **times}, self.where)
         self._symbols: tuple[Symbol, ...] = e.open
         self._start_times = self._times()
         read: Callable[[], Draw | np.ndarray] = getattr(self, f"_{name.replace('-', '_')}")
-        found = read()
-        self.distribution = name
-        self._states = found if isinstance(found, np.ndarray) else None
-        self._draw: Draw | None = None if isinstance(found, np.ndarray) else found
+        result = read()
+        self._states = result if isinstance(result, np.ndarray) else None
+        self._draw: Any = result
         self.available = None if self._states is None else len(self._states)
 
     def sample(
@@ -154,19 +150,12 @@ class InitialConditions:
             If a list holds fewer than ``count`` states, or no state with the energy, or in the
             domain of the equations, is found.
         """
-        if count is None and self.available is None:
-            raise InputError(f"{self.where}: say how many states to draw")
+        most = _MOST_NUMBERS // self.system.dim
         count = self.available if count is None else count
-        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-        if not whole or not 0 <= count <= _MOST_NUMBERS // self.system.dim:  # type: ignore[operator]
-            raise InputError(
-                f"{self.where}: {count!r} is no number of initial states; give a whole number up "
-                f"to {_MOST_NUMBERS // self.system.dim}"
-            )
-        if self._draw is not None:
-            return self._in_domain(int(count), generator, parameters)  # type: ignore[arg-type]
-        assert self._states is not None
-        if count > len(self._states):  # type: ignore[operator]
+        count = int(whole(f"{self.where}: the number of initial states", count, 0, most))
+        if self._states is None:
+            return self._in_domain(count, generator, parameters)
+        if count > len(self._states):
             raise InputError(
                 f"{self.where}: {count} initial states are asked for, but the list of "
                 f"{self.distribution} holds {len(self._states)}"
@@ -178,7 +167,6 @@ class InitialConditions:
         self, count: int, generator: np.random.Generator, parameters: Parameters
     ) -> np.ndarray:
         """Draw states in the domain of the equations; those outside are drawn again."""
-        assert self._draw is not None
         states, first, total = self._draw(count, generator, parameters), "", 0
         domain = FormulaDomain.of_motion(self.system.equations)
         for _ in range(_DRAWS):
@@ -196,24 +184,18 @@ class InitialConditions:
                 "distribution"
             )
         if first:
-            warnings.warn(
-                f"{self.where}: {total} of {count} initial states were drawn again: {first}",
-                stacklevel=3,
-            )
+            told = f"{total} of {count} initial states were drawn again: {first}"
+            warnings.warn(f"{self.where}: {told}", stacklevel=3)
         return states
 
     def _times(self) -> Numbers:
         """Between which times trajectories start, where the equations depend on time."""
-        e = self.system.equations
-        if e.explicit_time is None:
+        name, period = self.system.time, self.system.period
+        if name is None:
             return self._numbers([0, 0])
-        name = self.system.components[e.explicit_time]
-        given = self.table.get(name, [0, float(e.periods.get(e.explicit_time, 0))])
+        given = self.table.get(name, [0, period or 0.0])
         bounds = given if isinstance(given, list) else [given, given]
-        if len(bounds) != 2:
-            raise InputError(f"{self.where} {name}: expected a time or [earliest, latest]")
-        values = [self._number(bound, name) for bound in bounds]
-        return self._numbers(values, f"{name}: the earliest time is above the latest")
+        return self._numbers(self._pair(bounds, name), f"{name}: the earliest time is the later")
 
     def _with_time(
         self, states: np.ndarray, generator: np.random.Generator, parameters: Parameters
@@ -230,29 +212,22 @@ class InitialConditions:
     # each reader returns a list of states without the time, or a function that draws states with it
 
     def _points(self) -> np.ndarray:
-        points = self.table["points"]
-        if not isinstance(points, list) or not points:
-            raise InputError(f"{self.where} points: expected a list of states")
         rows = [
-            self._vector(p if isinstance(p, list) else None, f"points, entry {i}")
-            for i, p in enumerate(points)
+            self._vector(p if isinstance(p, list) else [], f"points, entry {i}")
+            for i, p in enumerate(self.table["points"])
         ]
         return np.array([[self._fixed(entry, "points") for entry in row] for row in rows])
 
     def _curves(self) -> np.ndarray:
         keys = ("start", "stop", "step")
         start, stop, step = (self._fixed(self._number(self.table[k], k), k) for k in keys)
-        if step <= 0 or stop <= start or not (stop - start) / step * self._dim < _MOST_LISTED:
-            raise InputError(f"{self.where}: need start < stop and a positive step that fits")
-        parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
+        curves, parameter = self.table["curves"], self.table["parameter"]
+        if step <= 0 or not 0 < (stop - start) / step * self._dim * len(curves) < _MOST_LISTED:
+            raise InputError(f"{self.where}: need curves, start < stop and a positive step of size")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
         values = values[values < stop]
-        symbol, curves, rows = self._algebra.symbol(parameter), self.table["curves"], []
-        scope = replace(self._scope, values={**self._scope.values, parameter: symbol})
-        if not isinstance(curves, list) or not curves:
-            raise InputError(f"{self.where} curves: expected a list of curves")
-        if len(curves) * len(values) * self._dim > _MOST_LISTED:
-            raise InputError(f"{self.where} curves: too many states; take a larger step")
+        symbol = self._algebra.symbol(check_name(parameter, f"{self.where} parameter"))
+        scope, rows = replace(self._scope, values={**self._scope.values, parameter: symbol}), []
         for number, curve in enumerate(curves):
             key = f"curves, entry {number}"
             if not isinstance(curve, list) or len(curve) != self._dim:
@@ -274,14 +249,14 @@ class InitialConditions:
         return self._timed(lambda n, rng, given: rng.uniform(*_halves(box(given)), (n, dim)))
 
     def _normal(self) -> Draw:
-        dim, get = self._dim, self.table.get
-        values = [*self._vector(get("mean", 0), "mean"), *self._vector(get("std", 1), "std")]
+        dim, values = self._dim, [*self._vector(self.table["mean"], "mean")]
+        values += self._vector(self.table["std"], "std")
         numbers = self._numbers(values, "std: a standard deviation cannot be negative", True)
         return self._timed(lambda n, rng, given: rng.normal(*_halves(numbers(given)), (n, dim)))
 
     def _sphere(self) -> Draw:
-        radius = self._number(self.table.get("radius", 1), "radius")
-        values = self._numbers([*self._vector(self.table.get("centre", 0), "centre"), radius])
+        radius = self._number(self.table["radius"], "radius")
+        values = self._numbers([*self._vector(self.table["centre"], "centre"), radius])
 
         def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
             numbers = values(parameters)
@@ -292,15 +267,12 @@ class InitialConditions:
         return self._timed(draw)
 
     def _energy_shell(self) -> Draw:
-        box, energy = self._box(), self.table["energy"]
-        if not isinstance(energy, list) or len(energy) != 2:
-            raise InputError(f"{self.where} energy: expected [lowest, highest]")
-        limits = self._numbers([self._number(e, "energy") for e in energy])
-        name = self.table.get("invariant", "energy")
-        if not isinstance(name, str) or name not in self.system.invariants:
+        box, name = self._box(), self.table["invariant"]
+        limits = self._numbers(self._pair(self.table["energy"], "energy"))
+        if name not in self.system.invariants:
             raise InputError(
                 f"{self.where} invariant: the system has no invariant '{name}'"
-                f"{nearest(str(name), self.system.invariants)}"
+                f"{nearest(name, self.system.invariants)}"
             )
         invariant = self.system.invariants[name]
 
@@ -344,8 +316,6 @@ class InitialConditions:
 
     def _formula(self) -> Draw:
         where, table = f"{self.where} random", self.table["random"]
-        if not isinstance(table, Mapping):
-            raise InputError(f"{where}: expected a table of names, as in {{ a = [0, 1] }}")
         taken = {*self.system.equations.scope.values, *self.system.equations.scope.integers, "i"}
         drawn: dict[str, Any] = {}
         own = list[Symbol]()
@@ -390,19 +360,16 @@ class InitialConditions:
                 f"{self.where} {key}: expected [low, high], or a table with low and high or mean "
                 "and std, and perhaps length"
             )
-        length = 0.0
+        length = 0
         if "length" in entry:
-            length = self._fixed(self._number(entry["length"], f"{key} length"), f"{key} length")
-            if not 1 <= length <= MAXIMUM_DIMENSION or length != int(length):
-                raise InputError(
-                    f"{self.where} {key} length: {length:g} is no whole number between 1 and "
-                    f"{MAXIMUM_DIMENSION}"
-                )
+            given = self._fixed(self._number(entry["length"], f"{key} length"), f"{key} length")
+            length = int(given) if given.is_integer() else 0
+            whole(f"{self.where} {key} length", length, 1, MAXIMUM_DIMENSION)
         uniform = "low" in entry
         names = ("low", "high") if uniform else ("mean", "std")
         values = [self._number(entry[n], f"{key} {n}") for n in names]
         words = "low is above high" if uniform else "std cannot be negative"
-        return uniform, self._numbers(values, f"{key}: {words}", not uniform), int(length)
+        return uniform, self._numbers(values, f"{key}: {words}", not uniform), length
 
     def _timed(self, draw: Draw) -> Draw:
         """Append the time as the last component, if there is one."""
@@ -455,6 +422,11 @@ class InitialConditions:
     def _number(self, text: Any, key: str) -> Value:
         return parse(text, self._scope, f"{self.where} {key}")
 
+    def _pair(self, bounds: list[Any], key: str) -> list[Value]:
+        if len(bounds) != 2:
+            raise InputError(f"{self.where} {key}: expected [lowest, highest]")
+        return [self._number(bound, key) for bound in bounds]
+
     def _fixed(self, value: Value, key: str, but: Symbol | None = None) -> float:
         """A number that no parameter which varies may change, or a formula of one variable."""
         if not isinstance(value, Expression):
@@ -467,8 +439,6 @@ class InitialConditions:
     def _components(self, table: Any, key: str, scope: Scope) -> list[Value]:
         """An expression for every component of the state, from a table by component or array."""
         where, e = f"{self.where} {key}", self.system.equations
-        if not isinstance(table, Mapping):
-            raise InputError(f"{where}: expected a table of components, as in {{ q = ... }}")
         names = e.components[: self._dim]
         found = read_components(table, where, scope, names, e.arrays)
         if missing := [name for k, name in enumerate(names) if k not in found]:
@@ -478,7 +448,7 @@ class InitialConditions:
     def _vector(self, value: Any, key: str) -> list[Value]:
         if isinstance(value, Mapping):
             return self._components(value, key, self._scope)
-        if value is None or (isinstance(value, list) and len(value) != self._dim):
+        if isinstance(value, list) and len(value) != self._dim:
             raise InputError(f"{self.where} {key}: expected {self._dim} numbers")
         entries = value if isinstance(value, list) else [value] * self._dim
         return [self._number(entry, key) for entry in entries]
