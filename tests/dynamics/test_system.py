@@ -330,9 +330,9 @@ def test_a_path_may_hold_any_character(tmp_path, monkeypatch):
     assert load_system("a=1").dim == 6
     with pytest.raises(InputError, match=r"there is no file .*k=4/a\.toml"):
         load_system(str(tmp_path / "k=4" / "a.toml"))
-    with pytest.raises(InputError, match=r"there is no file .*k=4/a, nor is this TOML text"):
+    with pytest.raises(InputError, match="not valid TOML"):
         load_system(str(tmp_path / "k=4" / "a"))
-    with pytest.raises(InputError, match="null characters"):
+    with pytest.raises(InputError, match="cannot read .*null"):
         load_system("a\0.toml")
 
 
@@ -350,7 +350,7 @@ def test_files_that_are_no_text(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
         load_system(path)
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="cannot read .*directory"):
         load_system(tmp_path)
 
 

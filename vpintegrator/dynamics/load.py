@@ -13,7 +13,7 @@ from vpintegrator.dynamics.section import ENERGY
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.reading import check_kind
-from vpintegrator.storage.toml import MAXIMUM_SIZE, read_toml, toml_text
+from vpintegrator.storage.toml import MAXIMUM_SIZE, toml_text
 
 
 def read_text(path: Path) -> str:
@@ -24,14 +24,10 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder; give a TOML file") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8; give a TOML file") from None
-    except ValueError:
-        raise InputError(f"a path holds no null characters, but {str(path)!r} does") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # a folder, a null character, no permission
+        raise InputError(f"cannot read {str(path)!r}: {error}; give a TOML file") from None
 
 
 def is_path(source: str | os.PathLike[str]) -> bool:
@@ -83,10 +79,6 @@ def find_description(
     if source.endswith(".toml") or _is_file(source) or (os.sep in source and "=" not in source):
         return _described(Path(source), what)
     if "=" in source:
-        if os.sep in source and not _is_toml(source):
-            raise InputError(
-                f"there is no file {source}, nor is this TOML text; check the path or the text"
-            )
         return Description(source, None, None)
     hint = nearest(source, known) or f"; there are {', '.join(known)}"
     raise InputError(
@@ -106,14 +98,6 @@ def _is_file(name: str) -> bool:
         return Path(name).is_file()
     except (OSError, ValueError):  # too long for a name, or with a null character
         return False
-
-
-def _is_toml(text: str) -> bool:
-    try:
-        read_toml(text, "text")
-    except InputError:
-        return False
-    return True
 
 
 def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:

@@ -7,7 +7,7 @@ range of each component and of each invariant over the training states.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -46,34 +46,18 @@ class Domain:
     @classmethod
     def of_states(cls, states: np.ndarray, system: System) -> Domain:
         """Return the domain of states (..., dim), which may contain NaN."""
-        return cls.of_parts([states], system)
-
-    @classmethod
-    def of_parts(cls, parts: Iterable[np.ndarray], system: System) -> Domain:
-        """Return the domain of states (..., dim) from an iterable of parts."""
-        functions = _functions(system)
-        found: tuple[dict[str, Range], ...] = ({}, {})
-        largest = 0.0
-        for states in parts:
-            largest = np.nanmax(np.abs(states), initial=largest, where=np.isfinite(states))
-            for ranges, kind in zip(found, functions, strict=True):
-                for name, function in kind.items():
-                    with np.errstate(all="ignore"):
-                        values = np.asarray(function(states), dtype=np.float64)
-                    values = values[np.isfinite(values)]
-                    if values.size:
-                        low, high = ranges.get(name, (np.inf, -np.inf))
-                        ranges[name] = min(low, values.min()), max(high, values.max())
-        return cls(
-            *(
-                {
-                    name: (float(low), float(high))
-                    for name, (low, high) in ranges.items()
-                    if max(abs(low), abs(high)) > _ROUNDING * largest
-                }
-                for ranges in found
-            )
-        )
+        largest = np.abs(states).max(initial=0.0, where=np.isfinite(states))
+        kinds = []
+        for functions in _functions(system):
+            ranges = {}
+            for name, function in functions.items():
+                with np.errstate(all="ignore"):
+                    values = np.asarray(function(states), dtype=np.float64)
+                values = values[np.isfinite(values)]
+                if np.abs(values).max(initial=0.0) > _ROUNDING * largest:
+                    ranges[name] = float(values.min()), float(values.max())
+            kinds.append(ranges)
+        return cls(*kinds)
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Domain:
