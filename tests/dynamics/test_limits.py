@@ -47,7 +47,7 @@ def test_formulas_that_look_bad_and_are_not(expression):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("sum(x for i in range(1000000000))", "column 11: .*more than 300000"),
+        ("sum(x for i in range(1000000000))", "column 1: .*more than 300000"),
         ("sum(sqrt(i + 2) for i in range(100000))*x", "more than 300000"),
         ("9**999*9**999", "column 1: this constant is too large"),
         ("9" * 15_000, "column 15001: '9999.* is not a valid expression"),
@@ -125,7 +125,7 @@ def test_what_is_no_state(state):
 
 @pytest.mark.parametrize("count", [-1, 2.5, True, "3", 10**12, 10**400, float("nan")])
 def test_what_is_no_number_of_initial_states(count):
-    with pytest.raises(InputError, match="is no number of initial states"):
+    with pytest.raises(InputError, match="number of initial states = .* must be a whole number"):
         BODY.sample_initial(count, np.random.default_rng(0))
 
 

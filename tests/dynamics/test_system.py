@@ -332,7 +332,7 @@ def test_a_path_may_hold_any_character(tmp_path, monkeypatch):
         load_system(str(tmp_path / "k=4" / "a.toml"))
     with pytest.raises(InputError, match="not valid TOML"):
         load_system(str(tmp_path / "k=4" / "a"))
-    with pytest.raises(InputError, match="cannot read .*null"):
+    with pytest.raises(InputError, match=r"cannot read .*null"):
         load_system("a\0.toml")
 
 
@@ -350,7 +350,7 @@ def test_files_that_are_no_text(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
         load_system(path)
-    with pytest.raises(InputError, match="cannot read .*directory"):
+    with pytest.raises(InputError, match=r"cannot read .*directory"):
         load_system(tmp_path)
 
 

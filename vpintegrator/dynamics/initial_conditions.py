@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import of_kind, whole
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -109,6 +109,7 @@ class InitialConditions:
 
     def __init__(self, system: SystemProperties, table: Mapping[str, Any], source: str) -> None:
         self.system, self.where = system, f"{source}, [initial_conditions]"
+        of_kind(self.where, table, Mapping, "a table")
         name, e = table.get("distribution"), system.equations
         if not isinstance(name, str) or name not in _KEYS:
             raise InputError(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import operator
 import threading
 import unicodedata
 from collections.abc import Mapping
@@ -77,7 +78,10 @@ _QUOTED = 80  # characters of an expression in a message
 _CALLED = (*FUNCTIONS, "where")  # what a message lists
 
 _PARSING = threading.Lock()
-_WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
+_WHOLE = (
+    "an index, a range, % and // take whole numbers: loop indices, len(array), parameters that are "
+    "whole numbers, and + - * // % of them"
+)
 # whether a > b is asked for with sides exchanged, and whether the opposite is meant
 _COMPARISONS: dict[type, tuple[bool, bool]] = {
     ast.Gt: (False, False),
@@ -85,23 +89,13 @@ _COMPARISONS: dict[type, tuple[bool, bool]] = {
     ast.GtE: (True, True),
     ast.LtE: (False, True),
 }
-_FORBIDDEN = {
-    ast.Attribute: "attribute access (a dot)",
-    ast.Lambda: "lambda",
-    ast.Compare: "a comparison outside where(condition, a, b)",
-    ast.BoolOp: "and/or",
-    ast.IfExp: "if/else",
-    ast.List: "a list",
-    ast.Tuple: "a tuple",
-    ast.Dict: "a dictionary",
-    ast.Set: "a set",
-    ast.ListComp: "a list comprehension",
-    ast.GeneratorExp: "a generator outside sum(...)",
-    ast.Slice: "a slice",
-    ast.JoinedStr: "a string",
-    ast.NamedExpr: "an assignment",
-    ast.Starred: "a star",
-    ast.Await: "await",
+# operations on whole numbers, which stand in an index too
+_OF_INTEGERS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv,
 }
 
 
@@ -200,44 +194,30 @@ class _Parser:
         column = getattr(node, "col_offset", 0) + 1 + self.offset
         raise InputError(f"{self.where}, column {column}: {message}")
 
-    def spend(self, node: ast.AST, operations: int = 1) -> None:
-        try:
-            self.algebra.spend(operations)
-        except TooLong as error:
-            self.too_long(node, error)
-
-    def too_long(self, node: ast.AST, error: TooLong) -> NoReturn:
-        self.fail(node, f"the formulas of the file write out to {error}")
-
     def value(self, node: ast.expr) -> Value:
-        self.spend(node)
-        read = _READERS.get(type(node))
-        if read is None:
-            self.forbidden(node)
+        read = _READERS.get(type(node), _Parser.forbidden)
         try:
-            return read(self, node)
+            self.algebra.spend(1)
+            value: Value = read(self, node)
         except NotFinite as error:
             self.fail(node, str(error) or "this constant is too large, or no real number")
         except ZeroDivisionError:
             self.fail(node, "division by zero")
         except TooLong as error:
-            self.too_long(node, error)
+            self.fail(node, f"the formulas of the file write out to {error}")
+        return value
 
     def forbidden(self, node: ast.AST) -> NoReturn:
-        what = _FORBIDDEN.get(type(node), "this")
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            what = "text in quotes"
         self.fail(
             node,
-            f"{what} is not allowed in an expression; allowed are + - * / **, numbers, names, "
-            f"indices, sum(... for i in range(n)), pi, {', '.join(_CALLED)}",
+            f"'{printable(ast.unparse(node), _QUOTED)}' is not allowed in an expression; allowed "
+            "are + - * / **, numbers, names, indices, sum(... for i in range(n)), pi, "
+            f"{', '.join(_CALLED)}",
         )
 
     def constant(self, node: ast.Constant) -> Value:
         match node.value:
-            case bool():
-                self.fail(node, "True and False are not numbers")
-            case int(number):
+            case int(number) if not isinstance(number, bool):
                 return constants.tidy(number)
             case float(number):
                 # repr gives the shortest digits that mean this number, so 0.1 is one tenth
@@ -407,7 +387,7 @@ class _Parser:
             self.fail(loop.target, f"the index '{name}' has a meaning already; choose another")
         for index in self.range(loop.iter):
             self.integers[name] = index
-            self.spend(loop.target)
+            self.algebra.spend(1)
             self.terms(element, loops[1:], terms)
         self.integers.pop(name, None)
 
@@ -435,47 +415,24 @@ class _Parser:
 
     def integer(self, node: ast.expr) -> int:
         """Value of an index expression: literals, loop indices, integer parameters, lengths."""
-        self.spend(node)
+        self.algebra.spend(1)
         match node:
             case ast.Constant(value=int(value)) if not isinstance(value, bool):
-                return self.bounded_integer(node, value)
-            case ast.Name(id=name):
-                if name not in self.integers:
-                    self.fail(
-                        node,
-                        f"'{name}' cannot be used in an index or range: it is no loop index and "
-                        "no parameter with a whole number",
-                    )
-                return self.integers[name]
+                result = value
+            case ast.Name(id=name) if name in self.integers:
+                result = self.integers[name]
             case ast.Call(func=ast.Name(id="len")):
-                return self.length(node)
+                result = self.length(node)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.integer(operand)
-            case ast.BinOp(left=left, op=operator, right=right):
-                return self.integer_operation(node, self.integer(left), operator, right)
-        self.fail(node, _WHOLE)
-
-    def integer_operation(
-        self, node: ast.BinOp, left: int, operator: ast.operator, right_node: ast.expr
-    ) -> int:
-        right = self.integer(right_node)
-        match operator:
-            case ast.Add():
-                return left + right
-            case ast.Sub():
-                return left - right
-            case ast.Mult():
-                return self.bounded_integer(node, left * right)
-            case ast.Mod() | ast.FloorDiv():
-                if right == 0:
-                    self.fail(right_node, "division by zero in an index")
-                return left % right if isinstance(operator, ast.Mod) else left // right
-        self.fail(node, _WHOLE)
-
-    def bounded_integer(self, node: ast.AST, value: int) -> int:
-        if abs(value) > 2**53:
+                result = -self.integer(operand)
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OF_INTEGERS:
+                first, second = self.integer(left), self.integer(right)
+                result = _OF_INTEGERS[type(sign)](first, second)
+            case _:
+                self.fail(node, _WHOLE)
+        if abs(result) > 2**53:
             self.fail(node, "the whole number is too large for an index")
-        return value
+        return result
 
 
 _READERS: dict[type[ast.AST], Any] = {
