@@ -1,50 +1,26 @@
-"""Base class of objects that notebooks show with formulas, tables and figures; times in words."""
+"""Display of objects in notebooks by a module of figures; times in words."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, ClassVar
+from typing import Any
 
 
-class RichDisplay:
-    """Rich display of an object in notebooks; a terminal shows its repr.
+def displayed(value: Any, form: str) -> str:
+    """Return a value in a ``form``, for Jupyter and other programs that follow its protocol.
 
-    Jupyter, and other programs that follow its protocol, ask an object for ``_repr_html_`` and
-    ``_repr_markdown_``. The answers contain figures, and the modules of systems and rollouts must
-    not import those of figures. So a class states only the name of the module that writes its
-    answers. This module is imported when a notebook asks, so that importing the package stays fast.
+    The answers contain figures, and the modules of systems and rollouts must not import those of
+    figures. So the module of displays is imported when a notebook asks, and importing the package
+    stays fast.
 
     Parameters
     ----------
-    by
-        Name of a module of ``vpintegrator.notebook``; derived classes inherit it.
-
-    Examples
-    --------
-    >>> from vpintegrator.rich_display import RichDisplay
-    >>> class Orbit(RichDisplay, by="system"): ...
-    >>> Orbit.displayed_by
-    'system'
+    value
+        A system or a report.
+    form
+        Name of a function of ``vpintegrator.plotting.displays``.
     """
-
-    displayed_by: ClassVar[str]
-
-    def __init_subclass__(cls, by: str = "", **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if by:
-            cls.displayed_by = by
-
-    def _shown(self, name: str) -> str | None:
-        """Return the object in a format, or None for a format without a writer."""
-        module = importlib.import_module(f"vpintegrator.notebook.{self.displayed_by}")
-        write = getattr(module, name, None)
-        return None if write is None else write(self)
-
-    def _repr_html_(self) -> str | None:
-        return self._shown("html")
-
-    def _repr_markdown_(self) -> str | None:
-        return self._shown("markdown")
+    return str(getattr(importlib.import_module("vpintegrator.plotting.displays"), form)(value))
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.curves import floored, readable_decades
+from vpintegrator.plotting.figures.curves import floored, readable_decades
 from vpintegrator.plotting.style import PAGE, PAPER, Look, looks
 from vpintegrator.rollout import METHODS
 from vpintegrator.storage.files import replacing

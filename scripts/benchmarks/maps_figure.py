@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.curves import readable_decades
+from vpintegrator.plotting.figures.curves import readable_decades
 from vpintegrator.plotting.style import PAGE, PAPER, looks
 from vpintegrator.storage.files import replacing
 

@@ -27,10 +27,10 @@ def test_windows_are_the_default(angle):
     assert errors[2] < errors[1] / 20
 
 
-def test_a_component_is_drawn_over_itself_one_time_later():
+def test_a_component_is_drawn_over_itself_one_time_later(angle):
     states = np.array([[0.0], [1.0], [3.0]])
     axes = matplotlib.figure.Figure().subplots()
-    view = Plane(states, (0, 0), ["x"])
+    view = Plane(angle.system, states, (0, 0))
     view.draw(axes, states)
     view.frame(axes)
     (line,) = axes.lines

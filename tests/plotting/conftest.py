@@ -9,7 +9,6 @@ import torch
 from tests.rollout.systems import system
 from vpintegrator import models
 from vpintegrator.dynamics import load_system
-from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.rollout import compare
 
@@ -22,7 +21,8 @@ def only(monkeypatch, *names):
 
 def captions(scene, names=tuple(FIGURES)):
     """Of the figures that apply."""
-    return {name: caption(scene, FIGURES[name]) for name in names if FIGURES[name].applies(scene)}
+    figures = [FIGURES[name](scene) for name in names]
+    return {figure.name: figure.caption() for figure in figures if figure.applies()}
 
 
 def untrained(dim, step, system):

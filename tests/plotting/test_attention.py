@@ -10,10 +10,7 @@ from tests.nn.laws import randomise
 from tests.plotting.conftest import untrained
 from vpintegrator import models, plotting
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figures import MODEL_FIGURES
-from vpintegrator.plotting.model_scene import ModelScene, first_window
-
-ATTENTION = MODEL_FIGURES["attention"]
+from vpintegrator.plotting.figures.models import Attention, first_window, model_scene
 
 
 @pytest.fixture
@@ -23,7 +20,7 @@ def rotations():
 
 
 def test_every_panel_is_the_matrix_of_a_layer(rotations):
-    figure = ATTENTION.draw(ModelScene(rotations))
+    figure = Attention(model_scene(rotations)).draw()
     panels = [axes for axes in figure.axes if axes.images]
     window = torch.tensor(first_window(rotations))
     weights = vp.nn.attention_weights(rotations, window)
@@ -39,14 +36,14 @@ def test_every_panel_is_the_matrix_of_a_layer(rotations):
 def test_heads_of_a_layer_stand_side_by_side():
     model = models.StandardTransformer(dim=4, window=8, depth=2, heads=2)
     model.metadata = {"step": "0.1", "system": vp.load_system("coupled-oscillators").text}
-    scene = ModelScene(model)
-    figure = ATTENTION.draw(scene)
+    drawn = Attention(model_scene(model))
+    figure = drawn.draw()
     panels = [axes for axes in figure.axes if axes.images]
     assert [axes.get_title() for axes in panels] == [
         f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)
     ]
     assert all(axes.images[0].get_clim() == (0, 1) for axes in panels)
-    (caption,) = ATTENTION.caption(scene)
+    (caption,) = drawn.sentences()
     assert "each row sums to 1. Layer 1 is core.2 and 2 is core.5." in caption
 
 

@@ -11,12 +11,12 @@ import pytest
 from tests.plotting.conftest import captions, only
 from vpintegrator.dynamics import load_system
 from vpintegrator.plotting import csv_table, latex_table, markdown_table
-from vpintegrator.plotting.captions import caption, markdown_paragraphs
 from vpintegrator.plotting.draw import draw
+from vpintegrator.plotting.figure import markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import intervals
-from vpintegrator.plotting.latex import latex
+from vpintegrator.plotting.figures.coordinates import Coordinates
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.text import latex
 from vpintegrator.rollout import compare
 
 DAMPED = """
@@ -53,12 +53,12 @@ def test_numbers_are_those_of_the_report(body):
     scene = Scene(body)
     for name, run in body.runs.items():
         summary = body.summary(name)
-        assert f"{summary.final_error:.1e} ({run.title})" in caption(scene, FIGURES["errors"])
+        assert f"{summary.final_error:.1e} ({run.title})" in FIGURES["errors"](scene).caption()
         for invariant in body.system.invariants:
-            text = caption(scene, FIGURES["invariants"])
+            text = FIGURES["invariants"](scene).caption()
             assert f"{summary.invariants[invariant]:.1e} ({run.title})" in text
         for kind in ("step", "phase-space"):
-            text = caption(scene, FIGURES["volume"])
+            text = FIGURES["volume"](scene).caption()
             assert f"{run.volume[kind].largest:.1e} ({run.title})" in text
 
 
@@ -66,7 +66,7 @@ def test_errors_below_the_accuracy_of_the_reference_are_bounds(body):
     coarse = replace(body, reference_error=np.full(3, 0.5))
     bound = f"< {coarse.accuracy:.0e}"
     assert 0.1 < coarse.accuracy < 1
-    assert f"{bound} (RK4)" in caption(Scene(coarse), FIGURES["errors"])
+    assert f"{bound} (RK4)" in FIGURES["errors"](Scene(coarse)).caption()
     assert bound.replace("<", "\\<") in markdown_table(coarse)
     assert f"$<$ ${bound[2]}\\cdot 10^{{-1}}$" in latex_table(coarse)
     assert "<" not in csv_table(coarse)
@@ -81,14 +81,14 @@ def test_sections_are_those_of_one_energy(oscillators):
         None, ["rk4"], system="coupled-oscillators", initial=initial, step=0.2, steps=200
     )
     energy = report.system.invariants["energy"](initial)
-    text = caption(Scene(report), FIGURES["poincare"])
+    text = FIGURES["poincare"](Scene(report)).caption()
     assert f"One level of the energy, {energy[0]:.4g}" in text
     assert "orbits 1 and 2; the other 1 have other energies and are left out." in text
     points = report.runs["rk4"].section
-    axes = FIGURES["poincare"].draw(Scene(report)).axes[1]
+    axes = FIGURES["poincare"](Scene(report)).draw().axes[1]
     drawn = np.asarray(axes.collections[0].get_offsets())
     assert len(drawn) == (points.trajectory < 2).sum() > 0
-    text = caption(Scene(report, orbits=[3]), FIGURES["poincare"])
+    text = FIGURES["poincare"](Scene(report, orbits=[3])).caption()
     assert f"One level of the energy, {energy[2]:.4g}: orbit 3; the other 2" in text
 
 
@@ -102,28 +102,28 @@ def test_coordinates_end_where_methods_differ():
         left[name] = report.times[apart.argmax()] if apart.any() else None
     assert left["rk4"] is None or left["rk4"] > left["heun"]
     last = max(time for time in left.values() if time)
-    end = report.times[intervals(Scene(report))[-1].stop - 1]
+    end = report.times[Coordinates(Scene(report)).intervals[-1].stop - 1]
     assert last <= end < last + 60
-    text = caption(Scene(report), FIGURES["coordinates"])
+    text = FIGURES["coordinates"](Scene(report)).caption()
     for name, time in left.items():
         assert time is None or f"t = {time:.4g} ({report.runs[name].title})" in text
     same = compare(None, ["dormand-prince-8"], system="pendulum", step=0.1, steps=20)
-    assert "a component's range: no method." in caption(Scene(same), FIGURES["coordinates"])
+    assert "a component's range: no method." in FIGURES["coordinates"](Scene(same)).caption()
 
 
 def test_of_a_damped_system_the_error_of_the_contraction_is_given():
     report = compare(None, ["rk4"], system=load_system(DAMPED), steps=40, trajectories=2)
-    text = caption(Scene(report), FIGURES["volume"])
+    text = FIGURES["volume"](Scene(report)).caption()
     assert "Contraction error: |log|det|| less that of the exact solution" in text
     for words in (text, markdown_table(report)):
         assert "volume" not in words.lower()
-    figure = FIGURES["volume"].draw(Scene(report))
+    figure = FIGURES["volume"](Scene(report)).draw()
     assert figure.axes[0].get_title() == "contraction error of one step"
 
 
 @pytest.mark.thorough
 def test_divergence_is_told(oscillators):
-    text = caption(Scene(oscillators), FIGURES["errors"])
+    text = FIGURES["errors"](Scene(oscillators)).caption()
     times = oscillators.divergence_time("explicit-euler")
     assert f"Explicit Euler on {(times > 0).sum()} of 4 orbits, first at t = " in text
     assert f"{times.min():.4g}" in text
@@ -131,14 +131,13 @@ def test_divergence_is_told(oscillators):
 
 
 def test_what_is_left_out_is_told(thinned, oscillators):
-    assert "one in 20 stored" in caption(Scene(thinned), FIGURES["errors"])
-    assert "ends at t = 60" in caption(Scene(thinned), FIGURES["errors"])
-    assert "as dots" in caption(Scene(thinned), FIGURES["phase"])
-    assert "the first orbit, to t = 372.5" in caption(Scene(oscillators), FIGURES["phase"])
-    assert "section q[0] = 0, upwards, in the plane (q[1], p[1])" in caption(
-        Scene(oscillators), FIGURES["poincare"]
-    )
-    assert "order" in caption(Scene(thinned), FIGURES["work-precision"])
+    assert "one in 20 stored" in FIGURES["errors"](Scene(thinned)).caption()
+    assert "ends at t = 60" in FIGURES["errors"](Scene(thinned)).caption()
+    assert "as dots" in FIGURES["phase"](Scene(thinned)).caption()
+    assert "the first orbit, to t = 372.5" in FIGURES["phase"](Scene(oscillators)).caption()
+    section = FIGURES["poincare"](Scene(oscillators)).caption()
+    assert "section q[0] = 0, upwards, in the plane (q[1], p[1])" in section
+    assert "order" in FIGURES["work-precision"](Scene(thinned)).caption()
 
 
 def test_plain_text_as_latex():

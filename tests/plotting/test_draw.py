@@ -13,17 +13,12 @@ from tests.plotting.boxes import clipped, overlapping
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
-from vpintegrator.plotting.captions import caption, markdown_paragraphs
-from vpintegrator.plotting.curves import CROSS, SMALLEST, largest_between, thinned
+from vpintegrator.plotting.figure import RolloutFigure, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import intervals
-from vpintegrator.plotting.figures.error_curves import draw_error_growth
-from vpintegrator.plotting.figures.poincare_sections import (
-    plane_of_section,
-)
-from vpintegrator.plotting.figures.work_precision import fitted_order
-from vpintegrator.plotting.layout import FigureDeclaration
-from vpintegrator.plotting.portraits import portrait_kind
+from vpintegrator.plotting.figures.coordinates import Coordinates
+from vpintegrator.plotting.figures.curves import CROSS, SMALLEST, Errors, largest_between, thinned
+from vpintegrator.plotting.figures.sections import Poincare
+from vpintegrator.plotting.figures.studies import WorkPrecision
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import find_style, luminance
 from vpintegrator.plotting.tables import markdown_table
@@ -53,7 +48,7 @@ TEXTS = {"table.csv", "table.md", "table.tex", "captions.md"}
 def test_everything_is_drawn(name, formats, request, tmp_path):
     report = request.getfixturevalue(name)
     paths = draw(report, tmp_path / "figures", formats=formats)
-    applying = {figure for figure, said in FIGURES.items() if said.applies(Scene(report))}
+    applying = {name for name, figure in FIGURES.items() if figure(Scene(report)).applies()}
     assert applying & KNOWN == EXPECTED[name]
     figures = {f"{figure}.{suffix}" for figure in applying for suffix in formats}
     assert {path.name for path in paths} == figures | TEXTS
@@ -72,15 +67,25 @@ def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
     """Files, captions and progress follow from a declaration; what does not apply is left out."""
     only(monkeypatch)
 
-    def drawn(scene):
-        figure = Figure()
-        figure.subplots().plot(scene.report.times)
-        return figure
+    class Times(RolloutFigure):
+        name = "times"
 
-    new = FigureDeclaration("times", drawn, lambda scene: [f"Times of {scene.name}."])
-    monkeypatch.setitem(FIGURES, "times", new)
-    never = FigureDeclaration("never", drawn, lambda scene: [], lambda scene: False)
-    monkeypatch.setitem(FIGURES, "never", never)
+        def draw(self):
+            figure = self.new(self.style.narrow, 20, self.legend())
+            figure.subplots().plot(self.report.times)
+            return figure
+
+        def sentences(self):
+            return [f"Times of {self.scene.name}."]
+
+    class Never(Times):
+        name = "never"
+
+        def applies(self):
+            return False
+
+    monkeypatch.setitem(FIGURES, "times", Times)
+    monkeypatch.setitem(FIGURES, "never", Never)
     told = []
     paths = draw(body, tmp_path, formats=["svg"], progress=lambda *words: told.append(words))
     assert {path.name for path in paths} == {"times.svg"} | TEXTS
@@ -136,12 +141,13 @@ def check_texts(report, methods, width):
     scene = Scene(report, find_style(None, width), (), methods)
     with scene.style.applied(), np.errstate(all="ignore"):
         for name, declared in FIGURES.items():
-            if declared.applies(scene):
-                figure = declared.draw(scene)
+            if declared(scene).applies():
+                figure = declared(scene).draw()
                 assert clipped(figure) == [], name
                 assert overlapping(figure) == [], name
                 assert figure.get_figheight() < 8, name
-                assert len(markdown_paragraphs({"": caption(scene, declared)}).split("\n")) <= 3 + 5
+                text = markdown_paragraphs({"": declared(scene).caption()})
+                assert len(text.split("\n")) <= 3 + 5
 
 
 @pytest.mark.parametrize("width", ["column", "page"])
@@ -185,7 +191,7 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
     failed = {name for name in oscillators.runs if oscillators.diverged(name)}
     assert failed == {"explicit-euler", "stoermer-verlet"}
     for name in ("errors", "invariants", "volume"):
-        figure = FIGURES[name].draw(scene)
+        figure = FIGURES[name](scene).draw()
         marks = crosses(figure.axes[0])
         colours = {scene.looks[name].colour for name in failed}
         assert {mark.get_color() for mark in marks} == colours
@@ -193,29 +199,28 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
         assert {float(mark.get_xdata()[0]) for mark in marks} == times
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert sum("diverged" in label for label in labels) == 2
-    titles = [axes.get_title() for axes in FIGURES["phase"].draw(scene).axes]
+    titles = [axes.get_title() for axes in FIGURES["phase"](scene).draw().axes]
     assert sum("diverged" in title for title in titles) == 4  # in both planes
 
 
 def test_curves_pass_through_the_numbers_of_the_report(body):
     scene = Scene(body)
     axes = Figure().subplots()
-    draw_error_growth(axes, scene, "rk4")
-    line = axes.lines[0]
+    Errors(scene).panel(axes)
+    lines = dict(zip(scene.runs, axes.lines, strict=False))
+    line = lines["rk4"]
     # as the window model: after its first window
     np.testing.assert_array_equal(line.get_xdata(), body.times[3:])
     median = np.median(body.errors("rk4"), axis=0)[3:]
     np.testing.assert_array_equal(line.get_ydata(), np.maximum(median, SMALLEST))
-    axes = Figure().subplots()
-    draw_error_growth(axes, scene, "net")
-    assert axes.lines[0].get_xdata()[0] == body.times[3]  # after the first window
+    assert lines["net"].get_xdata()[0] == body.times[3]  # after the first window
 
 
 def test_portraits_suit_the_system(body, oscillators, flow):
-    assert portrait_kind(Scene(body)) == "sphere"
-    assert portrait_kind(Scene(oscillators)) == "plane"
-    assert portrait_kind(Scene(flow)) == "space"
-    figure = FIGURES["phase"].draw(Scene(flow))
+    assert Scene(body).kind == "sphere"
+    assert Scene(oscillators).kind == "plane"
+    assert Scene(flow).kind == "space"
+    figure = FIGURES["phase"](Scene(flow)).draw()
     assert [axes.name for axes in figure.axes] == ["3d", "3d"]  # reference and RK4
     drawn = np.array(figure.axes[1].lines[0].get_data_3d()).T
     np.testing.assert_array_equal(drawn, flow.runs["rk4"].states[0])
@@ -224,8 +229,8 @@ def test_portraits_suit_the_system(body, oscillators, flow):
 def test_a_section_shows_the_other_plane(oscillators, body):
     scene = Scene(oscillators)
     assert oscillators.section_plane[0] == "q[0]"
-    assert plane_of_section(scene) == (1, 3)
-    figure = FIGURES["poincare"].draw(scene)
+    assert Poincare(scene).pair == (1, 3)
+    figure = FIGURES["poincare"](scene).draw()
     assert figure.axes[0].get_title() == "reference"
     assert len(figure.axes) == 4
     energy = oscillators.system.invariants["energy"](oscillators.reference[0, 0])
@@ -233,22 +238,22 @@ def test_a_section_shows_the_other_plane(oscillators, body):
     points = figure.axes[3].collections[0].get_offsets()
     section = oscillators.runs["rk4"].section
     np.testing.assert_array_equal(points, section.points[section.trajectory == 0][:, [1, 3]])
-    assert not FIGURES["poincare"].applies(Scene(body))
+    assert not FIGURES["poincare"](Scene(body)).applies()
 
 
 def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
-    figure = FIGURES["work-precision"].draw(Scene(thinned))
+    figure = FIGURES["work-precision"](Scene(thinned)).draw()
     assert len(figure.axes) == 2  # evaluations and seconds
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     for name, label in zip(thinned.runs, labels, strict=True):
-        order = fitted_order(thinned.work_precision[name])
+        order = WorkPrecision(Scene(thinned)).orders[name]
         assert order == pytest.approx(thinned.runs[name].order, abs=0.2)
         assert label.endswith(f"order {order:.2f}")
     study = thinned.work_precision["rk4"]
     line = figure.axes[0].lines[1]
     assert sorted(line.get_xdata()) == sorted(study.evaluations)
     assert sorted(line.get_ydata()) == sorted(study.error)
-    assert not FIGURES["work-precision"].applies(Scene(body))
+    assert not FIGURES["work-precision"](Scene(body)).applies()
 
 
 def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
@@ -258,19 +263,18 @@ def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
     model = vp.models.build(data.system, "sgf", degree=2)
     vp.train(model, data, optimizer="linear")
     scene = Scene(vp.compare(model, reference=data.states("test"), steps=40))
-    assert intervals(scene) == [slice(0, 41)]
+    assert Coordinates(scene).intervals == [slice(0, 41)]
     assert scene.report.reference.shape[1] == 2
 
 
 def test_a_thinned_curve_keeps_every_peak():
     values = np.random.default_rng(1).random((3, 5000))
-    for logarithmic in (False, True):
-        index = thinned(5000, logarithmic)
-        assert (index[0], index[-1]) == (0, 4999)
-        assert len(index) < 1000
-        peaks = largest_between(values, index)
-        np.testing.assert_array_equal(peaks.max(axis=1), values.max(axis=1))
-        np.testing.assert_array_equal(peaks[:, 0], values[:, 0])
+    index = thinned(5000)
+    assert (index[0], index[-1]) == (0, 4999)
+    assert len(index) < 1000
+    peaks = largest_between(values, index)
+    np.testing.assert_array_equal(peaks.max(axis=1), values.max(axis=1))
+    np.testing.assert_array_equal(peaks[:, 0], values[:, 0])
     np.testing.assert_array_equal(largest_between(values, np.arange(5000)), values)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tests.plotting.conftest import captions
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
-from vpintegrator.plotting.captions import markdown_paragraphs
+from vpintegrator.plotting.figure import markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER
@@ -138,9 +138,9 @@ def test_figures_show_the_names_as_they_are(rename, title):
     scene = Scene(rename(title))
     with PAPER.applied():
         for name in ("overview", "errors"):
-            FIGURES[name].draw(scene).draw_without_rendering()
+            FIGURES[name](scene).draw().draw_without_rendering()
 
 
 def test_methods_whose_names_begin_with_an_underscore_are_in_the_legend(thinned):
-    figure = FIGURES["errors"].draw(Scene(renamed(thinned, "_net")))
+    figure = FIGURES["errors"](Scene(renamed(thinned, "_net"))).draw()
     assert [text.get_text().strip() for text in figure.legends[0].get_texts()] == ["_net"] * 2

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import draw_component
+from vpintegrator.plotting.figures.coordinates import Coordinates
 from vpintegrator.plotting.interpolation import between
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
@@ -84,12 +84,12 @@ def test_states_of_no_solution_are_interpolated():
 def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     scene = Scene(long_steps)
     assert scene.pieces > 5
-    reference, method = FIGURES["phase"].draw(scene).axes
+    reference, method = FIGURES["phase"](scene).draw().axes
     assert {line.get_marker() for line in reference.lines if len(line.get_xdata()) == 61} == set()
     dots = [line for line in method.lines if line.get_marker() == "o"]
     assert {len(line.get_xdata()) for line in dots} == {61}
     axes = Figure().subplots()
-    draw_component(axes, scene, 1, slice(10, 21))
+    Coordinates(scene).panel(axes, 1, slice(10, 21))
     curve, states = axes.lines
     assert curve.get_linestyle() == "-"
     np.testing.assert_array_equal(
@@ -100,7 +100,7 @@ def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     np.testing.assert_array_equal(
         states.get_ydata(), long_steps.runs["implicit-midpoint"].states[0, 10:21, 1]
     )
-    legend = FIGURES["coordinates"].draw(scene).legends[0]
+    legend = FIGURES["coordinates"](scene).draw().legends[0]
     lines = dict(
         zip([t.get_text() for t in legend.get_texts()], legend.legend_handles, strict=True)
     )

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vpintegrator.plotting.figures.coordinates import draw_component
-from vpintegrator.plotting.figures.error_curves import draw_all_errors
-from vpintegrator.plotting.figures.invariant_curves import draw_invariant
-from vpintegrator.plotting.figures.poincare_sections import draw_section, plane_of_section
-from vpintegrator.plotting.figures.volume_errors import draw_volume_error
-from vpintegrator.plotting.figures.work_precision import COSTS, draw_work_precision
+from vpintegrator.plotting.figures.coordinates import Coordinates
+from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
+from vpintegrator.plotting.figures.sections import Poincare
+from vpintegrator.plotting.figures.studies import COSTS, WorkPrecision
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
 
@@ -29,7 +27,7 @@ def median(values):
 
 
 def test_curves_and_bands_of_errors(body):
-    axes, lines = drawn(draw_all_errors, Scene(body))
+    axes, lines = drawn(Errors(Scene(body)).panel)
     start = max(run.window for run in body.runs.values())  # all start alike
     for run, line, band in zip(body.runs.values(), lines, axes.collections, strict=False):
         distance = np.linalg.norm(run.states - body.reference, axis=-1)[:, start:]
@@ -45,7 +43,7 @@ def test_curves_and_bands_of_errors(body):
 def test_curves_of_invariants(body):
     start = max(run.window for run in body.runs.values())
     for name, invariant in body.system.invariants.items():
-        _, lines = drawn(draw_invariant, Scene(body), name)
+        _, lines = drawn(Invariants(Scene(body)).panel, name)
         for run, line in zip(body.runs.values(), lines, strict=True):
             values = invariant(run.states)
             # relative to the size of the invariant over all orbits
@@ -57,7 +55,7 @@ def test_curves_of_invariants(body):
 
 @pytest.mark.parametrize("kind", ["step", "phase-space"])
 def test_curves_of_volumes(body, kind):
-    _, lines = drawn(draw_volume_error, Scene(body), kind)
+    _, lines = drawn(Volume(Scene(body)).panel, kind)
     for run, line in zip(body.runs.values(), lines, strict=True):
         volume = run.volume[kind]
         size = dict(zip(volume.times, np.abs(volume.log_determinant).T.tolist(), strict=True))
@@ -70,7 +68,7 @@ def test_curves_of_volumes(body, kind):
 
 
 def test_curves_of_components(body):
-    _, lines = drawn(draw_component, Scene(body), 1, slice(5, 40))
+    _, lines = drawn(Coordinates(Scene(body)).panel, 1, slice(5, 40))
     np.testing.assert_array_equal(lines[0], [body.times[5:40], body.reference[0, 5:40, 1]])
     for run, line in zip(body.runs.values(), lines[1:], strict=True):
         shown = np.isfinite(line[1])
@@ -79,7 +77,7 @@ def test_curves_of_components(body):
 
 def test_curves_of_work_and_precision(thinned):
     for cost in COSTS:
-        _, lines = drawn(draw_work_precision, Scene(thinned), cost)
+        _, lines = drawn(WorkPrecision(Scene(thinned)).panel, cost)
         for study, line in zip(thinned.work_precision.values(), lines, strict=False):
             points = sorted(zip(getattr(study, cost), study.error, strict=True))
             np.testing.assert_array_equal(line.T, points)
@@ -88,9 +86,10 @@ def test_curves_of_work_and_precision(thinned):
 def test_points_of_a_section():
     name = "stoermer-verlet"
     report = compare(None, [name], system="coupled-oscillators", steps=80, trajectories=3)
-    scene = Scene(report)
-    axes, _ = drawn(draw_section, scene, name, plane_of_section(scene), report.runs[name].section)
-    points = report.runs[name].section.points
+    figure = Poincare(Scene(report))
+    axes, _ = drawn(figure.panel, name)
+    section = report.runs[name].section
+    points = section.points[np.isin(section.trajectory, figure.level[0])]
     assert len(points) > 3
-    expected = points[:, list(plane_of_section(scene))]
+    expected = points[:, list(figure.pair)]
     np.testing.assert_array_equal(np.asarray(axes.collections[0].get_offsets()), expected)

@@ -7,10 +7,8 @@ from matplotlib.figure import Figure
 import vpintegrator as vp
 from vpintegrator import plotting
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figures.error_curves import draw_all_errors
-from vpintegrator.plotting.figures.invariant_curves import draw_invariant
-from vpintegrator.plotting.figures.poincare_sections import reference_section
-from vpintegrator.plotting.figures.volume_errors import draw_volume_error
+from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
+from vpintegrator.plotting.figures.sections import Poincare
 from vpintegrator.plotting.scene import Scene
 
 
@@ -31,9 +29,9 @@ def test_panels_hold_the_curves_of_the_figures(body):
     assert plotting.invariant(body, "energy", ax=middle) is middle
     assert plotting.volume(body, "phase-space", ax=right) is right
     for axes, expected in (
-        (left, drawn_by(draw_all_errors, scene)),
-        (middle, drawn_by(draw_invariant, scene, "energy")),
-        (right, drawn_by(draw_volume_error, scene, "phase-space")),
+        (left, drawn_by(Errors(scene).panel)),
+        (middle, drawn_by(Invariants(scene).panel, "energy")),
+        (right, drawn_by(Volume(scene).panel, "phase-space")),
     ):
         assert len(axes.lines) == len(expected)
         for line, known in zip(lines_of(axes), expected, strict=True):
@@ -62,7 +60,7 @@ def test_portraits_are_those_of_the_system_or_of_a_plane(body, oscillators, flow
 
 def test_sections_hold_every_point_at_one_energy(oscillators):
     for method, section in (
-        ("reference", reference_section(Scene(oscillators))),
+        ("reference", Poincare(Scene(oscillators)).reference_section),
         ("rk4", oscillators.runs["rk4"].section),
     ):
         points = section.points[section.trajectory == 0]  # at the first of four energies

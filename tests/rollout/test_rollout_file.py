@@ -10,7 +10,6 @@ import pytest
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import latex_table
-from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER
@@ -126,6 +125,6 @@ def test_numbers_out_of_all_bounds_are_drawn(sound, tmp_path, where, value):
     scene = Scene(report)
     with PAPER.applied(), np.errstate(all="ignore"):
         for name in ("overview", "poincare", "work-precision"):
-            if FIGURES[name].applies(scene):
-                FIGURES[name].draw(scene).draw_without_rendering()
-                assert caption(scene, FIGURES[name])
+            if FIGURES[name](scene).applies():
+                FIGURES[name](scene).draw().draw_without_rendering()
+                assert FIGURES[name](scene).caption()

@@ -12,7 +12,6 @@ import vpintegrator as vp
 from tests.rollout.systems import system
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingTransformer
-from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 
@@ -80,9 +79,9 @@ def test_curves_are_medians_in_bands(report):
     medians = np.median(errors, axis=1)[:, 3:]
     np.testing.assert_allclose([low, high], [medians.min(), medians.max()])
     for name in ("errors", "invariants", "volume", "phase"):
-        FIGURES[name].draw(scene)
-        assert "VPT (3 seeds)" in caption(scene, FIGURES[name])
-    assert "medians over the seeds" in caption(scene, FIGURES["errors"])
+        FIGURES[name](scene).draw()
+        assert "VPT (3 seeds)" in FIGURES[name](scene).caption()
+    assert "medians over the seeds" in FIGURES["errors"](scene).caption()
 
 
 def test_names(models):

@@ -90,7 +90,7 @@ def _start(
 
 def _remarks(report: Report, against: str | None) -> None:
     """Print remarks on the comparison that the table does not contain."""
-    from vpintegrator.plotting.names import grouped
+    from vpintegrator.plotting.text import grouped
 
     out = console()
     for sentence in report.step_table.sentences:

@@ -28,13 +28,13 @@ from vpintegrator.dynamics.state_function import (
     stack_torch,
 )
 from vpintegrator.errors import InputError
-from vpintegrator.rich_display import RichDisplay
+from vpintegrator.rich_display import displayed
 
 _TOLERANCE = 1e-13  # solver tolerance of return maps
 _SIZED = 50  # initial states of a flow that show the sizes of its components
 
 
-class System(SystemProperties, RichDisplay, by="system"):
+class System(SystemProperties):
     r"""A system of ordinary differential equations, or a map, described by a TOML text.
 
     .. math:: \dot z = f(z), \qquad \text{or} \qquad z_{n+1} = M(z_n)
@@ -543,6 +543,9 @@ class System(SystemProperties, RichDisplay, by="system"):
     def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Draw ``count`` initial states, (count, dim), from the suggested distribution."""
         return self.initial_conditions.sample(count, generator)
+
+    def _repr_markdown_(self) -> str:
+        return displayed(self, "markdown_of")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # text travels between processes, not what was derived from it

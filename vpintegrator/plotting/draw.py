@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import caption, markdown_paragraphs
+from vpintegrator.plotting.figure import Figure, choose, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
-from vpintegrator.plotting.model_scene import model_scene, read_training
-from vpintegrator.plotting.scene import Scene, choose
+from vpintegrator.plotting.figures.models import model_scene, read_training
+from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
 from vpintegrator.rollout import Report, open_rollout
@@ -102,34 +101,32 @@ def draw(
     True
     """
     for name in formats:
-        if name not in FORMATS:
-            raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
+        choose("formats", name, FORMATS)
     look = find_style(style, width)
     scene, known, tables = _opened(report, look, columns, orbits, methods)
     for name in figures:
         choose("figure", name, known)
-    drawn = {name: known[name] for name in known if not figures or name in figures}
-    if figures:
-        tables = {}
+    drawn = {name: known[name](scene) for name in figures or known}
+    texts = {} if figures else tables
     folder = as_path("folder", folder)
-    files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
-        for name in [*files, *tables, _CAPTIONS]:
+        files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
+        for name in [*files, *texts, _CAPTIONS]:
             check_output(folder / name, overwrite)
         written, captions = [], {}
         with look.applied(), np.errstate(all="ignore"):
             for done, (name, figure) in enumerate(drawn.items()):
                 if progress is not None:
                     progress(name, done, len(drawn))
-                if figure.applies(scene):
-                    written += _save(figure.draw(scene), place, name, dict.fromkeys(formats))
-                    captions[name] = caption(scene, figure)
+                if figure.applies():
+                    written += _save(figure, place, formats)
+                    captions[name] = figure.caption()
                 elif figures:
                     raise InputError(f"figure: there is nothing to show in the figure '{name}'")
         if progress is not None:
             progress("", len(drawn), len(drawn))
-        texts = tables | {_CAPTIONS: markdown_paragraphs(captions)}
+        texts = texts | {_CAPTIONS: markdown_paragraphs(captions)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
     return [folder / name for name in [*written, *texts]]
@@ -141,7 +138,7 @@ def _opened(
     columns: Sequence[str] | None,
     orbits: Sequence[int],
     methods: Sequence[str],
-) -> tuple[Any, Any, dict[str, str]]:
+) -> tuple[Any, dict[str, type[Figure]], dict[str, str]]:
     """Return the scene of a source, its figures, and its tables."""
     if isinstance(source, str | os.PathLike):
         source = open_drawn(source)
@@ -150,7 +147,7 @@ def _opened(
             if value:
                 raise InputError(f"{option}: {source} is a model, and only a rollout has {option}")
         model = model_scene(source, style)
-        if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
+        if not any(figure(model).applies() for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, MODEL_FIGURES, {}
     report = of_kind("report", source, Report, "a report, or the path of its file")
@@ -166,13 +163,12 @@ def open_drawn(path: str | os.PathLike[str]) -> Report | Path:
     return path if kind_of(path) == "model" else open_rollout(path)
 
 
-def _save(figure: Figure, folder: Path, name: str, formats: Iterable[str]) -> list[str]:
+def _save(figure: Figure, folder: Path, formats: Iterable[str]) -> list[str]:
     """Write a figure in several formats; return the names of the files."""
-    names = []
-    for suffix in formats:
-        names.append(f"{name}.{suffix}")
-        figure.savefig(
-            folder / names[-1], format=suffix, bbox_inches=None, metadata=_UNDATED.get(suffix)
-        )
-        figure.set_layout_engine("none")  # it is laid out now
+    drawn, names = figure.draw(), []
+    for suffix in dict.fromkeys(formats):
+        names.append(f"{figure.name}.{suffix}")
+        metadata = _UNDATED.get(suffix)
+        drawn.savefig(folder / names[-1], format=suffix, bbox_inches=None, metadata=metadata)
+        drawn.set_layout_engine("none")  # it is laid out now
     return names

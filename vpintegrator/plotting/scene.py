@@ -1,23 +1,31 @@
-"""Data shared by all figures of a rollout, and panels drawn into Axes of the caller."""
+"""A report made ready for drawing: its methods with their looks and names, and its orbits."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
-from matplotlib.colors import to_hex
 
-from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
-from vpintegrator.plotting.names import plain, shortened
-from vpintegrator.plotting.style import COLUMN, PAPER, Style, looks
-from vpintegrator.plotting.views import ORBITS, POINTS, located
-from vpintegrator.rollout import Report, Run, open_rollout
+from vpintegrator.plotting.style import PAPER, Style, looks
+from vpintegrator.plotting.text import plain, shortened
+from vpintegrator.plotting.views import (
+    ORBITS,
+    POINTS,
+    Plane,
+    Space,
+    Sphere,
+    View,
+    on_sphere,
+    planes_of,
+)
+from vpintegrator.rollout import Report, Run
 
+REFERENCE = "reference"
 _CHOSEN = 4  # orbits of the overview
 _BANDS = 6  # methods whose bands can be told apart
 _JUMP = 0.5  # standard deviations of an orbit
@@ -73,6 +81,8 @@ class Scene:
         Number of pieces of each step of the reference in a smooth curve; 1 for none.
     coarse
         Whether such steps are long nearly everywhere, so that methods are drawn as dots.
+    dots_of_reference
+        Whether the reference is drawn as dots, because no states are known between its own.
     bands
         Whether errors are drawn with a band from the least to the largest.
     long
@@ -114,7 +124,9 @@ class Scene:
         )
         known = self.referenced and report.every == 1
         self.pieces = refinement(self.system, report.reference, report.step) if known else 1
-        self.coarse = self.pieces > 1 and turning(self.moving(report.reference)) > COARSE
+        sharp = turning(self.moving(self.scale)) > COARSE
+        self.coarse = self.pieces > 1 and sharp
+        self.dots_of_reference = self.dots or (self.pieces == 1 and sharp)
         self._curves: list[tuple[np.ndarray, np.ndarray, bool]] = []
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
@@ -131,6 +143,10 @@ class Scene:
         found = {method: run.measurements.get(name) for method, run in self.runs.items()}
         return {method: value for method, value in found.items() if value is not None}
 
+    def states(self, name: str) -> np.ndarray:
+        """Return states (trajectory, time, dim) of a method, or of the ``reference``."""
+        return self.report.reference if name == REFERENCE else self.runs[name].states
+
     def moving(self, states: np.ndarray) -> np.ndarray:
         """Return states (..., dim) without a time component."""
         return states[..., : self.system.phase_dim]
@@ -139,10 +155,6 @@ class Scene:
         """Return states (trajectory, time, dim) of the chosen orbits, by default of all."""
         return states[self.orbits] if self.orbits else states
 
-    def located(self, states: np.ndarray) -> np.ndarray:
-        """Return states (..., dim) with the further :attr:`coordinates` appended."""
-        return located(self.system, states)
-
     def dotted(self, orbit: np.ndarray) -> bool:
         """Whether states (time, dim) of a method are drawn as dots.
 
@@ -150,11 +162,6 @@ class Scene:
         oscillates from step to step.
         """
         return self.dots or self.coarse or turning(self.moving(orbit)) > COARSE
-
-    @property
-    def dots_of_reference(self) -> bool:
-        """Whether the reference is drawn as dots, because no states are known between its own."""
-        return self.dots or (self.pieces == 1 and turning(self.moving(self.scale)) > COARSE)
 
     def curve(self, states: np.ndarray) -> np.ndarray:
         """Return states (..., time, dim) of the reference, :attr:`pieces` points a step."""
@@ -174,20 +181,59 @@ class Scene:
         self._curves = [*self._curves[-3:], (states, curve, solved)]
         return curve, solved
 
+    @cached_property
+    def sphere(self) -> tuple[list[int], float] | None:
+        """Components of the sphere that orbits are drawn on, and its radius; None for no sphere.
+
+        The components are those that the system file names, or all three if the reference stays on
+        a sphere.
+        """
+        named = self.system.plot.sphere
+        indices = [self.components.index(name) for name in named or self.components]
+        if named is None and (len(indices) != 3 or self.system.explicit_time is not None):
+            return None
+        radius = on_sphere(self.scale[..., indices])
+        return None if radius is None else (indices, radius)
+
+    @property
+    def kind(self) -> Literal["sphere", "space", "plane"]:
+        """Where orbits are drawn."""
+        if self.sphere:
+            return "sphere"
+        flat = self.system.plot.planes or self.system.explicit_time is not None
+        return "space" if len(self.components) == 3 and not flat else "plane"
+
+    def view(
+        self, scale: np.ndarray, pair: tuple[int, int] | None = None, alone: bool = False
+    ) -> View:
+        """Return the view for orbits; ``pair``, if given, asks for that plane.
+
+        The axes contain the states ``scale`` (..., dim); ``alone`` is passed to a :class:`Sphere`.
+        """
+        if pair is None and self.sphere:
+            indices, radius = self.sphere
+            names = [self.components[k] for k in indices]
+            return Sphere(indices, names, radius, self.style, alone)
+        if pair is None and self.kind == "space":
+            return Space(scale, self.components, self.style)
+        return Plane(self.system, scale, pair or planes_of(self.system)[0])
+
     def first_failure(self, name: str) -> float:
         """Return the time at which the first trajectory of a method diverges, NaN if none does."""
         members = self.report.run(name).members
         times = np.stack([self.report.divergence_time(each.name) for each in members])
         return float(np.nanmin(times)) if np.isfinite(times).any() else float("nan")
 
-    def legend_title(self, name: str) -> str:
-        """Return a method's title, with the number of trajectories that diverged, if any."""
+    def diverged(self, name: str) -> str:
+        """Return the number of trajectories that diverged, in brackets; empty for none."""
         diverged = self.report.diverged(name)
         count = len(self.report.reference) * len(self.report.run(name).members)
-        if not diverged:
-            return self.titles[name]
         share = "all" if diverged == count else f"{diverged} of {count}"
-        return f"{self.titles[name]} ({share} diverged)"
+        return f"({share} diverged)" if diverged else ""
+
+    def legend_title(self, name: str) -> str:
+        """Return a method's title, with the number of trajectories that diverged, if any."""
+        return f"{self.titles[name]} {self.diverged(name)}".rstrip()
 
 
 def only(report: Report, methods: Sequence[str]) -> Report:
@@ -222,64 +268,5 @@ def _jumps(states: np.ndarray) -> bool:
 
 def _calmest(report: Report) -> np.ndarray:
     """Return the states of the method with the smallest largest component."""
-    sizes = {
-        name: np.nan_to_num(np.abs(run.states), nan=np.inf).max()
-        for name, run in report.runs.items()
-    }
-    return report.runs[min(sizes, key=lambda name: sizes[name])].states
-
-
-_HEIGHT = 0.75  # height of a single panel, relative to its width
-_WORDS = {
-    "{report}": "report\n        A report, or the path of a rollout file.",
-    "{ax}": "ax\n        Matplotlib's Axes; a new figure if None.\n\n"
-    "    Returns\n    -------\n    matplotlib.axes.Axes\n        ``ax``.",
-}
-Rollout = Report | str | os.PathLike[str]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def takes_axes(function: Function) -> Function:
-    """Write out, in its docstring, the arguments that all functions of a panel share."""
-    for mark, words in _WORDS.items():
-        function.__doc__ = (function.__doc__ or "").replace(mark, words)
-    return function
-
-
-def own_scene(report: Rollout, ax: Any) -> Scene:
-    """Return the scene of a rollout in the style of given Axes, or of new Axes if None.
-
-    Raises
-    ------
-    InputError
-        If the file is no rollout.
-    """
-    if not isinstance(report, Report):
-        kinds, words = (str, os.PathLike), "a report, or the path of a rollout file"
-        report = open_rollout(of_kind("report", report, kinds, words))
-    return Scene(report, own_style(ax))
-
-
-def own_style(ax: Any) -> Style:
-    """Return a style with the font size and colours of given Axes, or of new Axes if None."""
-    return Style.current() if ax is None else Style.current(background=to_hex(ax.get_facecolor()))
-
-
-def drawn_into(
-    ax: Any, draw: Callable[..., None], *arguments: Any, projection: str | None = None
-) -> Any:
-    """Call ``draw(ax, *arguments)`` and return the Axes, in a new figure if ``ax`` is None."""
-    if ax is None:
-        from matplotlib import pyplot
-
-        size = (1.4 * COLUMN, 1.4 * COLUMN * _HEIGHT)
-        figure = pyplot.figure(figsize=size, layout="constrained")
-        ax = figure.add_subplot(projection=projection)
-    draw(ax, *arguments)
-    return ax
-
-
-def choose(what: str, name: str, names: Iterable[str]) -> None:
-    """Refuse a name that is none of the names."""
-    if name not in names:
-        raise InputError(f"{what}: '{name}' is none of {', '.join(names)}")
+    every = (run.states for run in report.runs.values())
+    return min(every, key=lambda states: np.nan_to_num(np.abs(states), nan=np.inf).max())

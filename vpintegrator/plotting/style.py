@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -60,17 +59,9 @@ _FAMILIES = {
     "yoshida-4": 5,
 }
 _THICK = 1.6  # width of the line of a learned map
-# colours of orbits beside one another, for any method
-ORBIT_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#882255",
-    "#332288",
-)
+# colours of orbits beside one another, of any method
+ORBIT_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255"]
+ORBIT_COLOURS += ["#332288"]
 
 
 def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
@@ -156,8 +147,6 @@ class Style:
         Size of the letters in points.
     line
         Factor on the widths of all lines.
-    dots_per_inch
-        Resolution of PNG files, and of the clouds of dots inside PDF files.
     background, foreground
         Colours of the paper and the letters.
     """
@@ -166,7 +155,6 @@ class Style:
     width: float | None = None
     letters: float = LETTERS
     line: float = 1.0
-    dots_per_inch: float = 300
     background: str = "#ffffff"
     foreground: str = "#000000"
 
@@ -174,11 +162,9 @@ class Style:
     def current(cls, **changes: Any) -> Style:
         """Return the style of Matplotlib's settings as they are, and of the ``changes``."""
         known = matplotlib.rcParams
-        dots = known["savefig.dpi"]
         values: dict[str, Any] = {
             "letters": float(known["font.size"]),
             "line": float(known["lines.linewidth"]) / _LINE,
-            "dots_per_inch": float(known["figure.dpi"] if dots == "figure" else dots),
             "background": to_hex(known["axes.facecolor"]),
             "foreground": to_hex(known["text.color"]),
         }
@@ -195,11 +181,6 @@ class Style:
         return "0.62" if self.dark else "0.55"
 
     @property
-    def ball(self) -> tuple[float, float]:
-        """Greys of the shaded and the lit side of a sphere."""
-        return (0.14, 0.34) if self.dark else (0.80, 0.99)
-
-    @property
     def em(self) -> float:
         """Size of the letters in inches."""
         return self.letters / 72
@@ -214,10 +195,20 @@ class Style:
         """Width of a figure of several panels, in inches."""
         return self.width or PAGE
 
+    @property
+    def mark(self) -> float:
+        """Size of the markers on lines, in points."""
+        return 0.42 * self.letters
+
+    def colour(self, colour: str) -> str:
+        """Return a colour, mixed with white until it is visible on a dark background."""
+        while self.dark and luminance(colour) < _VISIBLE:
+            colour = mixed(colour, "white", 0.05)
+        return colour
+
     def adapt(self, look: Look) -> Look:
-        """Return a line style with the line widths of this style, visible on its background."""
-        colour = _lightened(look.colour) if self.dark else look.colour
-        return replace(look, colour=colour, width=look.width * self.line)
+        """Return a look with the line widths of this style, visible on its background."""
+        return replace(look, colour=self.colour(look.colour), width=look.width * self.line)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -252,41 +243,35 @@ def find_style(
     InputError
         If there is no such style, or the width is none.
     """
-    settings = {} if style is None else _settings(os.fspath(style))
+    settings: Any = {}
+    if style is not None:
+        path = os.fspath(style)
+        try:
+            settings = matplotlib.style.library.get(path) or matplotlib.rc_params_from_file(
+                path, use_default_template=False
+            )
+        except (OSError, ValueError):
+            raise InputError(
+                f"style: '{path}' is neither a style file of Matplotlib nor the name of one of its "
+                "styles, such as dark_background"
+            ) from None
     with matplotlib.rc_context(_BASE | dict(settings)):
         own = settings.get("figure.figsize", (None,))[0]
         return Style.current(settings=settings, width=_inches(own if width is None else width))
 
 
-def _settings(style: str) -> Any:
-    """Return the settings of a style of Matplotlib, by its name or the path of its file."""
-    if style in matplotlib.style.library:
-        return matplotlib.style.library[style]
-    if not os.path.isfile(style):
-        raise InputError(
-            f"style: '{style}' is neither a style file of Matplotlib nor the name of one of its "
-            "styles, such as dark_background"
-        )
-    try:
-        return matplotlib.rc_params_from_file(style, use_default_template=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"style: {style} cannot be read as a style file: {error}") from None
-
-
 def _inches(width: str | float | None) -> float | None:
     if width is None:
         return None
-    inches = {"column": COLUMN, "page": PAGE}.get(str(width).lower())
-    if inches is None:
-        try:
-            inches = float(width)
-        except ValueError:
-            inches = float("nan")
-        if not _NARROWEST <= inches <= _WIDEST:
-            raise InputError(
-                f"width: '{width}' is neither column nor page, nor a number of inches from "
-                f"{_NARROWEST:g} to {_WIDEST:g}"
-            )
+    try:
+        inches = {"column": COLUMN, "page": PAGE}.get(str(width).lower()) or float(width)
+    except ValueError:
+        inches = float("nan")
+    if not _NARROWEST <= inches <= _WIDEST:
+        raise InputError(
+            f"width: '{width}' is neither column nor page, nor a number of inches from "
+            f"{_NARROWEST:g} to {_WIDEST:g}"
+        )
     return inches
 
 
@@ -296,12 +281,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _lightened(colour: str) -> str:
-    """Return the same hue, visible on a dark background; greys are inverted."""
-    red, green, blue = to_rgb(colour)
-    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
-    if saturation < 0.05:
-        return to_hex((1 - red, 1 - green, 1 - blue))
-    while luminance(to_hex(colorsys.hls_to_rgb(hue, lightness, saturation))) < _VISIBLE:
-        lightness += 0.01
-    return to_hex(colorsys.hls_to_rgb(hue, lightness, saturation))
+def mixed(colour: str, other: str, share: float) -> str:
+    """Return a colour in which the other has a share."""
+    pairs = zip(to_rgb(colour), to_rgb(other), strict=True)
+    red, green, blue = ((1 - share) * own + share * added for own, added in pairs)
+    return to_hex((red, green, blue))

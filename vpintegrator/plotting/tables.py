@@ -14,13 +14,12 @@ import io
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.plotting.latex import escape, latex
-from vpintegrator.plotting.names import grouped
+from vpintegrator.plotting.text import escape, grouped, latex, markdown, orbits
 from vpintegrator.rich_display import duration
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ _ROUNDING = 1e-10  # defect that counts as rounding, in units of the state
 
 
 @dataclass(frozen=True)
-class _Column:
+class Cells:
     """Column of a printed table."""
 
     column: Column
@@ -50,22 +49,91 @@ class _Column:
 
     @property
     def width(self) -> int:
-        return max(len(text) for text in (*self.header, *self.cells))
+        """Letters of the column and the space beside it."""
+        return max(map(len, (*self.header, *self.cells))) + _GAP
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Columns that are shown, the methods first, and the names of the columns left out."""
+@dataclass
+class Printed:
+    """A table of texts: its columns, the methods first, and the names of the columns left out.
 
-    columns: list[_Column]
-    left_out: list[str]
+    Raises
+    ------
+    InputError
+        If it is made of anything but a report, or there is no such column.
+    """
+
+    report: Report
+    width: int | None = _WIDTH
+    chosen: Sequence[str] | None = None
+    columns: list[Cells] = field(init=False)
+    left_out: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        report, table = self.report, rows(self.report)
+        known = {column.title: column for column in report.columns}
+        columns = sorted(known.values(), key=lambda column: column.place)
+        if self.chosen:
+            columns = [known[title] for title in chosen_titles(["method", *self.chosen], [*known])]
+        else:
+            columns = [each for each in columns if _telling(each, table)]
+        named = list(zip(table, report.runs, strict=True))
+        self.columns = [
+            Cells(each, [_cell(each, row, name, report) for row, name in named]) for each in columns
+        ]
+        if self.chosen or self.width is None:
+            return
+        ranked = [
+            (each.column.rank, -place, each)
+            for place, each in enumerate(self.columns)
+            if each.column.rank is not None and not _is_broken(each.column, table)
+        ]
+        for *_, dispensable in sorted(ranked, key=lambda entry: entry[:2]):
+            if sum(column.width for column in self.columns) > self.width:
+                self.columns.remove(dispensable)
+                self.left_out.append(dispensable.column.title)
 
     @property
-    def width(self) -> int:
-        return sum(column.width + _GAP for column in self.columns)
+    def titles(self) -> list[str]:
+        """Titles of the columns."""
+        return [" ".join(column.header).strip() for column in self.columns]
 
+    @property
     def rows(self) -> list[tuple[str, ...]]:
+        """Cells of each method."""
         return list(zip(*(column.cells for column in self.columns), strict=True))
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences below the table."""
+        left = [f"Left out for want of width: {', '.join(self.left_out)}."] if self.left_out else []
+        return [*notes(self.report), *map(printable, left)]
+
+    @property
+    def blocks(self) -> list[list[Cells]]:
+        """Blocks of columns within the width, each beginning with the names of methods."""
+        (names, *others), width = self.columns, self.width
+        if width is None or sum(column.width for column in self.columns) <= width:
+            return [self.columns]
+        widest = max((column.width for column in others), default=0)
+        beside = min(names.width, max(8, width - widest - _GAP) + _GAP)
+        blocks: list[list[Cells]] = []
+        used = width
+        for column in others:
+            if used + column.width > width:
+                blocks.append([names])
+                used = beside
+            blocks[-1].append(column)
+            used += column.width
+        return blocks or [[names]]
+
+
+def rows(report: Any) -> list[dict[str, Any]]:
+    """Return the table of what must be a report."""
+    from vpintegrator.rollout import Report
+
+    of_kind("report", report, Report, "a report, as vp.compare or vp.open_rollout gives it")
+    return list(report.table())
 
 
 def terminal_table(
@@ -96,33 +164,23 @@ def terminal_table(
     >>> import rich
     >>> rich.print(vp.plotting.terminal_table(report))  # doctest: +SKIP
     """
-    _check_report(report)
     from rich.console import Group
-    from rich.table import Column, Table
+    from rich.table import Table
     from rich.text import Text
 
-    layout = _layout(report, width, columns)
+    printed = Printed(report, width, columns)
     parts: list[RenderableType] = [Text(title(report), style="bold")]
-    for block in _blocks(layout, width):
-        names, *others = block
-        longest = None
-        if width is not None:
-            longest = max(8, width - _GAP - sum(column.width + _GAP for column in others))
-        table = Table(
-            Column(Text("\n".join(names.header)), overflow="fold", max_width=longest),
-            *(
-                Column(Text("\n".join(column.header)), justify="right", no_wrap=True)
-                for column in others
-            ),
-            box=None,
-            header_style="dim",
-        )
-        cells = zip(*(column.cells for column in block), strict=True)
+    for names, *others in printed.blocks:
+        table = Table(box=None, header_style="dim")
+        longest = None if width is None else max(8, width - _GAP - sum(c.width for c in others))
+        table.add_column(Text("\n".join(names.header)), overflow="fold", max_width=longest)
+        for column in others:
+            table.add_column(Text("\n".join(column.header)), justify="right", no_wrap=True)
+        cells = zip(names.cells, *(column.cells for column in others), strict=True)
         for row, run in zip(cells, report.runs.values(), strict=True):
             table.add_row(*map(Text, row), style="bold" if run.kind == "learned" else "")
         parts.append(table)
-    parts.append(Text(" ".join(notes(report, layout.left_out)), style="dim"))
-    return Group(*parts)
+    return Group(*parts, Text(" ".join(printed.notes), style="dim"))
 
 
 def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
@@ -143,25 +201,12 @@ def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> vp.plotting.csv_table(report).splitlines()[0][:20]
     'method,kind,order,st'
     """
-    _check_report(report)
-    return csv_rows(report.table(), columns and ["method", *columns])
-
-
-def _check_report(report: Any) -> None:
-    from vpintegrator.rollout import Report
-
-    of_kind("report", report, Report, "a report, as vp.compare or vp.open_rollout gives it")
-
-
-def csv_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Return CSV rows of a table at full precision, with a header; all columns by default."""
-    if columns:
-        chosen = chosen_titles(columns, list(rows[0]))
-        rows = [{title: row[title] for title in chosen} for row in rows]
+    table = rows(report)
+    titles = chosen_titles(["method", *columns], list(table[0])) if columns else list(table[0])
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writerow({key: _plain(key) for key in rows[0]})
-    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_plain, titles))
+    writer.writerows([_plain(row[title]) for title in titles] for row in table)
     return text.getvalue()
 
 
@@ -173,16 +218,16 @@ def chosen_titles(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     InputError
         If there is no such column.
     """
-    plain = {_folded(title): title for title in known}
+
+    def folded(title: str) -> str:
+        return " ".join(re.sub(r"[-_]", " ", title).lower().split())
+
+    plain = {folded(title): title for title in known}
     for name in asked:
-        if _folded(name) not in plain:
+        if folded(name) not in plain:
             hint = nearest(name, known)
             raise InputError(f"there is no column '{name}'{hint}; there are {', '.join(known)}")
-    return list(dict.fromkeys(plain[_folded(name)] for name in asked))
-
-
-def _folded(title: str) -> str:
-    return " ".join(re.sub(r"[-_]", " ", title).lower().split())
+    return list(dict.fromkeys(plain[folded(name)] for name in asked))
 
 
 def _plain(value: Any) -> Any:
@@ -210,20 +255,23 @@ def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> "RK4" in vp.plotting.markdown_table(report)
     True
     """
-    _check_report(report)
-    titles, rows, left_out = printed(report, columns)
-    lines = [
-        "| " + " | ".join(map(markdown, titles)) + " |",
-        "|" + "|".join(["---"] + ["---:"] * (len(titles) - 1)) + "|",
-    ]
-    lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
-    below = markdown(" ".join(notes(report, left_out)))
-    return f"{markdown(title(report))}\n\n" + "\n".join(lines) + f"\n\n{below}\n"
+    printed = Printed(report, chosen=columns)
+    lines = [f"| {' | '.join(map(markdown, row))} |" for row in (printed.titles, *printed.rows)]
+    lines.insert(1, f"|---|{'---:|' * (len(printed.columns) - 1)}")
+    table, below = "\n".join(lines), markdown(" ".join(printed.notes))
+    return f"{markdown(title(report))}\n\n{table}\n\n{below}\n"
 
 
-def markdown(text: str) -> str:
-    """Return a plain text in Markdown: no links, images, HTML or code, and no new table cells."""
-    return re.sub(r"[|<`]|(?<=\])(?=\()|(?<=\])(?=\[)", r"\\\g<0>", text)
+_LATEX = r"""% \usepackage{booktabs,graphicx}
+{comments}
+\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{{places}}
+\toprule
+{headers}
+\midrule
+{body}
+\bottomrule
+\end{tabular}}
+"""
 
 
 def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
@@ -242,38 +290,18 @@ def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> "toprule" in vp.plotting.latex_table(report)
     True
     """
-    _check_report(report)
-    layout = _layout(report, _WIDTH, columns)
-    headers = zip(*(column.header for column in layout.columns), strict=True)
+    printed = Printed(report, chosen=columns)
+    headers = zip(*(column.header for column in printed.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it
-    body = [
-        " & ".join(["{}" + escape(row[0]), *map(latex, row[1:])]) + r" \\" for row in layout.rows()
-    ]
-    return "\n".join(
-        [
-            r"% \usepackage{booktabs,graphicx}",
-            f"% {latex(title(report))}",
-            *(f"% {latex(note)}" for note in notes(report, layout.left_out)),
-            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
-            r"\begin{tabular}{l" + "r" * (len(layout.columns) - 1) + "}",
-            r"\toprule",
-            *(" & ".join(map(escape, line)) + r" \\" for line in headers),
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            "",
-        ]
-    )
-
-
-def printed(
-    report: Report, columns: Sequence[str] | None = None
-) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    """Return titles of columns, rows of cells, and the columns left out because of the width."""
-    layout = _layout(report, _WIDTH, columns)
-    titles = [" ".join(column.header).strip() for column in layout.columns]
-    return titles, layout.rows(), layout.left_out
+    body = [["{}" + escape(name), *map(latex, cells)] for name, *cells in printed.rows]
+    parts = {
+        "{comments}": "\n".join(f"% {latex(note)}" for note in (title(report), *printed.notes)),
+        "{places}": "l" + "r" * (len(printed.columns) - 1),
+        "{headers}": "\n".join(" & ".join(map(escape, line)) + r" \\" for line in headers),
+        "{body}": "\n".join(" & ".join(row) + r" \\" for row in body),
+    }
+    pattern = "|".join(map(re.escape, parts))
+    return re.sub(pattern, lambda match: parts[match[0]], _LATEX)
 
 
 def title(report: Report) -> str:
@@ -288,81 +316,50 @@ def title(report: Report) -> str:
         if report.reference_time < report.times[-1]:
             known += f", to t = {grouped(report.reference_time)}"
     return printable(
-        f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
-        f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"
+        f"{report.system.title}: {orbits(count)} to t = {grouped(report.times[-1])}, "
+        f"step {report.step:g} ({known})"
     )
 
 
-def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
+def notes(report: Report) -> list[str]:
     """Return sentences that explain the numbers of the table."""
-    windows = [
+    runs = list(report.runs.values())
+    seeds = ", ".join(run.title for run in runs if run.seeds)
+    windows = "; ".join(
         f"{run.title}: of its map of windows of {run.window} states"
-        for run in report.runs.values()
+        for run in runs
         if run.window > 1
-    ]
-    of = f" ({'; '.join(windows)})" if windows else ""
-    sentences = [
+    )
+    but = " but those of a first window after the initial one" if windows else ""
+    through = "; for models of windows, of the map from z_0 to the newest state" if windows else ""
+    unknown = "; ".join(f"{run.title}: {', '.join(run.unknown)}" for run in runs if run.unknown)
+    sentences = {
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
-        "any orbit.",
-        *seeds(report),
-        f"RMSE is that of a component, over all times of the reference{_without_given(report)}; "
-        "the final distance is Euclidean.",
-    ]
-    if report.system.contracts:
-        sentences.append(
-            "Contraction: log|det| of the derivative of one step, and of the phase-space map "
-            "z_0 → z_n, less that of the exact solution; largest absolute value."
-        )
-    else:
-        sentences.append(
-            f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space "
-            "map z_0 → z_n; yes where it is rounding."
-        )
-    sentences += _on_invariants(report)
-    if any(run.symplecticity is not None for run in report.runs.values()):
-        through = "; for models of windows, of the map from z_0 to the newest state"
-        sentences.append(
-            "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
-            f"step{through if windows else ''}."
-        )
-    if any(report.diverged(name) for name in report.runs):
-        sentences.append(
-            "Diverged: orbits that are not finite, farther from the reference than ten times its "
-            "extent, or with an invariant changed by a hundred times its size."
-        )
-    if report.system.derivatives == "finite differences":
-        sentences.append(
-            "Derivatives of the vector field are finite differences: volumes and Lyapunov "
-            "exponents of classical methods are known to about 1e-9."
-        )
-    sentences += attention_changes(report.runs.values())
-    sentences += departures(report)
-    unknown = [
-        f"{run.title}: {', '.join(run.unknown)}" for run in report.runs.values() if run.unknown
-    ]
-    if unknown:
-        sentences.append(f"Also in the file, and not known here: {'; '.join(unknown)}.")
-    if left_out:
-        sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
-    return [printable(sentence) for sentence in sentences]
-
-
-def seeds(report: Report) -> list[str]:
-    """Return a sentence on the numbers of several models of one name, if there are any."""
-    titles = [run.title for run in report.runs.values() if run.seeds]
-    if not titles:
-        return []
-    return [
-        f"Of {', '.join(titles)} each number is the median over the seeds, the worst RMSE the "
-        "largest; best and worst seed have the least and the largest median RMSE."
-    ]
-
-
-def _without_given(report: Report) -> str:
-    """Return words on the times that root mean square errors leave out; empty if there are none."""
-    if all(run.window == 1 for run in report.runs.values()):
-        return ""
-    return " but those of a first window after the initial one"
+        "any orbit.": True,
+        f"Of {seeds} each number is the median over the seeds, the worst RMSE the largest; best "
+        "and worst seed have the least and the largest median RMSE.": seeds,
+        f"RMSE is that of a component, over all times of the reference{but}; the final distance is "
+        "Euclidean.": True,
+        "Contraction: log|det| of the derivative of one step, and of the phase-space map "
+        "z_0 → z_n, less that of the exact solution; largest absolute "
+        "value.": report.system.contracts,
+        "Volume: largest |log|det|| of the derivative of one step"
+        f"{f' ({windows})' if windows else ''}, and of the phase-space map z_0 → z_n; yes where it "
+        "is rounding.": not report.system.contracts,
+        **dict.fromkeys(_on_invariants(report), True),
+        "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
+        f"step{through}.": any(run.symplecticity is not None for run in runs),
+        "Diverged: orbits that are not finite, farther from the reference than ten times its "
+        "extent, or with an invariant changed by a hundred times its size.": any(
+            map(report.diverged, report.runs)
+        ),
+        "Derivatives of the vector field are finite differences: volumes and Lyapunov exponents of "
+        "classical methods are known to about "
+        "1e-9.": report.system.derivatives == "finite differences",
+        **dict.fromkeys([*attention_changes(runs), *departures(report)], True),
+        f"Also in the file, and not known here: {unknown}.": unknown,
+    }
+    return [printable(sentence) for sentence, holds in sentences.items() if holds]
 
 
 def _on_invariants(report: Report) -> list[str]:
@@ -392,15 +389,12 @@ def attention_changes(runs: Iterable[Run]) -> list[str]:
 
 def departures(report: Report) -> list[str]:
     """Return a sentence on the models that left their training domain, if any did."""
-    parts = []
-    for name, run in report.runs.items():
-        summary = report.summary(name)
-        if summary.left_domain:
-            count = summary.trajectories
-            parts.append(
-                f"{run.title} on {summary.left_domain} of {count} orbits, first at t = "
-                f"{summary.left_domain_time:.4g}"
-            )
+    parts = [
+        f"{run.title} on {found.left_domain} of {found.trajectories} orbits, first at t = "
+        f"{found.left_domain_time:.4g}"
+        for name, run in report.runs.items()
+        if (found := report.summary(name)).left_domain
+    ]
     if not parts:
         return []
     return [f"Left the training domain, outside of which a model is a guess: {'; '.join(parts)}."]
@@ -416,54 +410,9 @@ def error_size(value: float, report: Report) -> str:
     return f"< {report.accuracy:.0e}" if value < report.accuracy else size(value)
 
 
-def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = None) -> _Layout:
-    """Return the informative columns that fit; columns that must stay may be too wide."""
-    rows = report.table()
-    if chosen:
-        known = {column.title: column for column in report.columns}
-        titles = chosen_titles(["method", *chosen], list(known))
-        return _Layout([_Column(known[t], _cells(known[t], rows, report)) for t in titles], [])
-    shown = sorted(report.columns, key=lambda column: column.place)
-    columns = [
-        _Column(column, _cells(column, rows, report))
-        for column in shown
-        if column.style != "hidden" and _telling(column, rows)
-    ]
-    layout = _Layout(columns, [])
-    dispensable = [
-        (column.column.rank, -place, column)
-        for place, column in enumerate(columns)
-        if column.column.rank is not None and not _is_broken(column.column, rows)
-    ]
-    for *_, column in sorted(dispensable, key=lambda entry: entry[:2]):
-        if width is None or layout.width <= width:
-            break
-        rest = [other for other in layout.columns if other is not column]
-        layout = _Layout(rest, [*layout.left_out, column.column.title])
-    return layout
-
-
-def _blocks(layout: _Layout, width: int | None) -> list[list[_Column]]:
-    """Return blocks of columns within the width, each beginning with the names of methods."""
-    names, *others = layout.columns
-    if width is None or layout.width <= width:
-        return [layout.columns]
-    widest = max((column.width for column in others), default=0)
-    beside = min(names.width, max(8, width - widest - 2 * _GAP)) + _GAP
-    blocks: list[list[_Column]] = []
-    used = width
-    for column in others:
-        if not blocks or used + column.width + _GAP > width:
-            blocks.append([names])
-            used = beside
-        blocks[-1].append(column)
-        used += column.width + _GAP
-    return blocks or [[names]]
-
-
-def _is_broken(column: Column, rows: list[dict[str, Any]]) -> bool:
+def _is_broken(column: Column, table: list[dict[str, Any]]) -> bool:
     """Whether it is a defect of what a method promises to keep, and does not."""
-    promising = (row for row in rows if any(t in row["structure"] for t in column.promised))
+    promising = (row for row in table if any(t in row["structure"] for t in column.promised))
     return any(
         row[column.title] is not None
         and not row[column.title] <= _ROUNDING
@@ -472,49 +421,39 @@ def _is_broken(column: Column, rows: list[dict[str, Any]]) -> bool:
     )
 
 
-def _telling(column: Column, rows: list[dict[str, Any]]) -> bool:
-    values = [row[column.title] for row in rows]
+def _telling(column: Column, table: list[dict[str, Any]]) -> bool:
+    """Whether a column says something about this comparison."""
+    values = [row[column.title] for row in table]
+    if column.style in ("hidden", "kept"):
+        return column.style == "kept"
     if column.style == "count":
         return any(values)
     if column.style == "failure":
         return any(value is not None and math.isfinite(value) for value in values)
-    return column.style == "kept" or any(value is not None and value != "" for value in values)
-
-
-def _cells(column: Column, rows: list[dict[str, Any]], report: Report) -> list[str]:
-    named = zip(rows, report.runs, strict=True)
-    return [_cell(column, row, name, report) for row, name in named]
+    return any(value is not None and value != "" for value in values)
 
 
 def _cell(column: Column, row: dict[str, Any], name: str, report: Report) -> str:
-    value, style = row[column.title], column.style
+    value, style, beside = row[column.title], column.style, row.get(column.beside)
     if value is None or value == "":
         return _BLANK
     if style == "kept":
-        size = f"{value:.1e}" if math.isfinite(value) else "collapsed"
-        return f"{'yes' if row[column.beside] else 'no'} {size}"
+        error = f"{value:.1e}" if math.isfinite(value) else "collapsed"
+        return f"{'yes' if beside else 'no'} {error}"
     if style == "count":
         return f"{value} of {row['orbits']}" if value else _BLANK
     if isinstance(value, str | int):
         return printable(str(value))
-    if style == "drift":  # the drift of a diverged orbit has no meaning
-        if not math.isfinite(value) or row["diverged"]:
-            return _BLANK
-        error = row[column.beside]
-        return f"{value:+.1e} ± {error:.0e}" if math.isfinite(error) else f"{value:+.1e}"
-    if style == "duration":
-        return duration(value) if math.isfinite(value) else _BLANK
-    if style == "failure":
-        return f"{value:.4g}" if math.isfinite(value) else f"> {report.threshold_passed(name):.4g}"
-    if value == math.inf:
+    if style == "failure" and not math.isfinite(value):
+        return f"> {report.threshold_passed(name):.4g}"
+    signed = style == "drift"  # the drift of a diverged orbit has no meaning
+    if value == math.inf and not signed and style != "duration":
         return "diverged"
-    if not math.isfinite(value):
+    if not math.isfinite(value) or (signed and row["diverged"]):
         return _BLANK
-    if style == "short":
-        return f"{value:.3g}"
-    if style == "error":
-        return error_size(value, report)
-    error = row.get(column.beside)
-    if error is not None and math.isfinite(error):
-        return f"{value:.1e} ± {error:.0e}"
-    return f"{value:.1e}"
+    if style in ("failure", "short"):
+        return f"{value:.4g}" if style == "failure" else f"{value:.3g}"
+    if style in ("duration", "error"):
+        return duration(value) if style == "duration" else error_size(value, report)
+    uncertain = beside is not None and math.isfinite(beside)
+    return f"{value:{'+' if signed else ''}.1e}" + (f" ± {beside:.0e}" if uncertain else "")

@@ -16,8 +16,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from vpintegrator.dynamics import System
-from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.style import ORBIT_COLOURS, Look, Style
+from vpintegrator.plotting.style import ORBIT_COLOURS, Style
+from vpintegrator.plotting.text import mathtext
 
 ORBITS = 40  # more on one portrait cannot be told apart
 POINTS = 4000  # points of an orbit
@@ -52,22 +52,10 @@ def stroke(style: Style, dots: bool, width: float = 0.75, count: int = _DOTS) ->
 def orbit_colours(count: int, style: Style) -> list[str]:
     """Return a colour for each orbit: distinct colours for few, a whole range for many."""
     if count <= len(ORBIT_COLOURS):
-        chosen = ORBIT_COLOURS[:count]
-    else:  # neighbours differ, as the range is passed in steps of the golden ratio
-        places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
-        chosen = tuple(to_hex(colour) for colour in matplotlib.colormaps["turbo"](places))
-    return [style.adapt(Look(colour, "-", "")).colour for colour in chosen]
-
-
-def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
-    """Return a box (component, low or high) of ``first`` and the boxes not much larger.
-
-    Boxes that exceed ``first`` by more than its width on a side do not count: the other orbits
-    would be too small.
-    """
-    largest = first + np.ptp(first, axis=1)[:, None] * [-1, 1]
-    kept = np.array([first, *(box for box in boxes if within(box.T, largest).all())])
-    return np.stack([kept[..., 0].min(axis=0), kept[..., 1].max(axis=0)], axis=1)
+        return [style.colour(colour) for colour in ORBIT_COLOURS[:count]]
+    # neighbours differ, as the range is passed in steps of the golden ratio
+    places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
+    return [style.colour(to_hex(colour)) for colour in matplotlib.colormaps["turbo"](places)]
 
 
 def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
@@ -103,22 +91,13 @@ def planes(system: System) -> list[tuple[int, int]]:
 
 
 def planes_of(system: System) -> list[tuple[int, int]]:
-    """Return the planes that the system file names, as indices of components and then coordinates.
+    """Return the planes that the system file names, or else those of :func:`planes`.
 
-    The default is the planes of :func:`planes`.
+    Each is a pair of indices of components, which the further coordinates follow.
     """
     names = [*system.components, *system.coordinates]
     named = [(names.index(x), names.index(y)) for x, y in system.plot.planes]
     return named or planes(system)
-
-
-def located(system: System, states: np.ndarray) -> np.ndarray:
-    """Return states (..., dim) with the further coordinates of the system file appended."""
-    if not system.coordinates:
-        return states
-    with np.errstate(all="ignore"):
-        further = [function(states) for function in system.coordinates.values()]
-    return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
 
 
 def within_a_turn(system: System, states: np.ndarray) -> np.ndarray:
@@ -128,20 +107,6 @@ def within_a_turn(system: System, states: np.ndarray) -> np.ndarray:
         if i < states.shape[-1]:
             states[..., i] -= period * np.round(states[..., i] / period)
     return states
-
-
-def pair_of_section(system: System, component: str) -> tuple[int, int]:
-    """Return the components on the axes of a Poincare section of at least three dimensions.
-
-    A pair that the section's own component is not part of: the first that the system file names,
-    a conjugate one, or the first two.
-    """
-    cut = system.components.index(component)
-    for pair in [*planes_of(system), *planes(system)]:
-        if cut not in pair and max(pair) < system.dim:
-            return pair
-    first, second = [k for k in range(system.dim) if k != cut][:2]
-    return first, second
 
 
 def drawn_in_plane(states: np.ndarray, dim: int, dots: bool) -> np.ndarray:
@@ -160,48 +125,55 @@ class Plane:
 
     Attributes
     ----------
-    pair, names
-        The components on the axes by their numbers among all; the names of all.
-    equal
-        Whether both axes have one scale.
+    system, scale
+        The system, and the states.
+    pair
+        The components on the axes, by their numbers; further coordinates of the system follow.
     """
 
+    system: System
     scale: np.ndarray
     pair: tuple[int, int]
-    names: Sequence[str]
-    equal: bool = False
     projection = None
     width, alpha = 0.75, 0.9
+
+    def points(self, states: np.ndarray) -> np.ndarray:
+        """Return the coordinates (..., 2) of states (..., dim)."""
+        with np.errstate(all="ignore"):
+            further = [function(states) for function in self.system.coordinates.values()]
+        every = [*np.moveaxis(states, -1, 0), *further]
+        return np.stack([every[k] for k in self.pair], axis=-1)
 
     @cached_property
     def box(self) -> np.ndarray:
         """Limits of the axes: (component, low or high)."""
-        margin = _EQUAL_MARGIN if self.equal else _MARGIN
-        box = np.array([limits(self.scale[..., k], margin) for k in self.pair])
-        if self.equal:
+        points, equal = self.points(self.scale), self.system.plot.equal
+        box = np.array(
+            [limits(points[..., k], _EQUAL_MARGIN if equal else _MARGIN) for k in (0, 1)]
+        )
+        if equal:
             half = (box[:, 1] - box[:, 0]).max() / 2
-            middle = box.mean(axis=1)
-            box = np.stack([middle - half, middle + half], axis=1)
+            box = box.mean(axis=1)[:, None] + half * np.array([-1, 1])
         return box
 
     def holds(self, states: np.ndarray) -> np.ndarray:
         """Return a mask of the states (..., dim) inside the axes."""
-        return within(states[..., list(self.pair)], self.box)
+        return within(self.points(states), self.box)
 
     def draw(self, axes: Axes, states: np.ndarray, **strokes: Any) -> None:
         """Draw an orbit (time, dim)."""
-        first, second = self.pair
-        if first == second:  # a single component is drawn over itself, one time later
-            axes.plot(states[:-1, first], states[1:, first], **strokes)
-        else:
-            axes.plot(states[:, first], states[:, second], **strokes)
+        x, y = self.points(states).T
+        if self.pair[0] == self.pair[1]:  # a single component is drawn over itself, one time later
+            x, y = x[:-1], y[1:]
+        axes.plot(x, y, **strokes)
 
     def frame(self, axes: Axes) -> None:
         """Set limits and labels."""
-        x, y = (mathtext(self.names[k]) for k in self.pair)
+        names = [*self.system.components, *self.system.coordinates]
+        x, y = (mathtext(names[k]) for k in self.pair)
         y = y if self.pair[0] != self.pair[1] else f"{y} at the next time"
         axes.set(xlim=self.box[0], ylim=self.box[1], xlabel=x, ylabel=y)
-        if self.equal:
+        if self.system.plot.equal:
             axes.set_box_aspect(1)
 
 
@@ -254,7 +226,9 @@ class Space:
 
 _NEAR = 1.4  # radii: farther out nothing is drawn
 _FAR, _FAR_ALONE = 0.17, 0.45  # factors on the opacity of the far side
-_VIEW = np.array([1.0, 0.55, 0.42])  # direction of view, in the order of the components
+_TOWARD = np.array([1.0, 0.55, 0.42]) / np.linalg.norm([1.0, 0.55, 0.42])  # to the viewer
+_RIGHT = np.array([-0.55, 1.0, 0.0]) / np.linalg.norm([0.55, 1.0])
+_CAMERA = np.stack([_RIGHT, np.cross(_TOWARD, _RIGHT), _TOWARD], axis=1)  # right, up, toward
 
 
 def on_sphere(states: np.ndarray) -> float | None:
@@ -311,8 +285,7 @@ class Sphere:
             points = points[: int(near.argmin())]
         if not len(points):
             return
-        right, up, toward = _camera()
-        x, y, depth = points @ right, points @ up, points @ toward
+        x, y, depth = (points @ _CAMERA).T
         front = depth >= -0.02 * self.radius
         near = front
         if strokes.get("ls") != "none":
@@ -320,77 +293,51 @@ class Sphere:
             near = front | np.roll(front, 1) | np.roll(front, -1)
         far = _FAR_ALONE if self.alone else _FAR
         for visible, opacity, order in ((~front, far * alpha, 1), (near, alpha, 3)):
-            axes.plot(
-                np.where(visible, x, np.nan),
-                np.where(visible, y, np.nan),
-                alpha=opacity,
-                zorder=order,
-                **strokes,
-            )
+            part = np.where(visible, (x, y), np.nan)
+            axes.plot(*part, alpha=opacity, zorder=order, **strokes)
 
     def frame(self, axes: Axes) -> None:
         """Draw the shaded sphere and the three axes."""
-        right, up, toward = _camera()
         radius, style = self.radius, self.style
-        _ball(axes, radius, right, up, toward, style)
-        for name, axis in zip(self.names, np.eye(3), strict=True):
-            foot, tip = radius * axis, 1.28 * radius * axis
-            axes.plot(
-                [foot @ right, tip @ right],
-                [foot @ up, tip @ up],
-                color=style.foreground,
-                lw=0.7 * style.line,
-                zorder=2,
-            )
-            direction = np.array([tip @ right, tip @ up])
-            x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
+        self._shade(axes)
+        for name, across, up in zip(self.names, *_CAMERA.T[:2], strict=True):
+            line = radius * np.outer([across, up], [1, 1.28])
+            axes.plot(*line, color=style.foreground, lw=0.7 * style.line, zorder=2)
+            x, y = line[:, 1] + 0.14 * radius * line[:, 1] / np.linalg.norm(line[:, 1])
             label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
             label.set_path_effects([withStroke(linewidth=2, foreground=style.background)])
         axes.set(xlim=(-1.2 * radius, 1.45 * radius), ylim=(-1.1 * radius, 1.55 * radius))
         axes.set_aspect("equal")
         axes.axis("off")
 
-
-def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    toward = _VIEW / np.linalg.norm(_VIEW)
-    right = np.cross([0.0, 0.0, 1.0], toward)
-    right /= np.linalg.norm(right)
-    return right, np.cross(toward, right), toward
-
-
-def _ball(
-    axes: Axes, radius: float, right: np.ndarray, up: np.ndarray, toward: np.ndarray, style: Style
-) -> None:
-    """Draw a sphere, lit from the upper left, as an image with three great circles."""
-    grid = np.linspace(-1, 1, 240)
-    x, y = np.meshgrid(grid, grid)
-    inside = np.clip(1 - x**2 - y**2, 0, 1)
-    normal = np.stack([x, y, np.sqrt(inside)])
-    light = np.array([-0.45, 0.55, 0.7])
-    shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
-    dark, lit = style.ball
-    image = axes.imshow(
-        dark + (lit - dark) * shade,
-        extent=(-radius, radius, -radius, radius),
-        origin="lower",
-        cmap="gray",
-        vmin=0,
-        vmax=1,
-        zorder=0,
-        interpolation="bilinear",
-    )
-    outline = Circle((0, 0), radius, fill=False, color="0.6", lw=0.6 * style.line, zorder=4)
-    axes.add_patch(outline)
-    image.set_clip_path(outline)
-    turn = np.linspace(0, 2 * np.pi, 200)
-    for i, j in ((0, 1), (1, 2), (0, 2)):
-        circle = np.zeros((len(turn), 3))
-        circle[:, i], circle[:, j] = radius * np.cos(turn), radius * np.sin(turn)
-        front = circle @ toward >= 0
-        axes.plot(
-            np.where(front, circle @ right, np.nan),
-            np.where(front, circle @ up, np.nan),
-            color=style.background,
-            lw=0.8 * style.line,
-            zorder=1,
+    def _shade(self, axes: Axes) -> None:
+        """Draw the sphere, lit from the upper left, as an image with three great circles."""
+        radius, style = self.radius, self.style
+        x, y = np.meshgrid(*[np.linspace(-1, 1, 240)] * 2)
+        normal = np.stack([x, y, np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))])
+        light = np.array([-0.45, 0.55, 0.7])
+        shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
+        dark, lit = (0.14, 0.34) if style.dark else (0.80, 0.99)  # greys
+        image = axes.imshow(
+            dark + (lit - dark) * shade,
+            extent=(-radius, radius, -radius, radius),
+            origin="lower",
+            cmap="gray",
+            vmin=0,
+            vmax=1,
+            zorder=0,
+            interpolation="bilinear",
         )
+        outline = Circle((0, 0), radius, fill=False, color="0.6", lw=0.6 * style.line, zorder=4)
+        axes.add_patch(outline)
+        image.set_clip_path(outline)
+        turn = np.linspace(0, 2 * np.pi, 200)
+        for pair in ([0, 1], [1, 2], [0, 2]):
+            circle = np.zeros((len(turn), 3))
+            circle[:, pair] = radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+            across, up, depth = (circle @ _CAMERA).T
+            part = np.where(depth >= 0, (across, up), np.nan)
+            axes.plot(*part, color=style.background, lw=0.8 * style.line, zorder=1)
+
+
+View = Sphere | Space | Plane

@@ -24,7 +24,7 @@ from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.state_file import read_system, write_header, write_states
 from vpintegrator.errors import InputError, printable
-from vpintegrator.rich_display import RichDisplay
+from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
@@ -109,7 +109,7 @@ def _write_method(group: h5py.Group, run: Run) -> None:
 
 
 @dataclass(frozen=True)
-class Report(Results, RichDisplay, by="report"):
+class Report(Results):
     """Several methods beside a reference, from the same initial states.
 
     Made by :func:`vpintegrator.compare` or :func:`vpintegrator.open_rollout`.
@@ -230,6 +230,9 @@ class Report(Results, RichDisplay, by="report"):
             If the file exists and ``overwrite`` is false, or cannot be written.
         """
         write_rollout(self, self.diagnostics, path, overwrite)
+
+    def _repr_html_(self) -> str:
+        return displayed(self, "html_of")
 
     def __repr__(self) -> str:
         methods = []

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.captions import by_method, closing, long_steps
+from vpintegrator.plotting.figure import RolloutFigure
 from vpintegrator.plotting.interpolation import turning
-from vpintegrator.plotting.layout import (
-    FigureDeclaration,
-    columns_that_fit,
-    legend_lines,
-    marker_size,
-    new_figure,
-    reference_line,
-)
-from vpintegrator.plotting.names import grouped, mathtext
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.scene import REFERENCE
+from vpintegrator.plotting.text import grouped, mathtext
 from vpintegrator.plotting.views import limits
 
 _COMPONENTS = 6  # more do not fit on a page
@@ -31,133 +24,122 @@ _WHOLE = 2.5  # lengths of an interval that one panel shows
 _PANEL = 20  # em: least width of a panel
 
 
-def departures(scene: Scene) -> dict[str, int]:
-    """Return the stored time at which each method leaves the others' curves, for those that do.
+class Coordinates(RolloutFigure):
+    """Components of the first orbit, or the first that was chosen, in time."""
 
-    It is then farther from the reference, or else from the method that sets the scale, than a
-    tenth of the range of a component.
-    """
-    orbit, dim = scene.chosen(scene.scale)[0], _shown(scene)
-    span = np.nanmax(orbit[:, :dim], axis=0) - np.nanmin(orbit[:, :dim], axis=0)
-    found = {}
-    for name, run in scene.runs.items():
-        states = scene.chosen(run.states)[0, : len(orbit), :dim]
-        with np.errstate(all="ignore"):
-            apart = np.abs(states - orbit[:, :dim]) > _APART * span
-        gone = (apart | (np.isnan(states) & ~np.isnan(orbit[:, :dim]))).any(axis=-1)
-        if gone.any():
-            found[name] = int(gone.argmax())
-    return found
+    name = "coordinates"
 
+    @property
+    def count(self) -> int:
+        """Number of components drawn, without the time."""
+        return min(self.scene.system.phase_dim, _COMPONENTS)
 
-def intervals(scene: Scene) -> list[slice]:
-    """Return the stored times drawn: the first ones, and those up to which methods differ.
+    def orbit(self, name: str = "") -> np.ndarray:
+        """Return states (time, dim) of a method or the ``reference``, by default of the scale."""
+        return self.scene.chosen(self.scene.states(name) if name else self.scene.scale)[0]
 
-    In a long run the oscillations of all of it would be one block of colour. The end is that of the
-    orbit's reference at most.
-    """
-    count = scene.scale.shape[1]
-    if scene.referenced and not scene.report.is_reference_given:
-        first = scene.chosen(scene.report.reference_ends)[0]
-        count = int(np.searchsorted(scene.report.times, first)) + 1
-    length = min(
-        _TIMES, max(int(_TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)), _LEAST)
-    )
-    last = max(departures(scene).values(), default=0)
-    end = min(max(last + length // 3, length), count)
-    if end <= _WHOLE * length:
-        return [slice(0, end)]
-    if columns_that_fit(scene.style, scene.style.wide, _PANEL) < 2:
-        return [slice(end - length, end)]
-    return [slice(0, length), slice(end - length, end)]
+    @cached_property
+    def departures(self) -> dict[str, int]:
+        """The stored time at which each method leaves the others' curves, for those that do.
 
+        It is then farther from the reference, or else from the method that sets the scale, than a
+        tenth of the range of a component.
+        """
+        orbit = self.orbit()[:, : self.count]
+        span = np.nanmax(orbit, axis=0) - np.nanmin(orbit, axis=0)
+        found = {}
+        for name in self.runs:
+            states = self.orbit(name)[: len(orbit), : self.count]
+            with np.errstate(all="ignore"):
+                apart = np.abs(states - orbit) > _APART * span
+            gone = (apart | (np.isnan(states) & ~np.isnan(orbit))).any(axis=-1)
+            if gone.any():
+                found[name] = int(gone.argmax())
+        return found
 
-def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> None:
-    """Draw one component of the first orbit, for the reference and for every method.
+    @cached_property
+    def intervals(self) -> list[slice]:
+        """The stored times drawn: the first ones, and those up to which methods differ.
 
-    A method is drawn until it has left the axes by half of their height.
-    """
-    style, times = scene.style, scene.report.times[part]
-    low, high = limits(scene.chosen(scene.scale)[0, :, component], 0.3)
-    dotted: dict[str, Any] = {"ls": "none", "marker": ".", "mew": 0}
-    if scene.referenced:
-        curve = scene.curve(scene.chosen(scene.report.reference)[0, part])
-        axes.plot(
-            np.interp(np.arange(len(curve)) / scene.pieces, np.arange(len(times)), times),
-            curve[:, component],
-            color=style.reference,
-            lw=2.6 * style.line,
-            alpha=0.5,
-            **(dotted | {"ms": 1.8 * marker_size(scene)} if scene.dots_of_reference else {}),
-        )
-    for name, look in scene.looks.items():
-        orbit = scene.chosen(scene.runs[name].states)[0]
-        states, dots = orbit[:, component], scene.dotted(orbit[part])
-        with np.errstate(all="ignore"):
-            # a diverged curve would return as lines across the others
-            gone = np.flatnonzero(~(np.abs(states - (low + high) / 2) < high - low))
-        states = (
-            np.where(np.arange(len(states)) <= gone[0], states, np.nan) if len(gone) else states
-        )
-        axes.plot(
-            times,
-            states[part],
-            color=look.colour,
-            lw=0.6 * look.width,
-            **(dotted | {"ms": 1.2 * marker_size(scene)} if dots else {"ls": look.line}),
-        )
-    axes.set(ylim=(low, high), xlim=(times[0], times[-1]))
+        In a long run the oscillations of all of it would be one block of colour. The end is that of
+        the orbit's reference at most.
+        """
+        scene, report = self.scene, self.report
+        count = scene.scale.shape[1]
+        if scene.referenced and not report.is_reference_given:
+            end = scene.chosen(report.reference_ends)[0]
+            count = int(np.searchsorted(report.times, end)) + 1
+        turns = _TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)
+        length = min(_TIMES, max(int(turns), _LEAST))
+        last = max(self.departures.values(), default=0)
+        end = min(max(last + length // 3, length), count)
+        if end <= _WHOLE * length:
+            return [slice(0, end)]
+        late = slice(end - length, end)
+        return [late] if self.columns(_PANEL) < 2 else [slice(0, length), late]
 
+    def panel(self, axes: Axes, component: int, part: slice) -> None:
+        """Draw one component in some of the stored times, for the reference and every method.
 
-def _shown(scene: Scene) -> int:
-    """Return the number of components drawn: a limited number, without the time."""
-    return min(scene.system.phase_dim, _COMPONENTS)
+        A method is drawn until it has left the axes by half of their height.
+        """
+        scene, style, times = self.scene, self.style, self.report.times[part]
+        low, high = limits(self.orbit()[:, component], 0.3)
+        if scene.referenced:
+            curve = scene.curve(self.orbit(REFERENCE)[part])
+            along = np.interp(np.arange(len(curve)) / scene.pieces, np.arange(len(times)), times)
+            grey: dict[str, Any] = {"color": style.reference, "lw": 2.6 * style.line, "alpha": 0.5}
+            grey |= self._dots(1.8) if scene.dots_of_reference else {}
+            axes.plot(along, curve[:, component], **grey)
+        for name, look in scene.looks.items():
+            states = self.orbit(name)[:, component]
+            with np.errstate(all="ignore"):
+                # a diverged curve would return as lines across the others
+                inside = np.abs(states - (low + high) / 2) < high - low
+            inside = np.append(True, np.logical_and.accumulate(inside)[:-1])
+            line = self._dots(1.2) if scene.dotted(self.orbit(name)[part]) else {"ls": look.line}
+            shown = np.where(inside, states, np.nan)[part]
+            axes.plot(times, shown, color=look.colour, lw=0.6 * look.width, **line)
+        axes.set(ylim=(low, high), xlim=(times[0], times[-1]))
 
+    def _dots(self, size: float) -> dict[str, Any]:
+        return {"ls": "none", "marker": ".", "mew": 0, "ms": size * self.style.mark}
 
-def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
-    """Whether each method is drawn as dots in all of the parts."""
-    drawn = [scene.chosen(run.states)[0] for run in scene.runs.values()]
-    return [all(scene.dotted(orbit[part]) for part in parts) for orbit in drawn]
+    def draw(self) -> matplotlib.figure.Figure:
+        scene, parts = self.scene, self.intervals
+        lines = [*self.legend(marked=False), *self.reference_line()]
+        dotted = [all(scene.dotted(self.orbit(n)[part]) for part in parts) for n in self.runs]
+        dotted += [scene.dots_of_reference] * scene.referenced
+        for line, dots in zip(lines, dotted, strict=True):
+            if dots:
+                line.set(**self._dots(1.6))
+        figure = self.new(self.style.wide, 9.5 * self.count + 2, lines)
+        grid = figure.subplots(self.count, len(parts), sharex="col", sharey="row", squeeze=False)
+        for k, row in enumerate(grid):
+            row[0].set_ylabel(mathtext(scene.components[k]))
+            for axes, part in zip(row, parts, strict=True):
+                self.panel(axes, k, part)
+        for axes in grid[-1]:
+            axes.set_xlabel("time $t$")
+        figure.align_ylabels(grid[:, 0])
+        return figure
 
-
-def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    names, parts = scene.components[: _shown(scene)], intervals(scene)
-    lines = [*legend_lines(scene, marked=False), *reference_line(scene)]
-    dotted = [*_dotted(scene, parts), *([scene.dots_of_reference] if scene.referenced else [])]
-    for line, dots in zip(lines, dotted, strict=True):
-        if dots:
-            line.set(ls="none", marker=".", markersize=1.6 * marker_size(scene), mew=0)
-    figure = new_figure(scene.style, scene.style.wide, 9.5 * len(names) + 2, lines)
-    grid = figure.subplots(len(names), len(parts), sharex="col", sharey="row", squeeze=False)
-    for k, (row, name) in enumerate(zip(grid, names, strict=True)):
-        row[0].set_ylabel(mathtext(name))
-        for axes, part in zip(row, parts, strict=True):
-            draw_component(axes, scene, k, part)
-    for axes in grid[-1]:
-        axes.set_xlabel("time $t$")
-    figure.align_ylabels(grid[:, 0])
-    return figure
-
-
-def _caption(scene: Scene) -> list[str]:
-    times = scene.report.times
-    spans = [
-        f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}"
-        for part in intervals(scene)
-    ]
-    shown = _shown(scene)
-    which = "Components" if shown == scene.system.phase_dim else f"The first {shown} components"
-    dots = " as dots, at the stored times" if scene.dots else long_steps(scene, ",")
-    orbit = f"orbit {scene.orbits[0] + 1}" if scene.orbits else "the first orbit"
-    left = {name: times[index] for name, index in departures(scene).items()}
-    apart = by_method(scene, left, "t = {:.4g}".format) if left else "no method"
-    return [
-        f"{which} of {orbit}{dots}, {' and '.join(spans)}"
-        f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
-        "left the axes.",
-        f"Apart by a tenth of a component's range: {apart}.",
-        *closing(scene),
-    ]
-
-
-COORDINATES = FigureDeclaration("coordinates", _draw, _caption)
+    def sentences(self) -> list[str]:
+        times, scene = self.report.times, self.scene
+        spans = [
+            f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}"
+            for part in self.intervals
+        ]
+        every = self.count == scene.system.phase_dim
+        which = "Components" if every else f"The first {self.count} components"
+        dots = " as dots, at the stored times" if scene.dots else self.long_steps(",")
+        orbit = f"orbit {scene.orbits[0] + 1}" if scene.orbits else "the first orbit"
+        grey = "; the reference in grey" if scene.referenced else ""
+        left = {name: times[index] for name, index in self.departures.items()}
+        apart = self.by_method(left, "t = {:.4g}".format) if left else "no method"
+        return [
+            f"{which} of {orbit}{dots}, {' and '.join(spans)}{grey}. A method is drawn until it "
+            "has left the axes.",
+            f"Apart by a tenth of a component's range: {apart}.",
+            *self.closing(),
+        ]

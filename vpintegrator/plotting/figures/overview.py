@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from functools import cached_property
 from itertools import product
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from vpintegrator.plotting.captions import (
+from vpintegrator.plotting.figure import (
     CURVES,
-    TYPICAL,
-    definitions,
-    events,
-    listed,
-    long_steps,
-    notes,
-    reference,
-)
-from vpintegrator.plotting.figures import error_curves
-from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
-from vpintegrator.plotting.figures.invariant_curves import draw_invariant
-from vpintegrator.plotting.figures.volume_errors import (
-    draw_volume_error,
-    volume_words,
-    volumes_measured,
-)
-from vpintegrator.plotting.layout import (
     ROW,
-    FigureDeclaration,
-    columns_that_fit,
-    entry,
+    TYPICAL,
+    RolloutFigure,
     hide_inner_labels,
-    legend_lines,
-    legend_shape,
-    new_figure,
-    reference_line,
+    legend_rows,
 )
-from vpintegrator.plotting.names import grouped, orbits, plain, shortened
-from vpintegrator.plotting.portraits import (
-    axes_of_portraits,
-    draw_fate,
-    end_of_early_part,
-    last_in_common,
-    orbits_shown,
-    own_mark,
-    pale,
-    portrait_kind,
-    reference_mark,
-    title_panel,
-)
+from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import mixed
+from vpintegrator.plotting.text import grouped, listed, orbits, plain, shortened
+from vpintegrator.plotting.views import PROJECTED, Sphere, shown, stroke
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
@@ -62,153 +31,233 @@ _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
 _TALLEST = 71  # em: just below 8 inches in letters of 8 points
 _TITLES = 5  # em
 _LOW, _HIGH = 12, 18.5  # em: heights of a row of panels
+_PALE = 0.6  # part of the background in the colour of what is early
 
 
-def portraits_shown(scene: Scene) -> list[str]:
-    """Return the methods whose portraits fit, learned methods first."""
-    fit = min(_PORTRAITS, columns_that_fit(scene.style, scene.style.wide, _PORTRAIT))
-    return list(scene.looks)[:fit]
+class Overview(RolloutFigure):
+    """Orbits of the methods early and late, and curves of their errors."""
 
+    name = "overview"
 
-def panels_shown(scene: Scene) -> list[tuple[str, str, Callable[[Axes], None]]]:
-    """Return the panels of errors: title, label of the axis, and function that draws."""
-    panels: list[tuple[str, str, Callable[[Axes], None]]] = []
-    if has_errors(scene):
-        panels.append(("trajectory", "error", lambda axes: draw_all_errors(axes, scene)))
-    first = next(iter(scene.system.invariants), None)
-    if first is not None:
-        title = plain(shortened(scene.labels[first]))
-        panels.append((title, "change", lambda axes: draw_invariant(axes, scene, first)))
-    if "step" in volumes_measured(scene):
-        title = f"{volume_words(scene)} of one step"
-        panels.append((title, "", lambda axes: draw_volume_error(axes, scene, "step")))
-    return panels
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.methods = list(scene.runs)[: min(_PORTRAITS, self.columns(_PORTRAIT))]
+        self.errors, self.volume = Errors(scene), Volume(scene)
+        self.invariant = next(iter(scene.system.invariants), None)
+        invariants = Invariants(scene)
+        # title, label of the axis, function that draws, and its arguments
+        self.curves: list[tuple[Any, ...]] = []
+        if self.errors.applies():
+            self.curves.append(("trajectory", "error", self.errors.panel))
+        if self.invariant is not None:
+            label = plain(shortened(scene.labels[self.invariant]))
+            self.curves.append((label, "change", invariants.panel, self.invariant))
+        if "step" in self.volume.kinds:
+            title = f"{self.volume.words} of one step"
+            self.curves.append((title, "", self.volume.panel, "step"))
+        self.rows = -(-len(self.curves) // self.columns(_PANEL))
+        self.side = min(0.86 * self.style.wide / self.style.em / len(self.methods), 15)  # em
 
+    def ranked(self, name: str) -> np.ndarray:
+        """Return the orbits of a method from the best to the worst.
 
-def orbits_drawn(scene: Scene) -> dict[int, str]:
-    """Return the orbits drawn, each with its rank: as many as leave room for the panels below."""
-    ranks = orbits_shown(scene)
-    room = _room(scene) - _LOW * _rows(scene)
-    return dict(list(ranks.items())[: max(int(room / _side(scene)), 1)])
+        Diverged orbits come last, the earliest divergence at the end. Other orbits are sorted by
+        root mean square error, or by the error of the first invariant if there is no reference.
+        """
+        run = self.runs[name]
+        score = run.root_mean_square_error
+        if not (self.report.is_compared(name) and np.isfinite(score).any()):
+            first = next(iter(run.invariants.values()), None)
+            with np.errstate(all="ignore"):
+                size = np.abs(run.states).max(axis=(1, 2)) if first is None else first.largest
+            score = np.asarray(size)
+        diverged = self.report.divergence_time(name)
+        lasting = np.where(np.isfinite(diverged), diverged, np.inf)
+        return np.lexsort((np.where(np.isfinite(score), score, np.inf), -lasting))
 
+    @cached_property
+    def every_orbit(self) -> dict[int, str]:
+        """Orbits chosen by the user, or the median and the worst of the first method."""
+        if self.scene.orbits:
+            return dict.fromkeys(self.scene.orbits, "")
+        order = self.ranked(self.methods[0])
+        return {int(order[(len(order) - 1) // 2]): "median", int(order[-1]): "worst"}
 
-def _rows(scene: Scene) -> int:
-    return -(-len(panels_shown(scene)) // columns_that_fit(scene.style, scene.style.wide, _PANEL))
+    @cached_property
+    def entries(self) -> list[Line2D]:
+        """Entries of the legend: the methods, and where there is room what the portraits show."""
+        lines, style = [*self.legend(), *self.reference_line()], self.style
+        if self.columns(_PANEL) == 1:
+            return lines
+        for label, colour in (("early", self.pale(style.foreground)), ("late", style.foreground)):
+            lines.append(Line2D([], [], label=label, color=colour, lw=1.2 * style.line))
+        if self.is_marked(self.every_orbit):
+            own, ring = self.marks(style.foreground)
+            lines.append(Line2D([], [], label="at the last time", **own))
+            lines.append(Line2D([], [], label="reference then", **ring))
+        return lines
 
+    @cached_property
+    def room(self) -> float:
+        """Height in em that portraits and panels may have on a page, titles not counted."""
+        return _TALLEST - _TITLES - ROW * legend_rows(self.style.wide, self.entries)
 
-def _side(scene: Scene) -> float:
-    """Return the height of a portrait in em."""
-    return min(0.86 * scene.style.wide / scene.style.em / len(portraits_shown(scene)), 15)
+    @property
+    def orbits(self) -> dict[int, str]:
+        """Orbits drawn, each with its rank: as many as leave room for the panels below."""
+        fit = max(int((self.room - _LOW * self.rows) / self.side), 1)
+        return dict(list(self.every_orbit.items())[:fit])
 
+    def spans(self, name: str, orbit: int) -> tuple[slice, slice]:
+        """Return the stored times of an orbit drawn pale, and those in full colour.
 
-def _room(scene: Scene) -> float:
-    """Return the height in em that portraits and panels may have on a page, titles not counted."""
-    rows = legend_shape(scene.style, scene.style.wide, _legend(scene))[0]
-    return _TALLEST - _TITLES - ROW * rows
+        The first and the last of them, the latter before it diverges.
+        """
+        times = self.report.times
+        failure = self.report.divergence_time(name)[orbit]
+        end = int(np.searchsorted(times, failure)) if np.isfinite(failure) else len(times)
+        most = len(shown(times[:, None], True)) if self.scene.dots else PROJECTED
+        length = min(most, max(end // 2, 1))
+        return slice(0, length), slice(max(end - length, 0), end)
 
+    def pale(self, colour: str) -> str:
+        """Return a colour mixed with the background."""
+        return mixed(colour, self.style.background, _PALE)
 
-def _legend(scene: Scene) -> list[Line2D]:
-    """Return entries for the methods, and where there is room for what the portraits show."""
-    lines = [*legend_lines(scene), *reference_line(scene)]
-    wide = columns_that_fit(scene.style, scene.style.wide, _PANEL) > 1
-    return [*lines, *_times(scene)] if wide else lines
+    def marks(self, colour: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the looks of the dot at a method's last state, and of the reference's ring."""
+        size, grey, behind = self.style.mark, self.style.reference, self.style.background
+        look: dict[str, Any] = {"ls": "none", "marker": "o"}
+        own = look | {"ms": 1.3 * size, "color": colour, "mec": behind}
+        return own, look | {"ms": 2.2 * size, "mew": 1.2, "mfc": "none", "color": grey}
 
+    def last(self, name: str, orbit: int) -> int | None:
+        """Return the index of the last time drawn of an orbit, if the reference is known then."""
+        last, states = self.spans(name, orbit)[1].stop - 1, self.report.reference
+        known = self.scene.referenced and 0 < last < states.shape[1]
+        return last if known and np.isfinite(states[orbit, last]).all() else None
 
-def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    report, style = scene.report, scene.style
-    names, panels, ranks = portraits_shown(scene), panels_shown(scene), orbits_drawn(scene)
-    columns = min(len(panels), columns_that_fit(style, style.wide, _PANEL))
-    rows, kind = _rows(scene), portrait_kind(scene)
-    above = len(ranks) * _side(scene)
-    below = min((_room(scene) - above), _HIGH * rows)
-    figure = new_figure(style, style.wide, above + below + _TITLES, _legend(scene))
-    heights = [above + 1.5, below] if panels else [above]
-    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    upper = grid[0].subgridspec(len(ranks), len(names))
-    solid = {"projection": "3d"} if kind == "space" else {}
-    for row, (orbit, rank) in enumerate(ranks.items()):
-        for k, name in enumerate(names):
-            axes = figure.add_subplot(upper[row, k], **solid)
-            draw_fate(axes, scene, name, orbit, "" if k else rank)
-            if kind == "plane" and len(names) < _FEW and not scene.system.plot.equal:
-                axes.set_box_aspect(0.75)
-            if kind == "plane":
-                hide_inner_labels(axes, row * len(names) + k, len(names), len(ranks))
-            if row == 0:
-                title_panel(axes, scene, name)
-    if panels:
-        lower = grid[1].subgridspec(rows, columns)
-        places = list(np.ndindex(rows, columns))[: len(panels)]
-        for place, (title, label, draw_panel) in zip(places, panels, strict=True):
-            axes = figure.add_subplot(lower[place])
-            draw_panel(axes)
+    def is_marked(self, ranks: dict[int, str]) -> bool:
+        """Whether the positions at the last time are drawn in a portrait of these orbits."""
+        return any(self.last(*pair) is not None for pair in product(self.methods, ranks))
+
+    def portrait(self, axes: Any, name: str, orbit: int, rank: str = "") -> None:
+        """Draw one orbit of a method, early and late, over the reference at the same times.
+
+        The panel states the number of the orbit, and when the orbit diverged or left the picture.
+        Two marks show the method and the reference at the last time, because only they show an
+        error of the phase.
+        """
+        scene, style, look = self.scene, self.style, self.scene.looks[name]
+        early, late = self.spans(name, orbit)
+        known, own = scene.report.reference[orbit], self.runs[name].states[orbit]
+        view = scene.view(scene.scale[orbit] if scene.kind == "space" else scene.scale, alone=True)
+        view.frame(axes)
+        for part in (early, late) if scene.referenced else ():
+            curve = scene.curve(shown(known[part], scene.dots))
+            strokes = stroke(style, scene.dots_of_reference, 2.2, len(curve))
+            view.draw(axes, curve, color=style.reference, alpha=0.35, **strokes)
+        for part, colour, width in (
+            (early, self.pale(look.colour), 1.0),
+            (late, look.colour, 0.75),
+        ):
+            states = shown(own[part], scene.dots)
+            strokes = stroke(style, scene.dotted(states), width, len(states))
+            view.draw(axes, states, color=colour, **strokes)
+        last = self.last(name, orbit)
+        if last is not None:
+            dot, ring = self.marks(look.colour)
+            view.draw(axes, known[last : last + 1], alpha=1.0, **ring)
+            view.draw(axes, own[last : last + 1], alpha=1.0, **dot)
+        text = f"{rank}: orbit {orbit + 1}".removeprefix(": ") if len(scene.scale) > 1 else ""
+        text = "\n".join(filter(None, [text, self._ending(name, orbit, view.holds(own), late)]))
+        below = isinstance(view, Sphere)  # in it stand the names of the axes
+        if text:
+            getattr(axes, "text2D", axes.text)(
+                *(0.5 if below else 0.03, 0.0 if below else 0.97, text),
+                transform=axes.transAxes,
+                ha="center" if below else "left",
+                va="top",
+                fontsize=0.85 * style.letters,
+                zorder=6,
+                bbox={"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0},
+            )
+
+    def _ending(self, name: str, orbit: int, inside: np.ndarray, late: slice) -> str:
+        """Return the time at which an orbit diverged or left the picture, in words."""
+        failure = self.report.divergence_time(name)[orbit]
+        if np.isfinite(failure):
+            return f"diverged at $t$ = {failure:.4g}"
+        if inside[late].any():
+            return ""
+        seen = np.flatnonzero(inside)
+        last = self.report.times[seen[-1]] if len(seen) else 0.0
+        return f"out of sight from $t$ = {last:.4g}"
+
+    def draw(self) -> matplotlib.figure.Figure:
+        report, style, scene = self.report, self.style, self.scene
+        above = len(self.orbits) * self.side
+        below = min(self.room - above, _HIGH * self.rows)
+        figure = self.new(style.wide, above + below + _TITLES, self.entries)
+        heights = [above + 1.5, below] if self.curves else [above]
+        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        upper = grid[0].subgridspec(len(self.orbits), len(self.methods))
+        solid = {"projection": "3d"} if scene.kind == "space" else {}
+        for row, (orbit, rank) in enumerate(self.orbits.items()):
+            for k, name in enumerate(self.methods):
+                axes = figure.add_subplot(upper[row, k], **solid)
+                self.portrait(axes, name, orbit, "" if k else rank)
+                if scene.kind == "plane":
+                    place = row * len(self.methods) + k
+                    hide_inner_labels(axes, place, len(self.methods), len(self.orbits))
+                    if len(self.methods) < _FEW and not scene.system.plot.equal:
+                        axes.set_box_aspect(0.75)
+                if row == 0:
+                    self.title_panel(axes, name)
+        columns = min(len(self.curves), self.columns(_PANEL))
+        lower = grid[len(heights) - 1].subgridspec(max(self.rows, 1), max(columns, 1))
+        for place, (title, label, panel, *arguments) in enumerate(self.curves):
+            axes = figure.add_subplot(lower[divmod(place, columns)])
+            panel(axes, *arguments)
             axes.set(title=title, ylabel=label or axes.get_ylabel())
-            if columns == 1 and place != places[-1]:
+            if columns == 1 and place < len(self.curves) - 1:
                 axes.set_xlabel("")
-    title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
-    setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
-    short = len(title) + len(setting) < _TITLE * style.wide / style.em
-    figure.suptitle(
-        f"{title}{' ' if short else chr(10)}{setting}",
-        fontsize=1.15 * style.letters,
-        fontweight="bold",
-    )
-    return figure
+        title = f"{plain(report.system.title)}: {orbits(len(report.reference))}"
+        setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
+        short = len(title) + len(setting) < _TITLE * style.wide / style.em
+        size = 1.15 * style.letters
+        figure.suptitle(f"{title}{' ' if short else chr(10)}{setting}", size=size, weight="bold")
+        return figure
 
+    def sentences(self) -> list[str]:
+        below = [self.errors.words] if self.errors.applies() else []
+        if self.invariant is not None:
+            below.append(f"largest change of {self.scene.labels[self.invariant]} up to each time")
+        if "step" in self.volume.kinds:
+            below.append(f"largest {self.volume.words} of one step")
+        return [
+            f"Above: {self._portraits()}.",
+            *([f"Below: {'; '.join(below)}."] if below else []),
+            *self.events(f"{TYPICAL}, {CURVES}"),
+            *self.errors.final(),
+            self.reference(),
+            *self.notes(),
+        ]
 
-def _times(scene: Scene) -> list[Line2D]:
-    """Return legend entries for early and late times, and for the marks at the last time."""
-    style = scene.style
-    colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
-    entries = [entry(label, color=colour, lw=1.2 * style.line) for label, colour in colours.items()]
-    if _is_marked(scene, orbits_shown(scene)):
-        dot = own_mark(scene, style.foreground)
-        entries.append(entry("at the last time", **dot))
-        entries.append(entry("reference then", **reference_mark(scene)))
-    return entries
-
-
-def _is_marked(scene: Scene, orbits: Iterable[int]) -> bool:
-    """Whether the positions at the last time are drawn in a portrait of these orbits."""
-    pairs = product(portraits_shown(scene), orbits)
-    return any(last_in_common(scene, *pair) is not None for pair in pairs)
-
-
-def _caption(scene: Scene) -> list[str]:
-    below = [error_curves.curves_shown(scene)] if has_errors(scene) else []
-    first = next(iter(scene.system.invariants), None)
-    if first is not None:
-        below.append(f"largest change of {scene.labels[first]} up to each time")
-    if "step" in volumes_measured(scene):
-        below.append(f"largest {volume_words(scene)} of one step")
-    return [
-        f"Above: {_fates(scene)}.",
-        *([f"Below: {'; '.join(below)}."] if below else []),
-        *events(scene, f"{TYPICAL}, {CURVES}"),
-        *error_curves.final_errors(scene),
-        *definitions(scene.system, axes_of_portraits(scene)),
-        reference(scene),
-        *notes(scene),
-    ]
-
-
-def _fates(scene: Scene) -> str:
-    """Return a description of the portraits."""
-    name = portraits_shown(scene)[0]
-    grey = ", the reference in grey" if scene.referenced else ""
-    start = end_of_early_part(scene, name)
-    span = f"pale to t = {start}, full colour at the end{grey}{long_steps(scene)}"
-    if _is_marked(scene, orbits_drawn(scene)):
-        span += "; dot and ring: last states of method and reference"
-    ranks = orbits_drawn(scene)
-    if len(scene.report.reference) == 1:
-        return f"the orbit ({span})"
-    if scene.orbits:
-        return f"orbit {listed([str(orbit + 1) for orbit in ranks])} ({span})"
-    by = "error" if has_errors(scene) else "change of the first invariant"
-    first = shortened(scene.runs[name].title)
-    words = {"median": f"the orbit of median {by} of {first}", "worst": f"the worst of {first}"}
-    return f"{listed([words[rank] for rank in ranks.values()])} ({span})"
-
-
-OVERVIEW = FigureDeclaration("overview", _draw, _caption)
+    def _portraits(self) -> str:
+        """Return a description of the portraits."""
+        name, ranks = self.methods[0], self.orbits
+        grey = ", the reference in grey" if self.scene.referenced else ""
+        end = max(self.spans(name, next(iter(self.every_orbit)))[0].stop - 1, 0)
+        start = grouped(self.report.times[end])
+        span = f"pale to t = {start}, full colour at the end{grey}{self.long_steps()}"
+        if self.is_marked(ranks):
+            span += "; dot and ring: last states of method and reference"
+        if len(self.report.reference) == 1:
+            return f"the orbit ({span})"
+        if self.scene.orbits:
+            return f"orbit {listed([str(orbit + 1) for orbit in ranks])} ({span})"
+        by = "error" if self.errors.applies() else "change of the first invariant"
+        first = shortened(self.runs[name].title)
+        words = {"median": f"the orbit of median {by} of {first}", "worst": f"the worst of {first}"}
+        return f"{listed([words[rank] for rank in ranks.values()])} ({span})"

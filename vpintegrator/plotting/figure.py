@@ -1,0 +1,380 @@
+"""Base classes of figures: size, legend and caption, and single panels in Axes of the caller.
+
+A figure is a class with its data, its drawing and the sentences of its caption. Sentences are plain
+text with numbers like ``1.2e-05``, the most important ones first: a caption has as many as fit into
+five lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure as MplFigure
+from matplotlib.lines import Line2D
+
+from vpintegrator.arguments import of_kind
+from vpintegrator.errors import InputError, printable
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import COLUMN, ORBIT_COLOURS, Style
+from vpintegrator.plotting.tables import attention_changes, departures, size
+from vpintegrator.plotting.text import grouped, listed, markdown, orbits, plain, shortened
+from vpintegrator.plotting.views import orbit_colours
+from vpintegrator.rollout import Report, open_rollout
+
+LINES, _LETTERS = 5, 100  # of a caption, and of a line
+_SPACE = "\0"  # a space at which no line may end
+ROW = 1.55  # em: height of a row of the legend
+_FULL = 0.96  # share of the width that a legend may have
+_LEGEND: dict[str, Any] = {  # em
+    "loc": "outside lower center",
+    "handlelength": 2.6,
+    "handletextpad": 0.5,
+    "columnspacing": 0.9,
+}
+
+
+class Figure(ABC):
+    """A figure of a scene.
+
+    Attributes
+    ----------
+    name
+        Name of the figure, its files and its caption.
+    scene, style
+        What is drawn, and the style of the figures.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, scene: Any) -> None:
+        self.scene, self.style = scene, scene.style
+
+    def applies(self) -> bool:
+        """Whether the scene has something to show."""
+        return True
+
+    @abstractmethod
+    def draw(self) -> MplFigure:
+        """Draw the figure."""
+
+    @abstractmethod
+    def sentences(self) -> Iterable[str]:
+        """Return the sentences of the caption."""
+
+    def opening(self) -> list[str]:
+        """Return sentences that all figures of a kind begin with."""
+        return []
+
+    def caption(self) -> str:
+        """Return the caption, at most five lines."""
+        text = ""
+        for sentence in [*self.opening(), *self.sentences()]:
+            longer = f"{text} {printable(sentence)}".strip()
+            if len(_wrapped(longer)) <= LINES:
+                text = longer
+        return text
+
+    def columns(self, panel: float, width: float | None = None) -> int:
+        """Return the number of panels, at least ``panel`` em wide, that fit in ``width`` inches.
+
+        The width is by default that of a figure of several panels.
+        """
+        return max(1, int((width or self.style.wide) / (panel * self.style.em)))
+
+    def new(self, width: float, height: float, legend: Sequence[Line2D] = ()) -> MplFigure:
+        """Return a figure in this style; see :func:`new_figure`."""
+        return new_figure(self.style, width, height, legend)
+
+    def title(self, figure: MplFigure, title: str) -> None:
+        """Write the title of the whole figure."""
+        figure.suptitle(title, fontsize=1.05 * self.style.letters)
+
+
+def new_figure(
+    style: Style, width: float, height: float, legend: Sequence[Line2D] = ()
+) -> MplFigure:
+    """Return a figure ``width`` inches wide, with ``height`` em for panels and a legend below."""
+    rows = legend_rows(width, legend)
+    size = width, style.em * (height + ROW * rows)
+    figure = MplFigure(figsize=size, layout="constrained")
+    if legend:
+        figure.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
+    return figure
+
+
+def legend_rows(width: float, legend: Sequence[Line2D]) -> int:
+    """Return the rows of a legend below a figure ``width`` inches wide."""
+    blank = MplFigure(figsize=(width, 1))
+    for rows in range(1, len(legend)):
+        drawn = blank.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
+        if drawn.get_window_extent().width < _FULL * blank.bbox.width:
+            return rows
+    return len(legend)
+
+
+def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:
+    """Hide axis labels in a grid with shared limits, except in the left column and lowest row."""
+    if place % columns:
+        axes.set_ylabel("")
+        axes.tick_params(labelleft=False)
+    if place // columns < rows - 1:
+        axes.set_xlabel("")
+        axes.tick_params(labelbottom=False)
+
+
+def markdown_paragraphs(texts: Mapping[str, str]) -> str:
+    """Return captions, each under its figure's name, in lines of at most 100 characters."""
+    wrapped = {name: "\n".join(_wrapped(text)) for name, text in texts.items()}
+    return "\n".join(f"## {name}\n\n{text}\n" for name, text in wrapped.items())
+
+
+def _wrapped(text: str) -> list[str]:
+    """Return the lines of a paragraph of Markdown; none begins like a list or a heading."""
+    kept = re.sub(r" (?=(?:\d+[.)]|[-+*#>=]+)(?: |$))", _SPACE, markdown(text))
+    lines = textwrap.wrap(kept, _LETTERS, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_SPACE, " ") for line in lines]
+
+
+_PORTRAIT, _SMALL = 12.5, 9.8  # em: least widths of panels
+PORTRAIT_COLUMNS, _MANY, _ROWS = 4, 12, 3
+_TITLE = 18  # letters in a line above a panel
+_LISTED = 3  # methods whose numbers a caption gives one by one
+_SYSTEM = 60  # letters of a system's title
+CURVES, TYPICAL = (
+    "curves are medians over the seeds, in a band of all",
+    "orbits are of the median seed",
+)
+
+
+class RolloutFigure(Figure):
+    """A figure of a comparison, with legends of the methods and sentences on them.
+
+    Attributes
+    ----------
+    scene, report, runs
+        The comparison made ready for drawing, its report, and the methods drawn. A measurement may
+        be missing from a file, for some methods or for all: then ``scene.measured(name)``, the
+        values by method, is empty, and the figure does not apply.
+    whole
+        Whether the figure shows the whole rollout, whose time and step the caption gives.
+    """
+
+    scene: Scene
+    whole: ClassVar[bool] = True
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.report, self.runs = scene.report, scene.runs
+
+    def legend(self, marked: bool = True) -> list[Line2D]:
+        """Return one legend entry for each method."""
+        mark = self.style.mark if marked else 0.0
+        return [
+            Line2D([], [], label=self.scene.legend_title(name), **look.strokes(mark))
+            for name, look in self.scene.looks.items()
+        ]
+
+    def reference_line(self, **look: Any) -> list[Line2D]:
+        """Return the legend entry of the reference, if there is one."""
+        look = {"lw": 2.4 * self.style.line, "alpha": 0.5, "color": self.style.reference} | look
+        return [Line2D([], [], label="reference", **look)] if self.scene.referenced else []
+
+    def orbit_legend(self, shown: Collection[int] | None = None) -> list[Line2D]:
+        """Return the colours of orbits, by default all; none if there are too many, or one."""
+        count = len(self.report.reference)
+        shown = range(count) if shown is None else shown
+        if len(shown) < 2 or count > len(ORBIT_COLOURS):
+            return []
+        colours = orbit_colours(count, self.style)
+        look: dict[str, Any] = {"ls": "", "marker": "o", "ms": self.style.mark}
+        return [Line2D([], [], label=f"orbit {k + 1}", color=colours[k], **look) for k in shown]
+
+    def title_panel(self, axes: Axes, name: str) -> None:
+        """Write the title of a method in short lines, one of them if part of it diverged."""
+        lines, scene = [name], self.scene
+        if name in scene.looks:
+            words = textwrap.wrap(shortened(self.runs[name].title), _TITLE)
+            lines = [*map(plain, words), scene.diverged(name)]
+        title = "\n".join(filter(None, lines))
+        axes.set_title(title, color=scene.colour(name), size=0.9 * self.style.letters)
+
+    def grid(self, count: int) -> tuple[int, int]:
+        """Return columns and rows for a number of portraits; for many, rows of more and smaller."""
+        most = PORTRAIT_COLUMNS if count <= _MANY else PORTRAIT_COLUMNS + 1
+        columns = min(count, most, self.columns(_PORTRAIT))
+        if count > _ROWS * columns:
+            columns = min(most, self.columns(_SMALL))
+        rows = -(-count // columns)
+        return -(-count // rows), rows
+
+    def portraits(
+        self,
+        names: Collection[str],
+        draw: Callable[[Axes, str], None],
+        further: float,
+        legend: Sequence[Line2D],
+    ) -> MplFigure:
+        """Return a figure with a portrait for each name, with labels at its left and lower edge.
+
+        The height has ``further`` em besides the portraits and the legend.
+        """
+        columns, rows = self.grid(len(names))
+        width = self.style.wide
+        if columns < 3 and self.style.width is None:
+            width *= max(columns / 3, 0.5)
+        row = 0.9 * width / self.style.em / columns + 2
+        figure = self.new(width, row * rows + further, legend)
+        for place, name in enumerate(names):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            draw(axes, name)
+            hide_inner_labels(axes, place, columns, rows)
+        return figure
+
+    def opening(self) -> list[str]:
+        """Return a sentence on the system and the initial states, and time and step of a whole."""
+        report = self.report
+        count = len(report.reference)
+        states = "an initial state" if count == 1 else "initial states"
+        origin = f"{states} given"
+        if report.seed is not None:
+            some = "a random initial state" if count == 1 else f"random {states}"
+            origin = f"{some} (seed {report.seed})"
+        stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
+        time = f" to t = {grouped(report.times[-1])} with step {report.step:g}{stored}" * self.whole
+        title = shortened(report.system.title, _SYSTEM)
+        return [f"{title}: {orbits(count)} from {origin}{time}."]
+
+    def by_method(self, values: Mapping[str, float], form: Callable[[float], str] = size) -> str:
+        """Return ``1.0e-03 (RK4) and 2.0e-05 (vpt)``; for many methods, the least and the largest.
+
+        ``form`` gives the text of a value.
+        """
+        parts = {n: f"{form(v)} ({shortened(self.runs[n].title)})" for n, v in values.items()}
+        if len(parts) <= _LISTED:
+            return listed(list(parts.values()))
+        least = min(values, key=lambda name: abs(values[name]))
+        most = max(values, key=lambda name: abs(values[name]))
+        return f"from {parts[least]} to {parts[most]}"
+
+    def by_title(self, names: Sequence[str]) -> str:
+        """Return the titles of methods, the number of many."""
+        if len(names) > _LISTED:
+            return f"{len(names)} methods"
+        return listed([shortened(self.runs[name].title) for name in names])
+
+    def definitions(self, names: Iterable[str]) -> list[str]:
+        """Return a sentence with the formulas of the named coordinates and invariants.
+
+        Only names that the system file defines have a formula.
+        """
+        system = self.report.system
+        table = system.equations.table
+        written = {**table.get("plot", {}).get("coordinates", {}), **table.get("invariants", {})}
+        formulas = [f"{n} = {' '.join(str(written[n]).split())}" for n in names if n in written]
+        if not formulas:
+            return []
+        numbers = [f"{n} = {v}" for n, v in system.parameters.items() if isinstance(v, int)]
+        given = f", where {listed(numbers)}" if numbers else ""
+        return [f"Here {listed(formulas)}{given}."]
+
+    def reference(self) -> str:
+        """Return a sentence on the accuracy and the end of the reference."""
+        report, end = self.report, ""
+        if report.reference_time == 0:
+            return "There is no reference."
+        if report.reference_time < report.times[-1]:
+            end = f" and ends at t = {grouped(report.reference_time)}"
+        ends = report.reference_ends
+        if ends.min() < ends.max():
+            span = f"t = {grouped(ends.min())} to {grouped(ends.max())}"
+            end = (
+                f", up to {span}, the median {grouped(report.reference_time)}: it ends where its "
+                "error is a tenth of the threshold"
+            )
+        if report.is_reference_given:
+            return f"The reference is made of the states given{end}."
+        if not report.accuracy:
+            return f"The reference is the map itself{end}."
+        return f"The reference is accurate to about {report.accuracy:.0e}{end}."
+
+    def long_steps(self, comma: str = ";") -> str:
+        """Return words on what is drawn between states if there are few steps in a turn."""
+        if self.scene.pieces == 1:
+            return ""
+        dots = " methods as dots, a step apart, and" if self.scene.coarse else ""
+        curve = "the exact solution" if self.scene.solved else "an interpolation"
+        return f"{comma}{dots} between the reference's states {curve}"
+
+    def events(self, shown: str = TYPICAL) -> list[str]:
+        """Return sentences on what is shown of models of one name, and on methods that diverged."""
+        several = [shortened(run.title) for run in self.runs.values() if run.seeds]
+        seeds = [f"Of {listed(several)} {shown}."] if several else []
+        mark = " (crosses)" if CURVES in shown else ""
+        failed = {n: self.scene.first_failure(n) for n in self.runs if self.report.diverged(n)}
+        parts = [
+            f"{self.runs[name].title} on {self.report.diverged(name)} of "
+            f"{self.report.summary(name).trajectories} orbits, first at t = {time:.4g}"
+            for name, time in failed.items()
+        ]
+        if len(parts) > _LISTED:
+            first = int(np.argmin(list(failed.values())))
+            parts = [f"{len(parts)} methods, first {parts[first]}"]
+        return [*seeds, *([f"Diverged{mark}: {'; '.join(parts)}."] if parts else [])]
+
+    def notes(self) -> list[str]:
+        """Return sentences on attention and the training domain."""
+        return [*attention_changes(self.runs.values()), *departures(self.report)]
+
+    def closing(self) -> list[str]:
+        """Return sentences on divergences, the reference, and the training domain."""
+        return [*self.events(), self.reference(), *self.notes()]
+
+
+Rollout = Report | str | os.PathLike[str]
+_HEIGHT = 0.75  # height of a single panel, relative to its width
+
+
+def own_scene(report: Rollout, ax: Any) -> Scene:
+    """Return the scene of a rollout in the style of given Axes, or of new Axes if None.
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout.
+    """
+    if not isinstance(report, Report):
+        kinds, words = (str, os.PathLike), "a report, or the path of a rollout file"
+        report = open_rollout(of_kind("report", report, kinds, words))
+    return Scene(report, own_style(ax))
+
+
+def own_style(ax: Any) -> Style:
+    """Return a style with the font size and colours of given Axes, or of new Axes if None."""
+    return Style.current() if ax is None else Style.current(background=to_hex(ax.get_facecolor()))
+
+
+def drawn_into(
+    ax: Any, draw: Callable[..., Any], *arguments: Any, projection: str | None = None
+) -> Any:
+    """Call ``draw(ax, *arguments)`` and return the Axes, in a new figure if ``ax`` is None."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        size = (1.4 * COLUMN, 1.4 * COLUMN * _HEIGHT)
+        ax = pyplot.figure(figsize=size, layout="constrained").add_subplot(projection=projection)
+    draw(ax, *arguments)
+    return ax
+
+
+def choose(what: str, name: str, names: Iterable[str]) -> None:
+    """Refuse a name that is none of the names."""
+    if name not in names:
+        raise InputError(f"{what}: '{name}' is none of {', '.join(names)}")

@@ -1,0 +1,532 @@
+"""Curves in time: errors of trajectories, of invariants, and of volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
+
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.figure import (
+    CURVES,
+    Rollout,
+    RolloutFigure,
+    choose,
+    drawn_into,
+    own_scene,
+)
+from vpintegrator.plotting.tables import error_size
+from vpintegrator.plotting.text import capital, grouped, plain, shortened
+
+SMALLEST = 1e-17  # height of an error of exactly 0 on a logarithmic axis
+LARGEST = 1e6  # a curve leaves the figure long before it
+ROUNDING = 1e-13  # an error below it may be one of rounding
+CROSS = "X"
+_POINTS = 800  # points of a line; more cannot be told apart in print
+_BEYOND_USE = 1e2
+_EDGE = 0.965  # part of the axes' height: where a cross stands that belongs above
+_FEW = 30.0  # ratio of an axis' limits
+_MATTERS = 1e-6
+_MARKS = 4  # on a line
+_PANEL = 24  # em: least width of a panel
+
+
+class CurveFigure(RolloutFigure):
+    """A figure of errors in time, with a curve for each method."""
+
+    def curve(
+        self,
+        axes: Axes,
+        name: str,
+        times: np.ndarray,
+        sizes: np.ndarray,
+        logarithmic: bool = True,
+    ) -> None:
+        """Draw sizes (time,) of a method, with a cross where its first trajectory diverges.
+
+        Of several models of one name they are (seed, time): their median, in a band of all of them.
+        """
+        look, sizes = self.scene.looks[name], np.atleast_2d(sizes)
+        if len(sizes) > 1:
+            self.band(axes, name, times, sizes)
+        line = floored(np.median(sizes, axis=0))
+        strokes = look.strokes(self.style.mark) | {"label": self.scene.legend_title(name)}
+        axes.plot(times, line, markevery=self._marked(name, times, logarithmic), **strokes)
+        failure = self.scene.first_failure(name)
+        reached = np.flatnonzero(np.isfinite(line) & (times <= failure))
+        if len(reached) and failure <= times[-1]:
+            height = line[reached[-1]]
+            beyond = height >= _BEYOND_USE
+            axes.plot(
+                failure,
+                _EDGE if beyond else height,
+                transform=axes.get_xaxis_transform() if beyond else axes.transData,
+                ls="none",
+                marker=CROSS,
+                color=look.colour,
+                mec=self.style.foreground,
+                mew=0.4 * self.style.line,
+                ms=0.85 * self.style.letters,
+                clip_on=False,
+                zorder=5,
+            )
+
+    def band(self, axes: Axes, name: str, times: np.ndarray, sizes: np.ndarray) -> None:
+        """Draw a band from the least to the largest of sizes (any, time) that are known."""
+        with np.errstate(all="ignore"):
+            low, high = floored(np.nanmin(sizes, axis=0)), floored(np.nanmax(sizes, axis=0))
+        axes.fill_between(times, low, high, color=self.scene.looks[name].colour, alpha=0.12, lw=0)
+
+    def _marked(self, name: str, times: np.ndarray, logarithmic: bool) -> list[int]:
+        """Return the places of the markers on a line, other places than those of other methods."""
+        if len(times) < 2:
+            return [*range(len(times))]
+        place = (list(self.scene.looks).index(name) + 0.5) / len(self.scene.looks)
+        along = np.log(np.maximum(times, times[1] / 2)) if logarithmic else times
+        where = along[0] + (along[-1] - along[0]) * (np.arange(_MARKS) + place) / _MARKS
+        indices = np.clip(np.searchsorted(along, where), 0, len(along) - 1)
+        return sorted({int(index) for index in indices})
+
+    def panels(
+        self,
+        names: Collection[str],
+        draw: Callable[[Axes, str], None],
+        height: float,
+        legend: Sequence[Line2D],
+    ) -> matplotlib.figure.Figure:
+        """Return a figure with a panel for each name, ``height`` em high, in up to two columns."""
+        width = self.style.narrow if len(names) == 1 else self.style.wide
+        columns = min(len(names), 2, self.columns(_PANEL, width))
+        rows = -(-len(names) // columns)
+        figure = self.new(width, height * rows, legend)
+        for place, name in enumerate(names, 1):
+            draw(figure.add_subplot(rows, columns, place), name)
+        return figure
+
+    def curve_notes(self, curves: Sequence[np.ndarray]) -> list[str]:
+        """Return sentences on exact zeros, attention, and the training domain."""
+        zero = any((curve == 0).any() for curve in curves)
+        return [*([f"Exact zeros are drawn at {SMALLEST:.0e}."] if zero else []), *self.notes()]
+
+
+class Errors(CurveFigure):
+    """Growth of the error of trajectories in time."""
+
+    name = "errors"
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """Methods that can be compared with the reference."""
+        return [name for name in self.runs if self.report.is_compared(name)]
+
+    def applies(self) -> bool:
+        return bool(self.compared)
+
+    def data(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and the errors (seed, orbit, time) of the models of a name.
+
+        A diverged trajectory counts as an infinite error. The curve ends with the reference of half
+        of the orbits.
+        """
+        report, start = self.report, self.scene.start[name]
+        chosen = thinned(report.reference_end - start) + start
+        members = report.run(name).members
+        values = np.stack([largest_between(each.error, chosen) for each in members])
+        # a measured reference may lack the states of some orbits, but not of all at each time
+        missing = np.isnan(values).all(axis=(0, 1))
+        return report.times[chosen[~missing]], values[..., ~missing]
+
+    def panel(self, axes: Axes) -> None:
+        """Draw the median error of every method, in a band, and the threshold of failure.
+
+        The band is that of the orbits; of several models of one name, that of their medians.
+        """
+        for name in self.compared:
+            times, values = self.data(name)
+            if self.scene.bands and len(values) == 1:
+                self.band(axes, name, times, values[0])
+            with np.errstate(all="ignore"):
+                self.curve(axes, name, times, np.nanmedian(values, axis=1))
+        look: dict[str, Any] = {"lw": 0.7 * self.style.line, "ls": (0, (1, 2))}
+        axes.axhline(self.report.threshold, color=self.style.reference, **look)
+        time_axis(axes)
+        axes.set(yscale="log", ylabel="error of the trajectory")
+        cut(axes, self.report.accuracy)
+
+    def draw(self) -> matplotlib.figure.Figure:
+        figure = self.new(self.style.narrow, 20, self.legend())
+        self.panel(figure.subplots())
+        return figure
+
+    def sentences(self) -> list[str]:
+        medians = [np.nanmedian(self.data(name)[1], axis=1) for name in self.compared]
+        floor = "reference" if self.report.accuracy > ROUNDING else "rounding"
+        return [
+            f"{capital(self.words)}; dotted: failure, at {self.report.threshold:.2g}; "
+            f"shaded: below the {floor} error.",
+            *self.events(CURVES),
+            *self.final(),
+            self.reference(),
+            *self.curve_notes(medians),
+        ]
+
+    @property
+    def words(self) -> str:
+        """Description of the curves."""
+        if len(self.report.reference) == 1:
+            return "distance from the reference"
+        band = " and band of all" if self.scene.bands else " of the"
+        return f"distance from the reference, median{band} orbits"
+
+    def final(self) -> list[str]:
+        """Return a sentence on the error of every method at the end of the reference."""
+        report = self.report
+        final = {name: report.summary(name).final_error for name in self.compared}
+        known = {name: error for name, error in final.items() if not np.isnan(error)}
+        if not known:
+            return []
+        median = "Median" if len(report.reference) > 1 else "Error"
+        numbers = self.by_method(known, lambda error: error_size(error, report))
+        return [f"{median} at t = {grouped(report.reference_time)}: {numbers}."]
+
+
+def errors(report: Rollout, ax: Any = None) -> Any:
+    """Draw the distance from the reference: the median over the orbits, in a band of all.
+
+    Parameters
+    ----------
+    report
+        A report, or the path of a rollout file.
+    ax
+        Matplotlib's Axes; a new figure if None.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        ``ax``.
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout, or there is no reference.
+
+    Examples
+    --------
+    ::
+
+        figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2.5), layout="constrained")
+        vp.plotting.errors("rigid-body-rollout.h5", ax=left)
+        vp.plotting.invariant("rigid-body-rollout.h5", "energy", ax=right)
+        right.legend()
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.errors(report)
+    """
+    figure = Errors(own_scene(report, ax))
+    if not figure.applies():
+        raise InputError("errors: this rollout has no reference to measure them against")
+    return drawn_into(ax, figure.panel)
+
+
+class Invariants(CurveFigure):
+    """Errors of the invariants in time."""
+
+    name = "invariants"
+
+    def applies(self) -> bool:
+        return bool(self.report.system.invariants)
+
+    def data(self, name: str, invariant: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and the largest errors (seed, time) of an invariant up to each of them.
+
+        The raw error of a bounded oscillation falls to zero twice a period; its running maximum is
+        flat where there is no drift and rises where there is one.
+        """
+        report, start = self.report, self.scene.start[name]
+        members = report.run(name).members
+        errors = np.stack([each.invariants[invariant].error for each in members])
+        with np.errstate(all="ignore"):
+            size = np.abs(errors).max(axis=1)  # (seed, time)
+            envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size), axis=1)
+        chosen = thinned(len(report.times) - start) + start
+        return report.times[chosen], envelope[:, chosen]
+
+    def panel(self, axes: Axes, invariant: str) -> None:
+        """Draw the error of one invariant for every method."""
+        for name in self.runs:
+            self.curve(axes, name, *self.data(name, invariant))
+        relative = all(run.invariants[invariant].relative for run in self.runs.values())
+        time_axis(axes)
+        axes.set(yscale="log", ylabel=f"largest {'relative ' if relative else ''}change")
+        axes.set_title(plain(shortened(self.scene.labels[invariant])))
+        cut(axes)
+
+    def draw(self) -> matplotlib.figure.Figure:
+        return self.panels(list(self.report.system.invariants), self.panel, 21, self.legend())
+
+    def sentences(self) -> list[str]:
+        names = list(self.report.system.invariants)
+        curves = [self.data(method, name)[1] for method in self.runs for name in names]
+        return [
+            "Largest change of the invariants on any orbit up to each time.",
+            *self.events(CURVES),
+            *map(self._largest, names),
+            *self.definitions(names),
+            *self.curve_notes(curves),
+        ]
+
+    def _largest(self, invariant: str) -> str:
+        """Return a sentence on the largest change of an invariant at the end, for every method."""
+        summaries = {name: self.report.summary(name) for name in self.runs}
+        largest = {name: summary.invariants[invariant] for name, summary in summaries.items()}
+        relative = all(s.invariant_kinds[invariant] == "relative" for s in summaries.values())
+        kind = "relative to its largest initial value" if relative else "absolute"
+        label = capital(self.scene.labels[invariant])
+        return f"{label} ({kind}): {self.by_method(largest)} at the end."
+
+
+def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
+    """Draw the largest change of an invariant on any orbit up to each time, for every method.
+
+    Parameters
+    ----------
+    report
+        A report, or the path of a rollout file.
+    name
+        Name of an invariant of the system; the first if None.
+    ax
+        Matplotlib's Axes; a new figure if None.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        ``ax``.
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout, or the system has no such invariant.
+
+    Examples
+    --------
+    ::
+
+        ax = vp.plotting.invariant(report, "energy")
+        ax.legend()
+        ax.figure.savefig("energy.pdf")
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.invariant(report, "energy")
+    """
+    scene = own_scene(report, ax)
+    there = list(scene.system.invariants)
+    chosen = there[0] if name is None and there else str(name)
+    if chosen not in there:
+        known = f"it has {', '.join(there)}" if there else "it has none"
+        raise InputError(f"invariant: {scene.system.name} has no '{name or 'invariant'}'; {known}")
+    return drawn_into(ax, Invariants(scene).panel, chosen)
+
+
+VOLUMES = {
+    "step": ("one step", r"\det D\Phi"),
+    "phase-space": (r"phase space, $z_0 \mapsto z_t$", r"\det\,\partial z_t/\partial z_0"),
+}
+
+
+class Volume(CurveFigure):
+    """Volume errors: of the map of one step, and of the map of phase space z_0 -> z_t."""
+
+    name = "volume"
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds of volume that were measured for at least one method."""
+        return [kind for kind in VOLUMES if any(kind in run.volume for run in self.runs.values())]
+
+    @property
+    def words(self) -> str:
+        """How figures name the error: of the contraction for systems that change volume."""
+        return "contraction error" if self.report.system.contracts else "volume error"
+
+    def applies(self) -> bool:
+        return bool(self.kinds)
+
+    def data(self, name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and the largest |log|det|| (seed, time), none if it was not measured."""
+        volume = self.runs[name].volume.get(kind)
+        if volume is None:
+            return np.empty(0), np.empty(0)
+        members = [each.volume[kind].log_determinant for each in self.runs[name].members]
+        with np.errstate(all="ignore"):
+            sizes = np.abs(np.stack(members)).max(axis=1)
+        later = np.full(len(volume.times), True)
+        if self.scene.long and kind == "step":
+            # on a logarithmic axis all start where the last does: before it is one long line
+            measured = [run.volume[kind].times for run in self.runs.values() if kind in run.volume]
+            common = max(times[times > 0].min(initial=np.inf) for times in measured)
+            later = volume.times >= common if np.isfinite(common) else later
+        elif kind == "phase-space":  # first windows come from the reference or a solver
+            given = (self.runs[name].window - 1) * self.report.step
+            later = volume.times > given * (1 + 1e-9)
+        return volume.times[later], sizes[:, later]
+
+    def panel(self, axes: Axes, kind: str) -> None:
+        """Draw the largest |log|det|| over trajectories, for every method."""
+        logarithmic = self.scene.long and kind == "step"
+        for name in self.runs:
+            times, sizes = self.data(name, kind)
+            if len(times):
+                self.curve(axes, name, times, sizes, logarithmic)
+        time_axis(axes, logarithmic)
+        title, determinant = VOLUMES[kind]
+        label = rf"$|\log|{determinant}||$"
+        if self.report.system.contracts:
+            label = rf"$|\log|{determinant}| - \log|\mathrm{{exact}}||$"
+        axes.set(yscale="log", ylabel=label, title=f"{self.words} of {title}")
+        cut(axes)
+
+    def draw(self) -> matplotlib.figure.Figure:
+        entries = zip(self.legend(), self.runs.values(), strict=True)
+        return self.panels(
+            self.kinds, self.panel, 20, [line for line, run in entries if run.volume]
+        )
+
+    def sentences(self) -> list[str]:
+        curves = [self.data(name, kind)[1] for name in self.runs for kind in self.kinds]
+        less = " less that of the exact solution" if self.report.system.contracts else ""
+        return [
+            f"{capital(self.words)}: |log|det||{less}, the largest of all orbits measured.",
+            *self.events(CURVES),
+            *(sentence for kind in self.kinds for sentence in self._numbers(kind)),
+            *self.curve_notes(curves),
+        ]
+
+    def _numbers(self, kind: str) -> list[str]:
+        """Return a sentence on the largest volume error of every method."""
+        found = {n: run.volume[kind].largest for n, run in self.runs.items() if kind in run.volume}
+        measured = {name: value for name, value in found.items() if value is not None}
+        if not measured:
+            return []
+        what = "Derivative of one step" if kind == "step" else "Derivative of the map z_0 → z_t"
+        windows = [name for name in measured if self.runs[name].window > 1 and kind == "step"]
+        what += f" (for {self.by_title(windows)} of a map of windows)" if windows else ""
+        missing = [name for name in self.runs if name not in measured]
+        left = f"; none for {self.by_title(missing)}" if missing else ""
+
+        def form(error: float) -> str:
+            return f"{error:.1e}" if np.isfinite(error) else "collapsed"
+
+        return [f"{what}: {self.by_method(measured, form)}{left}."]
+
+
+def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
+    r"""Draw the volume error of each method over time, the largest of all orbits.
+
+    The error is :math:`|\log |\det D||`, at each time at which it was measured; for a system that
+    changes volume, the difference from that of the exact solution.
+
+    Parameters
+    ----------
+    report
+        A report, or the path of a rollout file.
+    kind
+        Map with the derivative D. ``"step"`` is the map of one step; for a model that reads windows
+        it is the map of windows. ``"phase-space"`` is the map from the initial state to the state
+        at the time.
+    ax
+        Matplotlib's Axes; a new figure if None.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        ``ax``.
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout, or this volume was not measured.
+
+    Examples
+    --------
+    ::
+
+        vp.plotting.volume(report, "phase-space", ax=ax)
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.volume(report)
+    """
+    choose("kind", kind, VOLUMES)
+    figure = Volume(own_scene(report, ax))
+    if kind not in figure.kinds:
+        raise InputError(f"volume: that of '{kind}' was not measured in this rollout")
+    return drawn_into(ax, figure.panel, kind)
+
+
+def time_axis(axes: Axes, logarithmic: bool = True) -> None:
+    """Label the time, on a logarithmic axis if that is wanted."""
+    axes.set_xlabel("time $t$")
+    if logarithmic:
+        axes.set_xscale("log")
+        if not axes.get_xlim()[0] > 0:  # there is nothing to show
+            axes.set_xlim(1, 10)
+        readable_decades(axes)
+
+
+def readable_decades(axes: Axes) -> None:
+    """Label 1, 2 and 5 on a logarithmic horizontal axis of few decades, powers of ten on others."""
+    low, high = axes.get_xlim()
+    if low > 0 and high / low < _FEW:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def cut(axes: Axes, accuracy: float = 0.0) -> None:
+    """Set the limits of a logarithmic axis of errors, up to errors that matter.
+
+    At the bottom the range of rounding errors is shaded, or that below the accuracy of a reference.
+    """
+    accuracy = max(accuracy, ROUNDING)
+    low, high = axes.get_ylim()
+    if not low > 0:  # there is nothing to show
+        axes.set_ylim(0.1, 1)
+        return
+    if high < 10 * low:  # a decade at least, so that its powers of ten are labelled
+        low, high = low / 3, high * 3
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    top = _BEYOND_USE if high > _BEYOND_USE else max(high, _MATTERS) if low < ROUNDING else high
+    if low < accuracy:
+        axes.axhspan(low, accuracy, color="0.5", alpha=0.12, lw=0, zorder=0)
+    axes.set_ylim(low, top)
+
+
+def floored(values: np.ndarray) -> np.ndarray:
+    """Return absolute values for a logarithmic axis: zeros at :data:`SMALLEST`, NaN if infinite."""
+    with np.errstate(all="ignore"):
+        size = np.abs(values)
+        return np.where(np.isfinite(size), np.clip(size, SMALLEST, LARGEST), np.nan)
+
+
+def thinned(count: int) -> np.ndarray:
+    """Return logarithmically spaced indices of ``count`` points, some hundred at most."""
+    if count <= _POINTS:
+        return np.arange(count)
+    return np.union1d(np.geomspace(1, count, _POINTS).astype(int) - 1, [0, count - 1])
+
+
+def largest_between(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return the largest values (trajectory, time) from one chosen index to the next.
+
+    The result, (trajectory, chosen), makes a thinned curve pass through every peak of the full one.
+    """
+    if len(chosen) == 0:
+        return values[:, :0]
+    begin = np.concatenate([chosen[:1], chosen[:-1] + 1])
+    with np.errstate(all="ignore"):
+        return np.maximum.reduceat(values[:, : chosen[-1] + 1], begin, axis=1)
