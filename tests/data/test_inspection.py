@@ -84,5 +84,5 @@ def test_each_trajectory_is_judged_with_its_own_parameters(tmp_path):
         low, high = group.conditions["I1"]
         assert 1.5 <= low < high <= 2.5
         assert low == dataset.conditions(name)[:, 1].min()
-    draw_preview(dataset, tmp_path / "a.png", groups=groups)
+    draw_preview(dataset, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000

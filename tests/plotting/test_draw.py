@@ -64,7 +64,7 @@ def test_everything_is_drawn(name, formats, request, tmp_path):
 
 
 def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
-    """Files, captions and progress follow from a declaration; what does not apply is left out."""
+    """Files, captions and progress follow from a class; what does not apply is left out."""
     only(monkeypatch)
 
     class Times(RolloutFigure):
@@ -90,6 +90,8 @@ def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
     paths = draw(body, tmp_path, formats=["svg"], progress=lambda *words: told.append(words))
     assert {path.name for path in paths} == {"times.svg"} | TEXTS
     assert told == [("times", 0, 2), ("never", 1, 2), ("", 2, 2)]
+    (own, _) = draw(body, tmp_path / "own", formats=["svg"], figures=[Times])
+    assert own.read_bytes() == (tmp_path / "times.svg").read_bytes()
     caption = (tmp_path / "captions.md").read_text()
     assert caption.startswith("## times\n\nFree rigid body: 3 orbits from random")
     assert " ".join(caption.split()).endswith(" Times of test.")

@@ -69,12 +69,12 @@ def test_a_close_encounter_is_solved_by_smaller_steps():
     assert np.ptp(energy) < 1e-4 * np.abs(energy).max()
 
 
-def test_states_of_no_solution_are_interpolated():
+def test_states_of_no_solution_are_joined_by_lines():
     system, orbit = kepler_orbit(0.5)
     noisy = orbit + 1e-3 * np.random.default_rng(0).normal(size=orbit.shape)
     curve, solved = between(system, noisy, 0.5, 8)
     assert not solved
-    np.testing.assert_allclose(curve[:, ::8], noisy, atol=1e-12)
+    np.testing.assert_allclose(curve[:, 4:-1:8], (noisy[:, 1:] + noisy[:, :-1]) / 2, atol=1e-12)
     gone = np.where(np.arange(31)[:, None] > 20, np.nan, orbit)  # a reference that ends early
     curve, _ = between(system, gone, 0.5, 8)
     assert np.isfinite(curve[:, : 20 * 8]).all()

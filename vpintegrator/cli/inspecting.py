@@ -64,7 +64,7 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     say_title(dataset.title)
     say_all(_of_dataset(dataset, groups))
     if left_out is None:
-        draw_preview(dataset, target, overwrite, groups=groups)
+        draw_preview(dataset, target, overwrite)
     say("preview", left_out or str(target))
     write_json(lambda: dataset_results(dataset))
 

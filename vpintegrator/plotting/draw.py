@@ -38,7 +38,7 @@ def draw(
     formats: Sequence[str] = USUAL_FORMATS,
     overwrite: bool = False,
     *,
-    figures: Sequence[str] = (),
+    figures: Sequence[str | type[Figure]] = (),
     methods: Sequence[str] = (),
     style: str | os.PathLike[str] | None = None,
     width: str | float | None = None,
@@ -60,7 +60,8 @@ def draw(
     overwrite
         Whether files of the same names may be replaced.
     figures
-        Names of the figures to draw; by default all that have something to show, and the tables.
+        Names of the figures to draw, and classes of :class:`RolloutFigure` for figures of your own;
+        by default all figures that have something to show, and the tables.
     methods
         Names or titles of the methods in figures and tables; by default all.
     style
@@ -104,9 +105,11 @@ def draw(
         choose("formats", name, FORMATS)
     look = find_style(style, width)
     scene, known, tables = _opened(report, look, columns, orbits, methods)
-    for name in figures:
+    known |= {figure.name: figure for figure in figures if not isinstance(figure, str)}
+    names = [figure if isinstance(figure, str) else figure.name for figure in figures]
+    for name in names:
         choose("figure", name, known)
-    drawn = {name: known[name](scene) for name in figures or known}
+    drawn = {name: known[name](scene) for name in names or known}
     texts = {} if figures else tables
     folder = as_path("folder", folder)
     # all or nothing: files are moved to their places when the last one is complete
@@ -149,11 +152,11 @@ def _opened(
         model = model_scene(source, style)
         if not any(figure(model).applies() for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
-        return model, MODEL_FIGURES, {}
+        return model, dict(MODEL_FIGURES), {}
     report = of_kind("report", source, Report, "a report, or the path of its file")
     scene = Scene(report, style, orbits, methods)
     tables = {name: render(scene.report, columns) for name, render in _TABLES.items()}
-    return scene, FIGURES, tables
+    return scene, dict(FIGURES), tables
 
 
 def open_drawn(path: str | os.PathLike[str]) -> Report | Path:

@@ -163,8 +163,28 @@ class RolloutFigure(Figure):
         The comparison made ready for drawing, its report, and the methods drawn. A measurement may
         be missing from a file, for some methods or for all: then ``scene.measured(name)``, the
         values by method, is empty, and the figure does not apply.
+    style
+        Style of the figures.
     whole
         Whether the figure shows the whole rollout, whose time and step the caption gives.
+
+    Examples
+    --------
+    >>> class Sizes(vp.plotting.RolloutFigure):
+    ...     name = "sizes"
+    ...     def draw(self):
+    ...         figure = self.new(self.style.narrow, 20, self.legend())
+    ...         axes = figure.subplots()
+    ...         for name, run in self.runs.items():
+    ...             sizes = np.abs(run.states).max(axis=(0, 2))
+    ...             axes.plot(self.report.times, sizes, **self.scene.looks[name].strokes())
+    ...         return figure
+    ...     def sentences(self):
+    ...         return ["Largest component of any orbit."]
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> paths = vp.draw(report, "own", ["png"], figures=[Sizes], overwrite=True)
+    >>> [path.name for path in paths]
+    ['sizes.png', 'captions.md']
     """
 
     scene: Scene
@@ -310,7 +330,7 @@ class RolloutFigure(Figure):
         if self.scene.pieces == 1:
             return ""
         dots = " methods as dots, a step apart, and" if self.scene.coarse else ""
-        curve = "the exact solution" if self.scene.solved else "an interpolation"
+        curve = "the exact solution" if self.scene.solved else "straight lines"
         return f"{comma}{dots} between the reference's states {curve}"
 
     def events(self, shown: str = TYPICAL) -> list[str]:

@@ -123,7 +123,7 @@ class Scene:
             self.system.is_measured and _jumps(self.moving(self.scale))
         )
         known = self.referenced and report.every == 1
-        self.pieces = refinement(self.system, report.reference, report.step) if known else 1
+        self.pieces = refinement(self.system, report.reference) if known else 1
         sharp = turning(self.moving(self.scale)) > COARSE
         self.coarse = self.pieces > 1 and sharp
         self.dots_of_reference = self.dots or (self.pieces == 1 and sharp)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -95,42 +96,9 @@ LETTERS = 8.0  # points
 _LINE = 1.1  # points
 _NARROWEST, _WIDEST = 2.0, 40.0  # inches
 _VISIBLE = 0.2  # least relative luminance of a line on a dark background
-# what a style file of the user may change
-_BASE: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same everywhere
-    "font.size": LETTERS,
-    "figure.figsize": (PAGE, PAGE),
-    "figure.dpi": 100,  # sizes of texts are rounded to pixels, and so depend on it
-    "axes.titlesize": "medium",
-    "axes.labelsize": "medium",
-    "xtick.labelsize": "small",
-    "ytick.labelsize": "small",
-    "legend.fontsize": "medium",
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
-    "grid.linewidth": 0.5,
-    "grid.color": "0.9",
-    "lines.linewidth": _LINE,
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-    "savefig.facecolor": "auto",
-    "savefig.dpi": 300,
-    **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "black"
-    ),
-    "pdf.fonttype": 42,  # embedded as TrueType, which journals ask for
-    "svg.hashsalt": "vpintegrator",  # or the names in it are random
-    "axes.formatter.useoffset": False,
-}
+_BASE: Any = matplotlib.rc_params_from_file(
+    Path(__file__).with_name("paper.mplstyle"), use_default_template=False
+)
 
 
 @dataclass(frozen=True)
