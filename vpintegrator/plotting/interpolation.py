@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpintegrator.dynamics import System
 from vpintegrator.compiled import integrate
+from vpintegrator.dynamics import System
 
 COARSE = 15.0  # degrees: with fewer than 24 steps a turn a polygon shows
 _FAR = 72.0  # degrees: with fewer than 5 steps a turn dots are clearer than a curve

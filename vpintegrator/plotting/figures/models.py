@@ -256,7 +256,7 @@ _DARK = 0.6  # share of the largest weight from which text is white
 
 
 class Attention(Figure):
-    """Weights of every attention layer that acts, between the time steps of a window."""
+    """Weights of every attention layer between the time steps of a window."""
 
     name = "attention"
     scene: ModelScene
@@ -356,17 +356,16 @@ def first_window(model: Integrator) -> np.ndarray:
 
 
 def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
-    """Return weights (head, time, time) of the attention layers that act, by place in the model.
+    """Return weights (head, time, time) of the attention layers, by place in the model.
 
     Raises
     ------
     InputError
-        If the window is none of states (window, dim) of the model, or no attention acts.
+        If the window is none of states (window, dim) of the model, or the model has no attention.
     """
     import torch
 
     from vpintegrator.nn import attention_weights
-    from vpintegrator.nn.attention_weights import attention_layers
 
     try:
         states = torch.as_tensor(np.asarray(window, dtype=np.float64)).to(model.shift)
@@ -377,15 +376,13 @@ def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
             f"window has shape {tuple(states.shape)}, but the model {model.name} reads windows of "
             f"shape ({model.window}, {model.dim})"
         )
-    acting = {id(m) for each in attention_layers(model) if each.acts for m in each.modules()}
     found = {
         # an average over symmetries: take the term of the identity
         place: weights[(0,) * (weights.ndim - 3)].reshape(-1, *weights.shape[-2:]).cpu().numpy()
         for place, weights in attention_weights(model, states).items()
-        if id(model.get_submodule(place)) in acting
     }
     if not found:
-        raise InputError(f"the model {model.name} has no attention that acts")
+        raise InputError(f"the model {model.name} has no attention")
     return found
 
 
