@@ -10,7 +10,7 @@ from tests.nn.laws import randomise
 from tests.plotting.conftest import untrained
 from vpintegrator import models, plotting
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figures.models import Attention, first_window, model_scene
+from vpintegrator.plotting.figures.models import AttentionFigure, first_window, model_scene
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def rotations():
 
 
 def test_every_panel_is_the_matrix_of_a_layer(rotations):
-    figure = Attention(model_scene(rotations)).draw()
+    figure = AttentionFigure(model_scene(rotations)).draw()
     panels = [axes for axes in figure.axes if axes.images]
     window = torch.tensor(first_window(rotations))
     weights = vp.nn.attention_weights(rotations, window)
@@ -36,7 +36,7 @@ def test_every_panel_is_the_matrix_of_a_layer(rotations):
 def test_heads_of_a_layer_stand_side_by_side():
     model = models.StandardTransformer(dim=4, window=8, depth=2, heads=2)
     model.metadata = {"step": "0.1", "system": vp.load_system("coupled-oscillators").text}
-    drawn = Attention(model_scene(model))
+    drawn = AttentionFigure(model_scene(model))
     figure = drawn.draw()
     panels = [axes for axes in figure.axes if axes.images]
     assert [axes.get_title() for axes in panels] == [

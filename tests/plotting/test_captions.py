@@ -14,7 +14,7 @@ from vpintegrator.plotting import csv_table, latex_table, markdown_table
 from vpintegrator.plotting.draw import draw
 from vpintegrator.plotting.figure import markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import Coordinates
+from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.text import latex
 from vpintegrator.rollout import compare
@@ -102,7 +102,7 @@ def test_coordinates_end_where_methods_differ():
         left[name] = report.times[apart.argmax()] if apart.any() else None
     assert left["rk4"] is None or left["rk4"] > left["heun"]
     last = max(time for time in left.values() if time)
-    end = report.times[Coordinates(Scene(report)).intervals[-1].stop - 1]
+    end = report.times[CoordinatesFigure(Scene(report)).intervals[-1].stop - 1]
     assert last <= end < last + 60
     text = FIGURES["coordinates"](Scene(report)).caption()
     for name, time in left.items():

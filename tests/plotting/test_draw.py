@@ -15,10 +15,16 @@ from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
 from vpintegrator.plotting.figure import RolloutFigure, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import Coordinates
-from vpintegrator.plotting.figures.curves import CROSS, SMALLEST, Errors, largest_between, thinned
-from vpintegrator.plotting.figures.sections import Poincare
-from vpintegrator.plotting.figures.studies import WorkPrecision
+from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
+from vpintegrator.plotting.figures.curves import (
+    CROSS,
+    SMALLEST,
+    ErrorsFigure,
+    largest_between,
+    thinned,
+)
+from vpintegrator.plotting.figures.sections import PoincareFigure
+from vpintegrator.plotting.figures.studies import WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import find_style, luminance
 from vpintegrator.plotting.tables import markdown_table
@@ -208,7 +214,7 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
 def test_curves_pass_through_the_numbers_of_the_report(body):
     scene = Scene(body)
     axes = Figure().subplots()
-    Errors(scene).panel(axes)
+    ErrorsFigure(scene).panel(axes)
     lines = dict(zip(scene.runs, axes.lines, strict=False))
     line = lines["rk4"]
     # as the window model: after its first window
@@ -231,7 +237,7 @@ def test_portraits_suit_the_system(body, oscillators, flow):
 def test_a_section_shows_the_other_plane(oscillators, body):
     scene = Scene(oscillators)
     assert oscillators.section_plane[0] == "q[0]"
-    assert Poincare(scene).pair == (1, 3)
+    assert PoincareFigure(scene).pair == (1, 3)
     figure = FIGURES["poincare"](scene).draw()
     assert figure.axes[0].get_title() == "reference"
     assert len(figure.axes) == 4
@@ -248,7 +254,7 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
     assert len(figure.axes) == 2  # evaluations and seconds
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     for name, label in zip(thinned.runs, labels, strict=True):
-        order = WorkPrecision(Scene(thinned)).orders[name]
+        order = WorkPrecisionFigure(Scene(thinned)).orders[name]
         assert order == pytest.approx(thinned.runs[name].order, abs=0.2)
         assert label.endswith(f"order {order:.2f}")
     study = thinned.work_precision["rk4"]
@@ -265,7 +271,7 @@ def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
     model = vp.models.build(data.system, "sgf", degree=2)
     vp.train(model, data, optimizer="linear")
     scene = Scene(vp.compare(model, reference=data.states("test"), steps=40))
-    assert Coordinates(scene).intervals == [slice(0, 41)]
+    assert CoordinatesFigure(scene).intervals == [slice(0, 41)]
     assert scene.report.reference.shape[1] == 2
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import Coordinates
+from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.interpolation import between
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
@@ -89,7 +89,7 @@ def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     dots = [line for line in method.lines if line.get_marker() == "o"]
     assert {len(line.get_xdata()) for line in dots} == {61}
     axes = Figure().subplots()
-    Coordinates(scene).panel(axes, 1, slice(10, 21))
+    CoordinatesFigure(scene).panel(axes, 1, slice(10, 21))
     curve, states = axes.lines
     assert curve.get_linestyle() == "-"
     np.testing.assert_array_equal(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vpintegrator.plotting.figures.coordinates import Coordinates
-from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
-from vpintegrator.plotting.figures.sections import Poincare
-from vpintegrator.plotting.figures.studies import COSTS, WorkPrecision
+from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
+from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
+from vpintegrator.plotting.figures.sections import PoincareFigure
+from vpintegrator.plotting.figures.studies import COSTS, WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
 
@@ -27,7 +27,7 @@ def median(values):
 
 
 def test_curves_and_bands_of_errors(body):
-    axes, lines = drawn(Errors(Scene(body)).panel)
+    axes, lines = drawn(ErrorsFigure(Scene(body)).panel)
     start = max(run.window for run in body.runs.values())  # all start alike
     for run, line, band in zip(body.runs.values(), lines, axes.collections, strict=False):
         distance = np.linalg.norm(run.states - body.reference, axis=-1)[:, start:]
@@ -43,7 +43,7 @@ def test_curves_and_bands_of_errors(body):
 def test_curves_of_invariants(body):
     start = max(run.window for run in body.runs.values())
     for name, invariant in body.system.invariants.items():
-        _, lines = drawn(Invariants(Scene(body)).panel, name)
+        _, lines = drawn(InvariantsFigure(Scene(body)).panel, name)
         for run, line in zip(body.runs.values(), lines, strict=True):
             values = invariant(run.states)
             # relative to the size of the invariant over all orbits
@@ -55,7 +55,7 @@ def test_curves_of_invariants(body):
 
 @pytest.mark.parametrize("kind", ["step", "phase-space"])
 def test_curves_of_volumes(body, kind):
-    _, lines = drawn(Volume(Scene(body)).panel, kind)
+    _, lines = drawn(VolumeFigure(Scene(body)).panel, kind)
     for run, line in zip(body.runs.values(), lines, strict=True):
         volume = run.volume[kind]
         size = dict(zip(volume.times, np.abs(volume.log_determinant).T.tolist(), strict=True))
@@ -68,7 +68,7 @@ def test_curves_of_volumes(body, kind):
 
 
 def test_curves_of_components(body):
-    _, lines = drawn(Coordinates(Scene(body)).panel, 1, slice(5, 40))
+    _, lines = drawn(CoordinatesFigure(Scene(body)).panel, 1, slice(5, 40))
     np.testing.assert_array_equal(lines[0], [body.times[5:40], body.reference[0, 5:40, 1]])
     for run, line in zip(body.runs.values(), lines[1:], strict=True):
         shown = np.isfinite(line[1])
@@ -77,7 +77,7 @@ def test_curves_of_components(body):
 
 def test_curves_of_work_and_precision(thinned):
     for cost in COSTS:
-        _, lines = drawn(WorkPrecision(Scene(thinned)).panel, cost)
+        _, lines = drawn(WorkPrecisionFigure(Scene(thinned)).panel, cost)
         for study, line in zip(thinned.work_precision.values(), lines, strict=False):
             points = sorted(zip(getattr(study, cost), study.error, strict=True))
             np.testing.assert_array_equal(line.T, points)
@@ -86,7 +86,7 @@ def test_curves_of_work_and_precision(thinned):
 def test_points_of_a_section():
     name = "stoermer-verlet"
     report = compare(None, [name], system="coupled-oscillators", steps=80, trajectories=3)
-    figure = Poincare(Scene(report))
+    figure = PoincareFigure(Scene(report))
     axes, _ = drawn(figure.panel, name)
     section = report.runs[name].section
     points = section.points[np.isin(section.trajectory, figure.level[0])]

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 import vpintegrator as vp
 from vpintegrator import plotting
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
-from vpintegrator.plotting.figures.sections import Poincare
+from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
+from vpintegrator.plotting.figures.sections import PoincareFigure
 from vpintegrator.plotting.scene import Scene
 
 
@@ -29,9 +29,9 @@ def test_panels_hold_the_curves_of_the_figures(body):
     assert plotting.invariant(body, "energy", ax=middle) is middle
     assert plotting.volume(body, "phase-space", ax=right) is right
     for axes, expected in (
-        (left, drawn_by(Errors(scene).panel)),
-        (middle, drawn_by(Invariants(scene).panel, "energy")),
-        (right, drawn_by(Volume(scene).panel, "phase-space")),
+        (left, drawn_by(ErrorsFigure(scene).panel)),
+        (middle, drawn_by(InvariantsFigure(scene).panel, "energy")),
+        (right, drawn_by(VolumeFigure(scene).panel, "phase-space")),
     ):
         assert len(axes.lines) == len(expected)
         for line, known in zip(lines_of(axes), expected, strict=True):
@@ -60,7 +60,7 @@ def test_portraits_are_those_of_the_system_or_of_a_plane(body, oscillators, flow
 
 def test_sections_hold_every_point_at_one_energy(oscillators):
     for method, section in (
-        ("reference", Poincare(Scene(oscillators)).reference_section),
+        ("reference", PoincareFigure(Scene(oscillators)).reference_section),
         ("rk4", oscillators.runs["rk4"].section),
     ):
         points = section.points[section.trajectory == 0]  # at the first of four energies

@@ -22,7 +22,7 @@ import sympy
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.typeset import equations_latex, invariants_latex, latex, symmetries_latex
 from vpintegrator.errors import printable
-from vpintegrator.plotting.figures.overview import Overview
+from vpintegrator.plotting.figures.overview import OverviewFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER
 from vpintegrator.plotting.tables import Printed, title
@@ -50,7 +50,7 @@ def html_of(report: Report) -> str:
         for kind, cells in zip(kinds, [printed.titles, *printed.rows], strict=True)
     ]
     with PAPER.applied(), np.errstate(all="ignore"):
-        figure = Overview(Scene(report, PAPER)).draw()
+        figure = OverviewFigure(Scene(report, PAPER)).draw()
         figure.savefig(png, format="png", dpi=_DOTS)
     return _PAGE.format(
         title=_text(title(report)),

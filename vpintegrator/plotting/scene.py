@@ -197,7 +197,7 @@ class Scene:
 
     @property
     def kind(self) -> Literal["sphere", "space", "plane"]:
-        """Where orbits are drawn."""
+        """Kind of view of the orbits."""
         if self.sphere:
             return "sphere"
         flat = self.system.plot.planes or self.system.explicit_time is not None

@@ -4,16 +4,16 @@ A new one is a class here and a name in the list below; ``draw`` and the caption
 """
 
 from vpintegrator.plotting.figure import Figure
-from vpintegrator.plotting.figures.coordinates import Coordinates
-from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
-from vpintegrator.plotting.figures.models import Attention, Training
-from vpintegrator.plotting.figures.overview import Overview
-from vpintegrator.plotting.figures.portraits import Phase
-from vpintegrator.plotting.figures.sections import Map, Poincare
-from vpintegrator.plotting.figures.studies import Rotation, WorkPrecision
+from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
+from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
+from vpintegrator.plotting.figures.models import AttentionFigure, TrainingFigure
+from vpintegrator.plotting.figures.overview import OverviewFigure
+from vpintegrator.plotting.figures.portraits import PhaseFigure
+from vpintegrator.plotting.figures.sections import MapFigure, PoincareFigure
+from vpintegrator.plotting.figures.studies import RotationFigure, WorkPrecisionFigure
 
-_OF_ROLLOUTS: list[type[Figure]] = [Overview, Phase, Coordinates, Errors, Invariants, Volume]
-_OF_ROLLOUTS += [Poincare, Map, Rotation, WorkPrecision]
-FIGURES = {figure.name: figure for figure in _OF_ROLLOUTS}
-_OF_MODELS: list[type[Figure]] = [Training, Attention]
-MODEL_FIGURES = {figure.name: figure for figure in _OF_MODELS}
+_ROLLOUT: list[type[Figure]] = [OverviewFigure, PhaseFigure, CoordinatesFigure, ErrorsFigure]
+_ROLLOUT += [InvariantsFigure, VolumeFigure, PoincareFigure, MapFigure, RotationFigure]
+_ROLLOUT += [WorkPrecisionFigure]
+FIGURES = {figure.name: figure for figure in _ROLLOUT}
+MODEL_FIGURES: dict[str, type[Figure]] = {"training": TrainingFigure, "attention": AttentionFigure}

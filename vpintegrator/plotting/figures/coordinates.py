@@ -24,7 +24,7 @@ _WHOLE = 2.5  # lengths of an interval that one panel shows
 _PANEL = 20  # em: least width of a panel
 
 
-class Coordinates(RolloutFigure):
+class CoordinatesFigure(RolloutFigure):
     """Components of the first orbit, or the first that was chosen, in time."""
 
     name = "coordinates"

@@ -115,7 +115,7 @@ class CurveFigure(RolloutFigure):
         return [*([f"Exact zeros are drawn at {SMALLEST:.0e}."] if zero else []), *self.notes()]
 
 
-class Errors(CurveFigure):
+class ErrorsFigure(CurveFigure):
     """Growth of the error of trajectories in time."""
 
     name = "errors"
@@ -228,13 +228,13 @@ def errors(report: Rollout, ax: Any = None) -> Any:
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
     >>> axes = vp.plotting.errors(report)
     """
-    figure = Errors(own_scene(report, ax))
+    figure = ErrorsFigure(own_scene(report, ax))
     if not figure.applies():
         raise InputError("errors: this rollout has no reference to measure them against")
     return drawn_into(ax, figure.panel)
 
 
-class Invariants(CurveFigure):
+class InvariantsFigure(CurveFigure):
     """Errors of the invariants in time."""
 
     name = "invariants"
@@ -330,7 +330,7 @@ def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
     if chosen not in there:
         known = f"it has {', '.join(there)}" if there else "it has none"
         raise InputError(f"invariant: {scene.system.name} has no '{name or 'invariant'}'; {known}")
-    return drawn_into(ax, Invariants(scene).panel, chosen)
+    return drawn_into(ax, InvariantsFigure(scene).panel, chosen)
 
 
 VOLUMES = {
@@ -339,7 +339,7 @@ VOLUMES = {
 }
 
 
-class Volume(CurveFigure):
+class VolumeFigure(CurveFigure):
     """Volume errors: of the map of one step, and of the map of phase space z_0 -> z_t."""
 
     name = "volume"
@@ -351,7 +351,7 @@ class Volume(CurveFigure):
 
     @property
     def words(self) -> str:
-        """How figures name the error: of the contraction for systems that change volume."""
+        """Name of the error: of the contraction for systems that change volume."""
         return "contraction error" if self.report.system.contracts else "volume error"
 
     def applies(self) -> bool:
@@ -462,7 +462,7 @@ def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
     >>> axes = vp.plotting.volume(report)
     """
     choose("kind", kind, VOLUMES)
-    figure = Volume(own_scene(report, ax))
+    figure = VolumeFigure(own_scene(report, ax))
     if kind not in figure.kinds:
         raise InputError(f"volume: that of '{kind}' was not measured in this rollout")
     return drawn_into(ax, figure.panel, kind)

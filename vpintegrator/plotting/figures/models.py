@@ -127,7 +127,7 @@ _ENDINGS = {
 }
 
 
-class Training(Figure):
+class TrainingFigure(Figure):
     """Errors of a training, epoch by epoch, and second by second."""
 
     name = "training"
@@ -246,7 +246,7 @@ def training(source: Any, ax: Any = None, against: str = "epochs") -> Any:
     >>> axes = vp.plotting.training(history)
     """
     choose("against", against, AGAINST)
-    return drawn_into(ax, Training(read_training(source, own_style(ax))).panel, against)
+    return drawn_into(ax, TrainingFigure(read_training(source, own_style(ax))).panel, against)
 
 
 _SQUARE = 11.0  # em: least width of a panel
@@ -255,7 +255,7 @@ _WRITTEN = 5  # time steps of a window up to which the weights are written into 
 _DARK = 0.6  # share of the largest weight from which text is white
 
 
-class Attention(Figure):
+class AttentionFigure(Figure):
     """Weights of every attention layer between the time steps of a window."""
 
     name = "attention"

@@ -18,7 +18,7 @@ from vpintegrator.plotting.figure import (
     hide_inner_labels,
     legend_rows,
 )
-from vpintegrator.plotting.figures.curves import Errors, Invariants, Volume
+from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import mixed
 from vpintegrator.plotting.text import grouped, listed, orbits, plain, shortened
@@ -34,7 +34,7 @@ _LOW, _HIGH = 12, 18.5  # em: heights of a row of panels
 _PALE = 0.6  # part of the background in the colour of what is early
 
 
-class Overview(RolloutFigure):
+class OverviewFigure(RolloutFigure):
     """Orbits of the methods early and late, and curves of their errors."""
 
     name = "overview"
@@ -42,9 +42,9 @@ class Overview(RolloutFigure):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.methods = list(scene.runs)[: min(_PORTRAITS, self.columns(_PORTRAIT))]
-        self.errors, self.volume = Errors(scene), Volume(scene)
+        self.errors, self.volume = ErrorsFigure(scene), VolumeFigure(scene)
         self.invariant = next(iter(scene.system.invariants), None)
-        invariants = Invariants(scene)
+        invariants = InvariantsFigure(scene)
         # title, label of the axis, function that draws, and its arguments
         self.curves: list[tuple[Any, ...]] = []
         if self.errors.applies():

@@ -38,7 +38,7 @@ _TAILS = {
 }
 
 
-class Phase(RolloutFigure):
+class PhaseFigure(RolloutFigure):
     """Orbits of every method beside the reference, or over it in planes."""
 
     name = "phase"
@@ -194,4 +194,4 @@ def portrait(
             if projection == "3d"
             else "ax: this portrait is flat; make the Axes without a projection"
         )
-    return drawn_into(ax, Phase(scene).panel, method, pair, projection=projection)
+    return drawn_into(ax, PhaseFigure(scene).panel, method, pair, projection=projection)

@@ -49,7 +49,7 @@ class PointFigure(RolloutFigure):
         self.title_panel(axes, name)
 
 
-class Poincare(PointFigure):
+class PoincareFigure(PointFigure):
     """Crossings of orbits with a hyperplane."""
 
     name = "poincare"
@@ -233,14 +233,14 @@ def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
     >>> report = vp.compare(None, "rk4", system="henon-heiles", steps=100)
     >>> axes = vp.plotting.section(report, "rk4")
     """
-    figure = Poincare(own_scene(report, ax))
+    figure = PoincareFigure(own_scene(report, ax))
     choose("method", method, [REFERENCE, *figure.runs])
     if figure.pair is None or method not in figure.sections:
         raise InputError(f"section: this rollout has no Poincare section with points of '{method}'")
     return drawn_into(ax, figure.panel, method)
 
 
-class Map(PointFigure):
+class MapFigure(PointFigure):
     """All states of the orbits of a map on a plane, with islands and chaos, for each method."""
 
     name = "map"

@@ -21,7 +21,7 @@ COSTS = {
 }
 
 
-class WorkPrecision(CurveFigure):
+class WorkPrecisionFigure(CurveFigure):
     """The error that a method reaches for its cost, over several steps."""
 
     name = "work-precision"
@@ -119,7 +119,7 @@ class WorkPrecision(CurveFigure):
 _PROFILE, _DIFFERENCE = 16, 10  # em
 
 
-class Rotation(CurveFigure):
+class RotationFigure(CurveFigure):
     """Turns per step of the orbits of a map, beside those of the reference."""
 
     name = "rotation"
