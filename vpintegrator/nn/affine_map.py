@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.layer import Device, Dtype, Layer
 
 
 class AffineMap(Layer):
@@ -35,13 +35,7 @@ class AffineMap(Layer):
     [[1.0, 1.0]]
     """
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, dim: int, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.matrix = nn.Parameter(torch.eye(dim, **self.factory_kwargs))

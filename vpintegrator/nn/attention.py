@@ -16,7 +16,15 @@ from vpintegrator.nn.cayley import (
     skew_matrix,
     skew_part,
 )
-from vpintegrator.nn.layer import AttentionLayer, Device, InvertibleLayer, Layer, factory, on_cpu
+from vpintegrator.nn.layer import (
+    AttentionLayer,
+    Device,
+    Dtype,
+    InvertibleLayer,
+    Layer,
+    factory,
+    on_cpu,
+)
 from vpintegrator.nn.scores import AdditiveScores, BilinearScores, Heads, ProductScores
 from vpintegrator.nn.tensor_arguments import last_size
 
@@ -212,7 +220,7 @@ class VolumePreservingAttention(Attention):
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         scores = BilinearScores(
             dim,
@@ -220,8 +228,7 @@ class VolumePreservingAttention(Attention):
             scale=1.0 if scale is None else scale,
             symmetries=symmetries,
             initial_scale=initial_scale,
-            device=device,
-            dtype=dtype,
+            **factory(device, dtype),
         )
         super().__init__(scores, "cayley")
         self.dim, self.weighting = dim, weighting
@@ -269,7 +276,7 @@ class MultiplicativeAttention(Attention):
         residual: bool = False,
         initial_scale: float | None = None,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         size = 1 / whole("dim", dim) if initial_scale is None else initial_scale
         scores = BilinearScores(dim, initial_scale=size, device=device, dtype=dtype)
@@ -317,7 +324,7 @@ class AdditiveAttention(Attention):
         normaliser: str = "softmax",
         residual: bool = False,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         scores = AdditiveScores(dim, dim if width is None else width, device=device, dtype=dtype)
         super().__init__(scores, normaliser, residual=residual)
@@ -376,7 +383,7 @@ class MultiHeadAttention(Attention):
         stiefel: bool = False,
         scale: float | None = None,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         width = divisible("dim", dim, "heads", heads)
         query, key, value = (
@@ -455,7 +462,7 @@ class GeneralMultiHeadAttention(Attention):
         bias: bool = True,
         residual: bool = False,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         key_dim = query_dim if key_dim is None else key_dim
         value_dim = key_dim if value_dim is None else value_dim
@@ -510,7 +517,7 @@ class TimeMixing(InvertibleLayer):
         *,
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.window = whole("window", window, 2)

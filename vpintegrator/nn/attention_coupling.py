@@ -11,7 +11,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.attention import MultiHeadAttention
 from vpintegrator.nn.cayley import cayley, cayley_increment, lower_places, skew_matrix, skew_part
 from vpintegrator.nn.couplings import Coupling
-from vpintegrator.nn.layer import AttentionLayer, Device, InvertibleLayer, Layer, on_cpu
+from vpintegrator.nn.layer import AttentionLayer, Device, Dtype, InvertibleLayer, Layer, on_cpu
 from vpintegrator.nn.scores import BilinearScores
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group
@@ -78,7 +78,7 @@ class CoupledAttention(InvertibleLayer, AttentionLayer):
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
@@ -96,15 +96,8 @@ class CoupledAttention(InvertibleLayer, AttentionLayer):
             self.constant(f"others_{index}", torch.tensor(rest))
             self.constant(f"placement_{index}", placement(block, dim))
             own = group[:, rest][:, :, rest]
-            self.scores.append(
-                BilinearScores(
-                    len(rest),
-                    symmetries=own,
-                    initial_scale=initial_scale,
-                    device=device,
-                    dtype=dtype,
-                )
-            )
+            options = {"symmetries": own, "initial_scale": initial_scale, **self.factory_kwargs}
+            self.scores.append(BilinearScores(len(rest), **options))
 
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
         """Return C_a: correlations of the components outside a block, and the constant B_a."""
@@ -178,7 +171,7 @@ class WindowAttention(Layer):
         stiefel: bool = False,
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.window = whole("window", window)
@@ -257,7 +250,7 @@ class AttentionCoupling(Coupling, AttentionLayer):
         stiefel: bool = False,
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         functions = [
             WindowAttention(

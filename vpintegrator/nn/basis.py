@@ -15,7 +15,7 @@ import torch
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.layer import Device, Dtype, Layer
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
 from vpintegrator.nn.univariate import Univariate
 
@@ -52,10 +52,7 @@ def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
 
 
 def terms(
-    degree: int,
-    kinds: Sequence[Univariate],
-    absent: Sequence[bool] = (),
-    most: int = LARGEST_COUNT,
+    degree: int, kinds: Sequence[Univariate], absent: Sequence[bool] = (), most: int = LARGEST_COUNT
 ) -> list[tuple[int, ...]]:
     """Return all terms of a total degree, as an index of a function for each component.
 
@@ -199,7 +196,7 @@ class Terms(Layer):
         count: int,
         *,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.degree, self.kinds, self.count = degree, [*kinds], count
@@ -221,7 +218,7 @@ class Terms(Layer):
         most: int = LARGEST_COUNT,
         allowed: Callable[[tuple[int, ...]], bool] = lambda _: True,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> Terms:
         """Return the ``terms`` that are allowed and that symmetries leave.
 

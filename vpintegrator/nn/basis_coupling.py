@@ -22,7 +22,7 @@ from vpintegrator.nn.basis import (
 )
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.layer import Device, InvertibleLayer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
@@ -116,7 +116,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
         symmetries: Any = (),
         initial_scale: float = 1e-3,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)

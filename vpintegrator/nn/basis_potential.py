@@ -20,7 +20,7 @@ from vpintegrator.nn.basis import (
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.layer import Device, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, on_cpu
 from vpintegrator.nn.units import InUnits, scaled
 from vpintegrator.nn.univariate import POLYNOMIALS, SECULAR, Univariate, families
 
@@ -115,7 +115,7 @@ class BasisPotential(InUnits):
         differentiated: Sequence[int] = (),
         initial_scale: float | None = None,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size, self.degree = whole("size", size), checked_degree(degree)

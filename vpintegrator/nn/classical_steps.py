@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from vpintegrator.dynamics.expressions import ComponentFunction
-from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.layer import Device, Dtype, Layer
 from vpintegrator.nn.units import InUnits
 
 
@@ -47,7 +47,7 @@ class RungeKuttaStep(InUnits):
         weights: Sequence[float],
         *,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.rates, self.dim, self.stages, self.weights = rates, dim, stages, weights

@@ -13,7 +13,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given, remaining, still_without, without
-from vpintegrator.nn.layer import Device, InvertibleLayer, factory_like, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, factory_like, on_cpu
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 
@@ -92,7 +92,7 @@ class AdditiveCoupling(InvertibleLayer):
         activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)

@@ -14,7 +14,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Value
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import StateExpressions, deriving, with_values
-from vpintegrator.nn.layer import Device, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, on_cpu
 from vpintegrator.nn.units import InUnits
 
 ORDERS = (2, 4, 6)  # orders of the methods whose generating functions have these terms
@@ -81,7 +81,7 @@ class ElementaryHamiltonians(InUnits):
         explicit_time: bool = False,
         *,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order

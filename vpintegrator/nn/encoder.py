@@ -9,7 +9,7 @@ from vpintegrator.arguments import one_of
 from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.attention import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.feed_forward import PointwiseFeedForward
-from vpintegrator.nn.layer import Device, Layer, factory
+from vpintegrator.nn.layer import Device, Dtype, Layer, factory
 
 NORMS = ["layer", "batch", "none"]
 
@@ -27,14 +27,7 @@ class Norm(nn.Module):
         As in layers of torch.nn.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        kind: str,
-        *,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, dim: int, kind: str, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         one_of("norm", kind, NORMS)
         options = factory(device, dtype)
@@ -114,7 +107,7 @@ class EncoderBlock(Layer):
         stiefel: bool = False,
         activation: str | Activation = "relu",
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         options = self.factory_kwargs

@@ -9,7 +9,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given
-from vpintegrator.nn.layer import Device, Layer
+from vpintegrator.nn.layer import Device, Dtype, Layer
 
 
 class PointwiseFeedForward(Layer):
@@ -44,7 +44,7 @@ class PointwiseFeedForward(Layer):
         *,
         activation: str | Activation = "relu",
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         whole("dim", dim)
@@ -97,7 +97,7 @@ class ResidualLayer(Layer):
         bias: bool = True,
         conserved: int = 0,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.conserved = whole("conserved", conserved, 0)

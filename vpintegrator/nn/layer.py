@@ -14,6 +14,7 @@ from torch import nn
 from vpintegrator.nn.tensor_arguments import last_size
 
 Device = torch.device | str | int | None
+Dtype = torch.dtype | None
 Function = TypeVar("Function", bound=Callable[..., Any])
 _DTYPE: ContextVar[torch.dtype | None] = ContextVar("dtype", default=None)
 _DEVICE: ContextVar[torch.device | None] = ContextVar("device", default=None)
@@ -50,7 +51,7 @@ def on_cpu(function: Function) -> Function:
     return construct  # type: ignore[return-value]
 
 
-def factory(device: Device = None, dtype: torch.dtype | None = None) -> dict[str, Any]:
+def factory(device: Device = None, dtype: Dtype = None) -> dict[str, Any]:
     """Return keywords of functions that make tensors, for the device and dtype of a layer."""
     device = (_DEVICE.get() or torch.get_default_device()) if device is None else device
     return {
@@ -88,7 +89,7 @@ class Layer(nn.Module):
     symplectic: Any = False
     shown: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, *, device: Device = None, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         self.factory_kwargs = factory(device, dtype)
 

@@ -11,7 +11,7 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
-from vpintegrator.nn.layer import Device, InvertibleLayer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
 from vpintegrator.nn.units import InUnits
 
 _TERMS = 30  # terms of the exponential series: exact to rounding up to a norm of three
@@ -80,7 +80,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         explicit_time: bool = False,
         *,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.flows, self.dim, self.explicit_time = flows, dim, explicit_time

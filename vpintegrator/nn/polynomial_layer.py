@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.basis import checked_degree, terms
-from vpintegrator.nn.layer import Device, Layer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
 from vpintegrator.nn.univariate import RADIUS, families
 
 
@@ -68,7 +68,7 @@ class PolynomialLayer(Layer):
         periodic: Sequence[int] = (),
         margin: float = 1.05,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim, self.degree, self.margin = whole("dim", dim), checked_degree(degree), margin

@@ -17,7 +17,7 @@ from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given, remaining, still_without, without
-from vpintegrator.nn.layer import Device, Layer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
 
 
 class NeuronPotential(Layer):
@@ -76,7 +76,7 @@ class NeuronPotential(Layer):
         activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size, self.width = whole("size", size), whole("width", width)
@@ -174,12 +174,7 @@ class QuadraticPotential(Layer):
     """
 
     def __init__(
-        self,
-        size: int,
-        *,
-        initial_scale: float = 1e-2,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
+        self, size: int, *, initial_scale: float = 1e-2, device: Device = None, dtype: Dtype = None
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size = whole("size", size)
@@ -226,7 +221,7 @@ class ComponentPotential(Layer):
         activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size = whole("size", size)

@@ -11,7 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import is_canonical
 from vpintegrator.nn.composition import Composition, is_invertible
 from vpintegrator.nn.folding import at, given
-from vpintegrator.nn.layer import Device, Layer, factory_like, on_cpu, preserves
+from vpintegrator.nn.layer import Device, Dtype, Layer, factory_like, on_cpu, preserves
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, is_diagonal
 
 
@@ -47,7 +47,7 @@ class Reflection(Layer):
         *,
         time_reversal: bool = True,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         (rho,) = as_reversing_symmetries([symmetry], len(symmetry))

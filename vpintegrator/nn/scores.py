@@ -16,7 +16,7 @@ from torch import nn
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.layer import Device, Layer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
 from vpintegrator.nn.symmetry import generated_group, invariant_entries
 from vpintegrator.nn.tensor_arguments import last_size
@@ -62,7 +62,7 @@ class BilinearScores(Layer):
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.kind, self.scale = one_of("weighting", kind, ["skew", "arbitrary"]), float(scale)
@@ -113,9 +113,7 @@ class AdditiveScores(Layer):
 
     shown = ("dim",)
 
-    def __init__(
-        self, dim: int, width: int, *, device: Device = None, dtype: torch.dtype | None = None
-    ) -> None:
+    def __init__(self, dim: int, width: int, *, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim, shape = whole("dim", dim), (whole("width", width), dim)
         self.query = nn.Parameter(torch.randn(shape, **self.factory_kwargs) / dim**0.5)
@@ -184,7 +182,7 @@ class Heads(Layer):
         orthonormal: bool = False,
         stiefel: bool = False,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim, self.heads, self.width = dim, heads, whole("width", width)

@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.nn.canonical import canonical_blocks, check_even
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.layer import AttentionLayer, Device, InvertibleLayer, on_cpu
+from vpintegrator.nn.layer import AttentionLayer, Device, Dtype, InvertibleLayer, on_cpu
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
 
 
@@ -68,7 +68,7 @@ class SymplecticAttention(InvertibleLayer, AttentionLayer):
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         check_even(whole("dim", dim))

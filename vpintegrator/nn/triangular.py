@@ -13,7 +13,7 @@ from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.layer import Device, InvertibleLayer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
 
 
@@ -74,7 +74,7 @@ class TriangularLayer(InvertibleLayer):
         symmetries: Any = (),
         initial_scale: float = 0.1,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
@@ -181,7 +181,7 @@ class TriangularFeedForward(Composition):
         symmetries: Any = (),
         initial_scale: float = 0.1,
         device: Device = None,
-        dtype: torch.dtype | None = None,
+        dtype: Dtype = None,
     ) -> None:
         whole("blocks", blocks)
         whole("linear", linear)
