@@ -157,8 +157,8 @@ def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
     model = vp.models.build(oscillators, "spff", functions="system", degree=2, depth=1)
     assert "degree 2 in the components and sigmoid(z[0])" in model.description
     layer = vp.models.growth.layers(model)[0]
-    assert layer.kinetic.formulas.texts == []
-    assert layer.potential.formulas.texts == ["sigmoid(z[0])"]
+    assert layer.kinetic.formulas is None
+    assert layer.potential.formulas.formulas.texts == ["sigmoid(z[0])"]
     # linear and quadratic terms in q0, q1 and the sigmoid
     assert layer.potential.coefficients.numel() == 9
 

@@ -193,20 +193,21 @@ def test_models_of_the_functions_of_a_system_keep_its_laws(name, seed):
 def test_functions_that_a_block_cannot_use_are_left_out():
     texts = ["exp(z[0])", "tanh(z[1])", "z[0]*cos(z[1])", "sin(z[3])"]
     layer = nn.BasisCoupling(4, 2, expressions=texts, split=[[0, 1], [2, 3]])
-    assert [formulas.texts for formulas in layer.formulas] == [texts[3:], texts[:3]]
+    assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], texts[:3]]
     flip = torch.diag(torch.tensor([1.0, -1, -1, -1]))
     layer = nn.BasisCoupling(4, 2, expressions=texts, split=[[0, 1], [2, 3]], symmetries=[flip])
-    assert [formulas.texts for formulas in layer.formulas] == [texts[3:], texts[:3]]
-    assert layer.formula_shift_0.tolist() == [0]  # that of an odd function
+    assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], texts[:3]]
+    assert layer.formulas["0"].shift.tolist() == [0]  # that of an odd function
     layer = nn.BasisCoupling(4, 2, expressions=texts, split=[[0, 1], [2, 3]], symmetries=[-flip])
-    assert [formulas.texts for formulas in layer.formulas] == [texts[3:], texts[1:3]]
+    assert [own.formulas.texts for own in layer.formulas.values()] == [texts[3:], texts[1:3]]
 
 
 def test_a_function_of_the_system_makes_its_flow_exact():
     """q' = 0, p' = exp(q) is one coupling."""
     layer = nn.BasisCoupling(2, 1, expressions=["exp(z[0])"])
     shift, scale = torch.tensor([0.4, 1.0]).double(), torch.tensor([2.0, 3.0]).double()
-    layer.set_units(shift, scale)
+    for own in layer.formulas.values():
+        own.set_units(shift, scale)
     z = sample(50, 2)
     with torch.no_grad():
         layer.coefficients.zero_()

@@ -93,7 +93,7 @@ def made(name, seed):
     torch.manual_seed(seed)
     layer = LAYERS[name]()
     for part in layer.modules():
-        if isinstance(part, nn.BasisCoupling | nn.BasisPotential):
+        if hasattr(part, "set_units"):
             part.set_units(0.1 * torch.arange(6.0), 1 + 0.1 * torch.arange(6.0))
     return randomise(layer, 0.1, seed)
 

@@ -57,8 +57,10 @@ FUNCTIONS = {
 def made(name, seed=0):
     torch.manual_seed(seed)
     S = GeneratingFunction(**FUNCTIONS[name], initial_scale=0.5)
-    if len(S.formulas):
-        S.set_units(sample(S.size + S.conserved, seed=1, scale=0.3), torch.tensor(0.7).expand(4))
+    if S.formulas:
+        S.formulas.set_units(
+            sample(S.size + S.conserved, seed=1, scale=0.3), torch.tensor(0.7).expand(4)
+        )
     S.adapt(states(S, 200, 2) * torch.tensor([1.0, 2.0, 0.5, 1.5])[: S.size + S.conserved] + 0.3)
     return S
 
@@ -70,9 +72,9 @@ def states(S, count, seed=0):
 def value(S, x):
     """The sum over terms, function by function, at one state."""
     u = [*((x - S.box_shift) / S.box_scale)]
-    z = x * S.state_scale + S.state_shift if len(S.formulas) else x
-    if len(S.formulas):
-        u += (torch.stack(S.formulas(z)) - S.formula_shift) / S.formula_scale
+    z = S.formulas.physical(x) if S.formulas else x
+    if S.formulas:
+        u += (torch.stack(S.formulas.formulas(z)) - S.formulas.shift) / S.formulas.scale
     tables = [kind.values(v, S.degree) for v, kind in zip(u, S.terms.kinds, strict=True)]
     total = 0.0
     for e, source, factor in zip(

@@ -47,7 +47,7 @@ def test_derivatives_are_those_of_automatic_differentiation(family, degree):
     ],
 )
 def test_the_derivative_of_a_gradient_is_symmetric(potential):
-    randomise(potential, 0.5, 1)
+    randomise(potential.double(), 0.5, 1)
     D = jacobian(potential.gradient, sample(potential.size))
     assert_close(D, D.mT, 1e-13)
 
@@ -65,11 +65,11 @@ def test_the_gradient_of_neurons_is_that_of_their_potential():
 def test_the_gradient_of_a_potential_with_formulas_is_that_of_its_value():
     """One term each: c u, u the formula in its units, and the chain rule by hand."""
     V = BasisPotential(2, 1, expressions=["exp(2*z[1])"])
-    V.set_units(torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.25]))
+    V.formulas.set_units(torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.25]))
     with torch.no_grad():
         V.coefficients.copy_(V.terms.chosen[:, 2])  # of u alone
     x = sample(5, 2)
-    scale = RADIUS * V.formula_scale
+    scale = RADIUS * V.formulas.scale
     slope = 2 * 0.25 * torch.exp(2 * (0.25 * x[:, 1] + 0.5)) / scale
     assert_close(V.gradient(x), torch.stack([torch.zeros(5), slope], -1), 1e-14)
 

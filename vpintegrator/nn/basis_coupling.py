@@ -26,11 +26,11 @@ from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
-from vpintegrator.nn.units import InUnits, scaled
+from vpintegrator.nn.units import FormulaVariables
 from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, families
 
 
-class BasisCoupling(InvertibleLayer, InUnits):
+class BasisCoupling(InvertibleLayer):
     r"""A sweep of additive couplings by polynomials, and Fourier sums of angles, on every state.
 
     For each block a of components in turn, with b the components not in a:
@@ -135,7 +135,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
         group = generated_group(symmetries, dim)
         check_compatible([*moved, still], group)
         moves = moves_of_terms(group)
-        self.formulas = [Formulas((), dim) for _ in self.blocks]
+        self.formulas = nn.ModuleDict()  # by the number of the block
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim).respected(group))
         for a, block in enumerate(self.blocks):
@@ -161,11 +161,13 @@ class BasisCoupling(InvertibleLayer, InUnits):
         return numbers
 
     def _terms_of(self, a: int, moves: SignedPermutations) -> Terms:
-        rest = others(self.blocks[a], self.dim)
+        rest, formulas = others(self.blocks[a], self.dim), self._formulas(a)
+        own = restricted(moves, rest)
+        count = 0 if formulas is None else len(formulas.shift)
         return Terms.equivariant(
             self.degree,
-            [self.kinds[index] for index in rest] + [POLYNOMIALS] * len(self.formulas[a]),
-            beside(restricted(moves, rest), self.formulas[a].action),
+            [self.kinds[index] for index in rest] + [POLYNOMIALS] * count,
+            own if formulas is None else beside(own, formulas.formulas.action),
             restricted(moves, self.blocks[a]),
             absent=[index in self.cyclic for index in rest],
             **self.factory_kwargs,
@@ -180,35 +182,20 @@ class BasisCoupling(InvertibleLayer, InUnits):
     def _place_formulas(self, formulas: Formulas) -> None:
         """Give each block the formulas that it can use."""
         for a, block in enumerate(self.blocks):
-            usable = [n for n, of in enumerate(formulas.depends) if not of.intersection(block)]
-            self.formulas[a] = formulas.part(usable)
-            for name in ("shift", "scale"):
-                zeros = torch.zeros(len(usable), **self.factory_kwargs)
-                self.register_buffer(f"formula_{name}_{a}", zeros)
-        if not any(map(len, self.formulas)):
+            usable = [n for n, own in enumerate(formulas.depends) if own.isdisjoint(block)]
+            if usable:
+                own = FormulaVariables(formulas.part(usable), **self.factory_kwargs)
+                self.formulas[str(a)] = own
+        if not len(self.formulas):
             raise InputError(
                 "each of the expressions depends on components of every block of the split, or is "
                 "not respected by the symmetries; leave them out"
             )
-        self.add_units(self.dim)
-        self.set_units(torch.zeros(self.dim), torch.ones(self.dim))
 
-    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
-        """Set the units of states, and normalise formulas to their median and spread there.
-
-        Symmetries that take one formula to another, or change its sign, are respected.
-        """
-        if not any(map(len, self.formulas)):
-            return
-        super().set_units(shift, scale)
-        for a, formulas in enumerate(self.formulas):
-            if len(formulas):
-                for own, unit in zip(self._units(a), formulas.units(shift, scale), strict=True):
-                    own.copy_(unit)
-
-    def _units(self, a: int) -> list[torch.Tensor]:
-        """Return shift and scale of the formulas of a block."""
-        return [self.get_buffer(f"formula_{name}_{a}") for name in ("shift", "scale")]
+    def _formulas(self, a: int) -> FormulaVariables | None:
+        """Return the formulas of a block."""
+        own: Any = dict(self.formulas)
+        return own.get(str(a))
 
     def prolong(self, smaller: BasisCoupling) -> None:
         """Take the coefficients of a smaller layer, so that both are the same map.
@@ -237,8 +224,8 @@ class BasisCoupling(InvertibleLayer, InUnits):
         if not len(terms.chosen):  # the symmetries leave no term of this degree
             return torch.zeros_like(z)
         variables = [z[..., index] for index in others(self.blocks[a], self.dim)]
-        if len(formulas := self.formulas[a]):
-            variables += scaled(formulas(self.physical(z)), *self._units(a))
+        if (formulas := self._formulas(a)) is not None:
+            variables += formulas(z)
         phi: torch.Tensor | None = None
         for j, x in enumerate(variables):
             if terms.occurs[j]:
@@ -265,7 +252,7 @@ class BasisCoupling(InvertibleLayer, InUnits):
     def shears(self) -> list[LinearShear]:
         """Return the shears of the sweep, in order."""
         own = [self.coefficients]
-        plain = not any(map(len, self.formulas))
+        plain = not len(self.formulas)
         return [
             LinearShear(
                 a,
@@ -328,20 +315,15 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
             dtype=torch.float64,
         )
     found.degree = layer.degree
-    units = (layer.state_shift, layer.state_scale) if any(map(len, layer.formulas)) else ()
-    for name, unit in zip(("shift", "scale"), units, strict=False):
-        found.register_buffer(f"state_{name}", unit[:n].clone())
     parts = []
     for i, a in enumerate(layer.sweep):
         b, rest = found.sweep[i], others(layer.blocks[a], layer.dim)
         known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
-        if units:
-            own = layer._units(a)
-            of = layer.formulas[a].at(values, (*units, *own))
-            known |= {len(rest) + j: value for j, value in of.values.items()}
-            found.formulas[b] = of.formulas
-            for name, unit in zip(("shift", "scale"), own, strict=True):
-                found.register_buffer(f"formula_{name}_{b}", unit[of.left].clone())
+        if (formulas := layer._formulas(a)) is not None:
+            own, at_values = formulas.at(values)
+            known |= {len(rest) + n: value for n, value in at_values.items()}
+            if own is not None:
+                found.formulas[str(b)] = own
         parts.append(layer.terms[i].at(known, layer.coefficients[layer.shares[i]]))
     found._set_terms([terms for terms, _ in parts])
     found.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))

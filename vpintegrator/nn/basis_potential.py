@@ -20,8 +20,8 @@ from vpintegrator.nn.basis import (
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.layer import Device, Dtype, on_cpu
-from vpintegrator.nn.units import InUnits, scaled
+from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
+from vpintegrator.nn.units import FormulaVariables
 from vpintegrator.nn.univariate import POLYNOMIALS, SECULAR, Univariate, families
 
 Potential = TypeVar("Potential", bound="BasisPotential")
@@ -31,7 +31,7 @@ class NoTermsError(InputError):
     """Symmetries leave no term of a potential."""
 
 
-class BasisPotential(InUnits):
+class BasisPotential(Layer):
     r"""A polynomial in the Chebyshev basis, with harmonics of angles.
 
     .. math:: V(x) = \sum_e c_e\, \varphi_e(x), \qquad
@@ -95,8 +95,6 @@ class BasisPotential(InUnits):
     shown = ("size", "degree")
     largest_count = LARGEST_COUNT
     first_scale = 1e-3
-    formula_shift: torch.Tensor
-    formula_scale: torch.Tensor
 
     @on_cpu
     def __init__(
@@ -131,14 +129,13 @@ class BasisPotential(InUnits):
             group = torch.eye(read, dtype=torch.float64).unsqueeze(0)
         group, turned = group if isinstance(group, tuple) else (group, torch.ones(len(group)))
         moves = self._component_moves = moves_of_terms(group)
-        self.formulas = Formulas((), max(self.components) + 1, self.components)
-        if len(expressions):
-            self._place_formulas(expressions, group)
+        self.formulas = self._respected(expressions, group) if len(expressions) else None
+        count = 0 if self.formulas is None else len(self.formulas.shift)
         kinds = families(read, periodic, scaling)
         for j in self.differentiated:
             if j in periodic or j in cyclic:
                 kinds[j] = SECULAR
-        kinds += [POLYNOMIALS] * len(self.formulas)
+        kinds += [POLYNOMIALS] * count
         moving = self.differentiated or self._moving()
 
         def is_allowed(e: Sequence[int]) -> bool:  # a function of what is conserved has no gradient
@@ -151,7 +148,7 @@ class BasisPotential(InUnits):
         self.terms = Terms.equivariant(
             self.degree,
             kinds,
-            beside(moves, self.formulas.action),
+            moves if self.formulas is None else beside(moves, self.formulas.formulas.action),
             (torch.zeros(len(group), 1, dtype=torch.long), turned.unsqueeze(1)),
             absent=[index in cyclic for index in range(read)],
             most=self.largest_count,
@@ -181,47 +178,27 @@ class BasisPotential(InUnits):
         """Return the numbers of the variables that depend on moving components."""
         own = {*self.components[: self.size]}
         read = self.size + self.conserved
-        changing = [n for n, of in enumerate(self.formulas.depends) if own.intersection(of)]
+        depends = [] if self.formulas is None else self.formulas.formulas.depends
+        changing = [n for n, of in enumerate(depends) if own.intersection(of)]
         return [*range(self.size), *(read + n for n in changing)]
 
-    def _place_formulas(self, expressions: Sequence[str], group: torch.Tensor) -> None:
-        """Take the formulas that the group allows."""
-        dim = max(self.components) + 1
-        self.formulas = Formulas(expressions, dim, self.components).respected(group)
-        if not len(self.formulas):
+    def _respected(self, expressions: Sequence[str], group: torch.Tensor) -> FormulaVariables:
+        """Return the formulas that the group allows."""
+        formulas = Formulas(expressions, max(self.components) + 1, self.components)
+        formulas = formulas.respected(group)
+        if not len(formulas):
             raise InputError("the symmetries respect none of the expressions; leave them out")
-        self.add_units(len(self.components))
-        for name in ("shift", "scale"):
-            zeros = torch.zeros(len(self.formulas), **self.factory_kwargs)
-            self.register_buffer(f"formula_{name}", zeros)
-        self.set_units(torch.zeros(dim), torch.ones(dim))
-
-    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
-        """Set the units of states, and normalise formulas to their median and spread there."""
-        if len(self.formulas):
-            shift, scale = shift[self.components], scale[self.components]
-            super().set_units(shift, scale)
-            for own, unit in zip(
-                (self.formula_shift, self.formula_scale),
-                self.formulas.units(shift, scale),
-                strict=True,
-            ):
-                own.copy_(unit)
+        return FormulaVariables(formulas, **self.factory_kwargs)
 
     def _variables(
         self, x: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor]]]:
         """Return the variables of the polynomials, and the derivatives of formulas by x."""
         variables = list(x.unbind(-1))
-        if not len(self.formulas):
+        if self.formulas is None:
             return variables, []
-        values, slopes = self.formulas.with_slopes(self.physical(x))
-        units = self.state_scale.unbind()
-        found = [
-            {j: slope * (units[j] / scale) for j, slope in by_component.items()}
-            for by_component, scale in zip(slopes, self.formula_scale.unbind(), strict=True)
-        ]
-        return variables + scaled(values, self.formula_shift, self.formula_scale), found
+        values, slopes = self.formulas.with_slopes(x)
+        return variables + values, slopes
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
@@ -266,7 +243,7 @@ class BasisPotential(InUnits):
         by_parameters : (state, size, parameter)
         by_states : (state, size, size)
         """
-        assert not len(self.formulas)
+        assert self.formulas is None
         jets = [
             self.terms.derivatives(j, x_j, 2 if j < self.size else 0)
             for j, x_j in enumerate(x.unbind(-1))
@@ -312,17 +289,9 @@ def potential_at(
         found = type(potential)(size, 1, components=own, initial_scale=0.0, dtype=torch.float64)
     found.degree = potential.degree
     known = {size + j: value for j, value in enumerate(variables)}
-    if len(potential.formulas):
-        units = {
-            name: potential.get_buffer(name)
-            for name in ("state_shift", "state_scale", "formula_shift", "formula_scale")
-        }
-        of = potential.formulas.at(values, [*units.values()])
-        known |= {size + len(values) + j: value for j, value in of.values.items()}
-        found.formulas = of.formulas
-        for name, unit in units.items():
-            kept = [*range(size)] if name.startswith("state") else of.left
-            found.register_buffer(name, unit[kept].clone())
+    if potential.formulas is not None:
+        found.formulas, formulas = potential.formulas.at(values)
+        known |= {size + len(values) + n: value for n, value in formulas.items()}
     found.terms, c = potential.terms.at(known, potential.coefficients)
     found.coefficients = nn.Parameter(c)
     return found.to(potential.coefficients)

@@ -10,7 +10,7 @@ import torch
 from vpintegrator.nn.basis import SignedPermutations
 from vpintegrator.nn.basis_potential import BasisPotential, potential_at
 from vpintegrator.nn.folding import given
-from vpintegrator.nn.units import scaled
+from vpintegrator.nn.units import FormulaVariables
 from vpintegrator.nn.univariate import RADIUS, Univariate
 
 MARGIN = 1.05  # relative size of the box to the range of the states
@@ -109,12 +109,9 @@ class GeneratingFunction(BasisPotential):
         middle, half = _box(x.double(), self._component_moves, fixed)
         self.box_shift.copy_(middle)
         self.box_scale.copy_(half.masked_fill(angles, 1.0))
-        if len(self.formulas):
-            values = torch.stack(self.formulas(self.physical(x)), -1)
-            values = values[values.isfinite().all(-1)]
-            middle, half = _box(values, self.formulas.action)
-            self.formula_shift.copy_(middle)
-            self.formula_scale.copy_(half)
+        if (own := self.formulas) is not None:
+            values = torch.stack(own.formulas(own.physical(x)), -1)
+            own.scale_to(*_box(values[values.isfinite().all(-1)], own.formulas.action))
 
     def at(self, values: torch.Tensor) -> GeneratingFunction:
         """Return the function of the other components at values of the conserved ones."""
@@ -155,10 +152,7 @@ class GeneratingFunction(BasisPotential):
 
     def _scaled_variables(self, x: torch.Tensor) -> list[torch.Tensor]:
         variables = list(((x - self.box_shift) / self.box_scale).unbind(-1))
-        if len(self.formulas):
-            values = self.formulas(self.physical(x))
-            variables += scaled(values, self.formula_shift, self.formula_scale)
-        return variables
+        return variables if self.formulas is None else variables + self.formulas(x)
 
     def prepare(self, *kept: int) -> None:
         """Compute the summation order for ``along`` before a compiler traces it."""
@@ -298,23 +292,20 @@ class _Chain:
         scale, read = of.box_scale.unbind(), of.size + of.conserved
         self.first: dict[int, list[tuple[int, Any]]] = {i: [(i, 1 / scale[i])] for i in range(read)}
         self.second: dict[Order, list[tuple[int, Any]]] = {}
-        if len(of.formulas):
-            self._add_formulas(of, x, read, any(len(order) > 1 for order in wanted))
+        if of.formulas is not None:
+            twice = any(len(order) > 1 for order in wanted)
+            self._add_formulas(of.formulas, x, read, twice)
         self.orders = list({order: None for each in wanted for order, _ in self._parts(each)})
 
     def _add_formulas(
-        self, of: GeneratingFunction, x: torch.Tensor, read: int, twice: bool
+        self, formulas: FormulaVariables, x: torch.Tensor, read: int, twice: bool
     ) -> None:
-        z, units = of.physical(x), of.state_scale.unbind()
-        _, slopes = of.formulas.with_slopes(z)
-        for n, by in enumerate(slopes):
-            for i, slope in by.items():
-                factor = slope * (units[i] / of.formula_scale[n])
-                self.first[i].append((read + n, factor))
-        for n, by_two in enumerate(of.formulas.curvatures(z) if twice else []):
-            for (i, j), curvature in by_two.items():
-                factor = curvature * (units[i] * units[j] / of.formula_scale[n])
-                self.second.setdefault((i, j), []).append((read + n, factor))
+        for n, slopes in enumerate(formulas.with_slopes(x)[1]):
+            for i, slope in slopes.items():
+                self.first[i].append((read + n, slope))
+        for n, curvatures in enumerate(formulas.curvatures(x) if twice else []):
+            for pair, curvature in curvatures.items():
+                self.second.setdefault(pair, []).append((read + n, curvature))
 
     def _parts(self, order: Order) -> list[tuple[Order, Any]]:
         """Return derivatives by variables with their factors in a derivative by components."""

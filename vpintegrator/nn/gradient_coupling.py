@@ -162,6 +162,6 @@ def _shear(
         by_states[..., seen[: len(moved)]] = sign * by_seen
         return sign * by_parameters, by_states
 
-    known = hasattr(potential, "gradient_jet") and not len(getattr(potential, "formulas", ()))
+    known = hasattr(potential, "gradient_jet") and getattr(potential, "formulas", None) is None
     parameters = list(potential.parameters())
     return LinearShear(block, parameters, moved, move, jet=jet if known else None)

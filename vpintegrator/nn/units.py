@@ -1,12 +1,13 @@
-"""Units of states: layers whose formulas are about states before normalisation."""
+"""Units of states: layers, and variables of layers, whose formulas are about physical states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.layer import Device, Dtype, Layer
+
+Derivatives = dict[int, torch.Tensor]
 
 
 class InUnits(Layer):
@@ -31,9 +32,81 @@ class InUnits(Layer):
         return x * self.state_scale + self.state_shift
 
 
-def scaled(
-    values: Sequence[torch.Tensor], shift: torch.Tensor, scale: torch.Tensor
-) -> list[torch.Tensor]:
-    """Return values of formulas, each in its own unit."""
-    units = zip(values, shift.unbind(), scale.unbind(), strict=True)
-    return [(value - own) / unit for value, own, unit in units]
+class FormulaVariables(InUnits):
+    """Formulas of states as variables of a layer, each in a unit of its own.
+
+    Parameters
+    ----------
+    formulas : Formulas
+        At least one.
+    device, dtype
+        As in layers of torch.nn.
+
+    Attributes
+    ----------
+    shift, scale : Tensor, (formula,)
+        Units; by ``set_units`` median and spread at random states, as symmetric as the formulas.
+    """
+
+    shift: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, formulas: Formulas, *, device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.formulas = formulas
+        self.add_units(len(formulas.components))
+        self.register_buffer("shift", torch.zeros(len(formulas), **self.factory_kwargs))
+        self.register_buffer("scale", torch.ones(len(formulas), **self.factory_kwargs))
+        self.set_units(torch.zeros(formulas.dim), torch.ones(formulas.dim))
+
+    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
+        """Set the units of states (dim,), and those of the formulas."""
+        own = self.formulas.components
+        super().set_units(shift[own], scale[own])
+        self.scale_to(*self.formulas.units(shift[own], scale[own]))
+
+    @torch.no_grad()
+    def scale_to(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
+        """Set the units of the formulas."""
+        self.shift.copy_(shift)
+        self.scale.copy_(scale)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """Return the variables (...) at normalised components (..., component)."""
+        return self._scaled(self.formulas(self.physical(x)))
+
+    def _scaled(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        units = zip(values, self.shift.unbind(), self.scale.unbind(), strict=True)
+        return [(value - shift) / scale for value, shift, scale in units]
+
+    def with_slopes(self, x: torch.Tensor) -> tuple[list[torch.Tensor], list[Derivatives]]:
+        """Return the variables, and the derivatives of each by the components."""
+        values, slopes = self.formulas.with_slopes(self.physical(x))
+        units = self.state_scale.unbind()
+        found = [
+            {j: slope * (units[j] / scale) for j, slope in own.items()}
+            for own, scale in zip(slopes, self.scale.unbind(), strict=True)
+        ]
+        return self._scaled(values), found
+
+    def curvatures(self, x: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor]]:
+        """Return the second derivatives of each variable by components i <= j."""
+        units = self.state_scale.unbind()
+        return [
+            {(i, j): value * (units[i] * units[j] / scale) for (i, j), value in own.items()}
+            for own, scale in zip(
+                self.formulas.curvatures(self.physical(x)), self.scale.unbind(), strict=True
+            )
+        ]
+
+    @torch.no_grad()
+    def at(self, values: torch.Tensor) -> tuple[FormulaVariables | None, dict[int, torch.Tensor]]:
+        """Return the variables at values of the last components, and values of those known then."""
+        units = (self.state_shift, self.state_scale, self.shift, self.scale)
+        left, formulas, known = self.formulas.at(values, units)
+        if not left:
+            return None, known
+        found, n = FormulaVariables(formulas, dtype=torch.float64), len(formulas.components)
+        InUnits.set_units(found, self.state_shift[:n], self.state_scale[:n])
+        found.scale_to(self.shift[left], self.scale[left])
+        return found, known

@@ -80,7 +80,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         super().__init__(n, repeats, nn.ModuleList(functions))
         self.functions = nn.ModuleList(functions)
         self.pairs = list(itertools.pairwise(range(n)) if pairs is None else pairs)
-        if n < 2 or any(G.size != n or len(G.formulas) for G in functions):
+        if n < 2 or any(G.size != n or G.formulas for G in functions):
             raise InputError(
                 "a volume-preserving map of n components needs n - 1 generating functions of n "
                 "components each, without expressions"
