@@ -119,7 +119,7 @@ def test_a_map_that_is_not_linear_is_left_to_others(tmp_path):
 
 
 def test_the_layer_and_its_inverse():
-    layer = AffineMap(3)
+    layer = AffineMap(3, dtype=torch.float64)
     with torch.no_grad():
         layer.matrix.copy_(torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 3.0]]))
         layer.offset.copy_(torch.tensor([0.1, 0.2, 0.3]))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -62,8 +63,9 @@ def factory(device: Device = None, dtype: Dtype = None) -> dict[str, Any]:
 
 def factory_like(module: nn.Module) -> dict[str, Any]:
     """Return keywords of functions that make tensors, for the device and dtype of a module."""
-    for parameter in module.parameters():
-        return {"device": parameter.device, "dtype": parameter.dtype}
+    for tensor in chain(module.parameters(), module.buffers()):
+        if tensor.is_floating_point():
+            return {"device": tensor.device, "dtype": tensor.dtype}
     return factory()
 
 
