@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.cli import gen, rollout, train
 from vpintegrator.dynamics.conjugate import canonical_order
-from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 
 STYLES = {
     "q1, p1": (["q1", "q2"], ["p1", "p2"]),
@@ -284,27 +283,3 @@ def test_show_says_which_momentum_belongs_to_which_position(tmp_path):
     path.write_text('state = ["u", "phi", "s", "L"]\nhamiltonian = "u**2 + s**2 + phi*L"')
     output = run(gen.main, "--show", path)
     assert "u, s; phi, L" in output and "positions come first" in output
-
-
-@pytest.mark.parametrize(
-    ("names", "latex", "text"),
-    [
-        (("x", "px"), (r"\dot{p}_{x} &= - x", r"\frac{p_{x}^{2}}{2}"), ("ṗₓ = -x", "pₓ")),
-        (("y", "p_y"), (r"\dot{p}_{y} &= - y",), ("ṗ_y = -y",)),
-        (("theta", "ptheta"), (r"\dot{p}_{\theta} &= - \theta",), ("ṗ_θ = -θ",)),
-        (("phi", "p_phi"), (r"\dot{p}_{\phi} &= - \phi",), ("= -φ",)),
-    ],
-)
-def test_the_coordinate_of_a_momentum_is_typeset_as_an_index(names, latex, text):
-    q, p = names
-    system = vp.load_system(f'state = ["{q}", "{p}"]\nhamiltonian = "({p}**2 + {q}**2)/2"')
-    assert all(part in equations_latex(system) for part in latex)
-    assert all(part in equations_unicode(system) for part in text)
-
-
-def test_momenta_of_arrays_are_typeset_alike_on_both_sides():
-    system = vp.load_system(
-        'state = {r = 2, pr = 2}\nhamiltonian = "sum(pr[i]**2 for i in range(2))"'
-    )
-    assert r"{\dot{p}_{r}}_{i} &=" in equations_latex(system)
-    assert r"\partial {p_{r}}_{i}" in equations_latex(system)

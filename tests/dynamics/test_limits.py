@@ -125,7 +125,7 @@ def test_what_is_no_state(state):
 
 @pytest.mark.parametrize("count", [-1, 2.5, True, "3", 10**12, 10**400, float("nan")])
 def test_what_is_no_number_of_initial_states(count):
-    with pytest.raises(InputError, match="number of initial states = .* must be a whole number"):
+    with pytest.raises(InputError, match=r"number of initial states = .* must be a whole number"):
         BODY.sample_initial(count, np.random.default_rng(0))
 
 

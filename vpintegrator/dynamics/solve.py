@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
-from vpintegrator.arguments import of_kind
+from vpintegrator.arguments import is_number, of_kind, real_array
 from vpintegrator.dynamics.crossings import largest_values
-from vpintegrator.dynamics.state_function import FormulaDomain, as_array
+from vpintegrator.dynamics.state_function import FormulaDomain
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
@@ -89,21 +89,15 @@ def solve(
     (1, 6, 2)
     """
     of_kind("system", system, System, "a system, as vp.load_system gives it")
-    initial, times = as_array(initial), as_array(times)
-    if np.iscomplexobj(initial) or np.iscomplexobj(times):
-        raise InputError("initial states and times are real numbers, not complex ones")
-    initial, times = initial.astype(np.float64), times.astype(np.float64)
-    if initial.ndim != 2 or initial.shape[1] != system.dim:
+    initial = real_array("initial", initial, None)
+    times = real_array("times", times, ("time",))
+    if initial.ndim != 2 or initial.shape[1] != system.dim or not np.isfinite(initial).all():
         raise InputError(
-            f"initial states of {system.name} have shape (trajectory, {system.dim}), "
-            f"but those given have shape {initial.shape}"
+            f"initial states of {system.name} are finite and have shape (trajectory, {system.dim}),"
+            f" but those given have shape {initial.shape}"
         )
-    if not np.isfinite(initial).all():
-        raise InputError("an initial state is not finite")
-    if times.ndim != 1 or len(times) == 0 or not (np.diff(times) > 0).all():
-        raise InputError("the output times must increase")
-    if not np.isfinite(times).all():
-        raise InputError("an output time is not finite")
+    if not (np.diff(times) > 0).all() or not np.isfinite(times).all():
+        raise InputError("the output times must be finite and increase")
     check_solver(method, rtol, atol)
     if system.is_discrete and (np.diff(times) % 1).any():
         raise InputError(f"{system.name} is a map: times count its iterations, in whole numbers")
@@ -112,8 +106,7 @@ def solve(
         states = np.empty(shape)
     except (MemoryError, ValueError):
         raise InputError(
-            f"{shape[0]} trajectories of {shape[1]} states do not fit into memory; take fewer, or "
-            "generate a dataset, which is written in parts"
+            f"{shape[0]} trajectories of {shape[1]} states exceed the memory"
         ) from None
     if system.is_discrete:
         if system.flow is not None and method != "DOP853":
@@ -143,10 +136,9 @@ def _check_rates(system: System, initial: np.ndarray) -> None:
         words = "the function is not finite"
         if system.has_formulas:
             words = FormulaDomain(system.equations, system.equations.vector_field).reason(state)
-        shown = ", ".join(f"{x:.6g}" for x in state[:8])
         raise InputError(
             f"{len(outside)} of {len(initial)} initial states are outside of the domain of "
-            f"{system.name}, the first is ({shown}{', ...' if system.dim > 8 else ''}): {words}"
+            f"{system.name}, the first is {_written(state)}: {words}"
         )
 
 
@@ -275,19 +267,18 @@ def iterate(
 def _escape(system: Any, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
     bad = ~np.isfinite(last).all(axis=1)
     worst = int(np.argmax(bad))
-    state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
+    state = _written(initial[worst])
     if system.equations.returns is not None:
         section = system.equations.returns.plane
         return InputError(
             f"{bad.sum()} of {len(bad)} solutions of {system.name} do not come back to {section} "
-            f"at return {time:.0f}, the first from ({state}): they escape, or 20,000 steps are too "
+            f"at return {time:.0f}, the first from {state}: they escape, or 20,000 steps are too "
             "few, or the state has no momentum for the energy; start elsewhere "
             "([initial_conditions] of a recipe, --initial), or take a lower energy or fewer steps"
         )
     return InputError(
-        f"the iterates of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) end at "
-        f"iteration {time:.0f}: they grow without bound or leave the domain of the map; choose "
-        "other initial states or fewer steps"
+        f"the iterates of {system.name} from {state} end at iteration {time:.0f}: they grow without "
+        "bound or leave the domain of the map; choose other initial states or fewer steps"
     )
 
 
@@ -299,12 +290,10 @@ def check_solver(method: str, rtol: float, atol: float, where: str = "") -> None
     if method not in SOLVERS:
         hint = nearest(str(method), SOLVERS) or f"; there are {', '.join(SOLVERS)}"
         raise InputError(f"{where}there is no solver '{method}'{hint}")
-    for tolerance in (rtol, atol):
-        if not isinstance(tolerance, int | float | np.integer | np.floating):
-            raise InputError(f"{where}a tolerance is a number, not {tolerance!r}")
-    if not SMALLEST_TOLERANCE <= rtol < np.inf or not 0 < atol < np.inf:
+    known = is_number(rtol) and is_number(atol)
+    if not known or rtol < SMALLEST_TOLERANCE or atol <= 0:
         raise InputError(
-            f"{where}rtol = {rtol:g}, atol = {atol:g}: rtol must be at least "
+            f"{where}rtol = {rtol!r}, atol = {atol!r}: rtol must be at least "
             f"{SMALLEST_TOLERANCE:g}, the limit of double precision, and atol positive"
         )
 
@@ -403,13 +392,16 @@ def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: floa
     """The error for a solution that ends early; the fastest trajectory is named as its cause."""
     speed = np.abs(system.vector_field_by_component(last)).max(axis=0)
     worst = int(np.argmax(np.where(np.isfinite(speed), speed, np.inf)))
-    state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
     return InputError(
-        f"the solution of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) cannot "
-        f"be continued beyond {system.time_name} = {time:.6g}:  "
-        "it grows without bound or leaves the domain of the equations; choose other initial states "
-        "or a shorter time"
+        f"the solution of {system.name} from {_written(initial[worst])} cannot be continued beyond "
+        f"{system.time_name} = {time:.6g}: it grows without bound or leaves the domain of the "
+        "equations; choose other initial states or a shorter time"
     )
+
+
+def _written(state: np.ndarray) -> str:
+    """Return a state for a message."""
+    return f"({', '.join(f'{x:.6g}' for x in state[:8])}{', ...' if len(state) > 8 else ''})"
 
 
 class ScaledFlow(System):

@@ -11,7 +11,6 @@ import numpy as np
 
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
-    Call,
     ComponentFunction,
     Product,
     Symbol,
@@ -220,15 +219,12 @@ class FormulaDomain:
         e = self.equations
         names = {symbol: symbol.name for symbol in e.arguments}
         names |= dict(zip(e.symbols, e.components, strict=True))
-        used = [symbol for symbol in below([node]) if isinstance(symbol, Symbol)]
-        told = ", ".join(f"{names[s]} = {values[s]:.6g}" for s in used[:_NAMED])
-        told += ", ..." if len(used) > _NAMED else ""
-        text = node.function.name if isinstance(node, Call) else "a power"
-        if can_be_written(node):
-            text = written(node, names)
-            if isinstance(node, Product) and [abs(c) for _, c in node.factors] == [Fraction(1, 2)]:
-                base = written(node.parts[0], names)
-                text = f"sqrt{base}" if base.startswith("(") else f"sqrt({base})"
+        used = [symbol for symbol in below([node]) if isinstance(symbol, Symbol)][:_NAMED]
+        told = ", ".join(f"{names[s]} = {values[s]:.6g}" for s in used)
+        if isinstance(node, Product) and [abs(c) for _, c in node.factors] == [Fraction(1, 2)]:
+            text = f"sqrt({written(node.parts[0], names).removeprefix('(').removesuffix(')')})"
+        else:
+            text = written(node, names) if can_be_written(node) else "a long formula"
         return f"{told} is outside of the domain of {text}"
 
 

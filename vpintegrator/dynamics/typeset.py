@@ -13,7 +13,7 @@ import re
 import textwrap
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from types import SimpleNamespace
@@ -29,15 +29,10 @@ from vpintegrator.dynamics.system import System
 _LARGE = 8  # components; the equations of more are not written out one by one
 _LONG = 20  # operations of a Hamiltonian, whose derivatives would not fit a line
 _SHOWN = 12  # equations shown of a large system without arrays
+_PIECES = r"\b(where|min|max)\("
 _LONGEST = 600  # parts of an expression that SymPy is given
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
-# px is the momentum of x, and no product
-_MOMENTUM = re.compile(
-    r"\bp(dot|prime)?_?(x|y|z|r|theta|vartheta|phi|varphi|psi|chi|rho|xi|eta|zeta|alpha|beta|gamma)"
-    r"(\d*)\b",
-    re.IGNORECASE,
-)
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -70,8 +65,7 @@ class _NamesAsWords(LatexPrinter):
     """SymPy's, where a name of several letters is one word and no product of its letters."""
 
     def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
-        name = sympy.Symbol(_with_index(expr.name))
-        return _WORD.sub(r"\\mathrm{\1}", str(super()._print_Symbol(name, style)))
+        return _WORD.sub(r"\\mathrm{\1}", str(super()._print_Symbol(expr, style)))
 
 
 def latex(expression: Any) -> str:
@@ -79,53 +73,38 @@ def latex(expression: Any) -> str:
     return str(_NamesAsWords().doprint(expression))
 
 
-def _with_index(name: str, greek: bool = False) -> str:
-    """Return a name in which the coordinate of a momentum is an index: p_x for px."""
-
-    def indexed(match: re.Match[str]) -> str:
-        mark, coordinate, number = match.groups(default="")
-        letter = f"GREEK SMALL LETTER {coordinate.upper()}"
-        if greek and len(coordinate) > 1:
-            coordinate = unicodedata.lookup(letter.replace("VAR", ""))
-        return f"{match[0][0]}{mark}_{coordinate}{number}"
-
-    return _MOMENTUM.sub(indexed, name)
-
-
 class _Formulas:
     """Formulas of a system file in SymPy, with sums, indices and names of parameters."""
 
     def __init__(self, system: System) -> None:
         self.system = system.flow or system
-        self.equations = self.system.equations
+        self.equations = e = self.system.equations
         self.table = tomllib.loads(self.system.text)
-        self.lengths = {name: len(each) for name, each in self.equations.arrays.items()}
+        self.lengths = {name: len(each) for name, each in e.arrays.items()}
         lists = {k: len(v) for k, v in self.system.parameters.items() if isinstance(v, list)}
         self.lengths |= lists
+        stages = self.table.get("map", {})
+        self.maps = stages if isinstance(stages, list) else [stages]
+        self.auxiliary = dict(list(self.table.get("auxiliary", {}).items())[:_SHOWN])
 
     @cached_property
     def by_array(self) -> bool:
         """Whether equations are shown as the file writes them, with its indices and sums."""
-        texts = [_in_a_line(text) for text in self._texts()]
-        if "auxiliary" in self.table or not all(map(_is_short, texts)):
+        energy = _in_a_line(self.table.get("hamiltonian", "0"))
+        invariants = self.table.get("invariants", {})
+        tables = [self.table.get("vector_field", {}), *self.maps, invariants]
+        entries = [text for table in tables for text in table.values()]
+        texts = [energy]
+        for entry in entries:
+            texts += map(_in_a_line, entry if isinstance(entry, list) else [entry])
+        whole = "\n".join(texts)
+        if self.auxiliary or not all(map(_is_short, texts)) or re.search(_PIECES, whole):
             return True
-        if any(name in text for text in texts for name in ("where(", "min(", "max(")):
-            return True
-        energy = str(self.table.get("hamiltonian", ""))
         if not self.equations.arrays:  # but of parameters
             return "sum(" in energy
-        nodes = ast.walk(syntax_tree(_in_a_line(energy or "0")))
+        nodes = ast.walk(syntax_tree(energy))
         long = sum(isinstance(node, ast.BinOp | ast.Call) for node in nodes) > _LONG
-        return long or self.system.dim > _LARGE or any("sum(" in text for text in texts)
-
-    def _texts(self) -> Iterator[Any]:
-        stages = self.table.get("map", {})
-        maps = stages if isinstance(stages, list) else [stages]
-        for entry in (self.table.get("vector_field", {}), *maps):
-            for text in entry.values():
-                yield from text if isinstance(text, list) else (text,)
-        yield self.table.get("hamiltonian", 0)
-        yield from self.table.get("invariants", {}).values()
+        return long or self.system.dim > _LARGE or "sum(" in whole
 
     def rows(self, entries: Mapping[str, Any]) -> dict[str, Any]:
         """Return formulas of a table by component: texts by array, else expressions."""
@@ -206,8 +185,7 @@ class _Formulas:
         """Return the formulas of each stage of a map, or of the flow: H, then rates."""
         e, table = self.equations, self.table
         if e.stages:
-            stages = table["map"] if isinstance(table["map"], list) else [table["map"]]
-            return [{_marked(n, "prime"): x for n, x in self.rows(s).items()} for s in stages]
+            return [{_marked(n, "prime"): x for n, x in self.rows(s).items()} for s in self.maps]
         if not self.system.is_hamiltonian:
             field = self.rows(table["vector_field"])
             return [{_marked(name, "dot"): value for name, value in field.items()}]
@@ -243,8 +221,7 @@ def equations_unicode(system: System, width: int = 100) -> str:
     """
     formulas = _Formulas(system)
     is_map, dim = bool(formulas.equations.stages), formulas.system.dim
-    auxiliary = dict(list(formulas.table.get("auxiliary", {}).items())[:_SHOWN])
-    blocks = [_unicode(name, text, width) for name, text in auxiliary.items()]
+    blocks = [_unicode(name, text, width) for name, text in formulas.auxiliary.items()]
     stages = formulas.stages()
     for number, rows in enumerate(stages, start=1):
         label = f"stage {number}:\n" if len(stages) > 1 else ""
@@ -265,21 +242,16 @@ def equations_unicode(system: System, width: int = 100) -> str:
 def equations_latex(system: System, environment: str = "align*") -> str:
     """Return the equations as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
     formulas = _Formulas(system)
-    auxiliary = dict(list(formulas.table.get("auxiliary", {}).items())[:_SHOWN])
     rows = [
         (latex(sympy.Symbol(_symbol(name))), _latex(formulas, right))
         for name, right in itertools.chain(
-            auxiliary.items(), *(stage.items() for stage in formulas.stages())
+            formulas.auxiliary.items(), *(stage.items() for stage in formulas.stages())
         )
     ]
     for q, p in formulas.pairs():
-        rows += [
-            (
-                _indexed_latex(_marked(name, "dot")),
-                rf"{sign}\frac{{\partial H}}{{\partial {_indexed_latex(by)}}}",
-            )
-            for name, sign, by in ((q, "", p), (p, "-", q))
-        ]
+        for name, sign, by in ((q, "", p), (p, "-", q)):
+            slope = rf"{sign}\frac{{\partial H}}{{\partial {_indexed_latex(by)}}}"
+            rows.append((_indexed_latex(_marked(name, "dot")), slope))
     whole = bool(formulas.equations.stages) or formulas.by_array
     own = formulas.system
     count = len(rows) if whole else own.phase_dim + own.is_hamiltonian
@@ -394,7 +366,7 @@ def _marked(name: str, mark: str) -> str:
     """Return the name of a rate or a new value: SymPy reads zdot_1 as ż with the index 1."""
     if name.endswith("[i]"):
         return f"{name[:-3]}{mark}[i]"
-    base, _, index = _symbol(_with_index(name)).partition("_")
+    base, _, index = _symbol(name).partition("_")
     letters = base.rstrip("0123456789")
     index = index or base[len(letters) :]
     return f"{letters}{mark}" + (f"_{index}" if index else "")
@@ -426,9 +398,7 @@ def _unicode(name: str, right: Any, width: int, sign: str = " = ") -> str:
         return unicodedata.normalize("NFC", filled)
     left = name if re.search("dot|prime", name) else name.replace("_", " ")
     equation = sympy.Eq(sympy.Symbol(left), right, evaluate=False)
-    symbols = {s: _with_index(s.name, greek=True) for s in equation.free_symbols}
-    renamed = {s: sympy.Symbol(name) for s, name in symbols.items() if name != s.name}
-    text = sympy.pretty(equation.xreplace(renamed), use_unicode=True, num_columns=width)
+    text = sympy.pretty(equation, use_unicode=True, num_columns=width)
     return unicodedata.normalize("NFC", text)  # one character for a dotted letter
 
 
