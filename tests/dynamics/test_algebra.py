@@ -23,7 +23,7 @@ from vpintegrator.dynamics.expressions import (
     evaluator,
     vectorised,
 )
-from vpintegrator.dynamics.expressions.constants import HIGH, PI, function_value, high, power
+from vpintegrator.dynamics.expressions.nodes import HIGH, PI, function_value, high, power
 
 smooth = st.recursive(
     st.sampled_from(["x", "y", "q[1]", "2", "0.3", "(2/3)"]),

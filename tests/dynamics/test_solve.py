@@ -78,8 +78,8 @@ def test_a_solution_that_ends_is_reported():
     ("arguments", "message"),
     [
         ({"initial": np.zeros((2, 4))}, r"shape \(trajectory, 3\)"),
-        ({"initial": np.full((2, 3), np.nan)}, "not finite"),
-        ({"times": np.array([0.0, 1.0, 1.0])}, "must increase"),
+        ({"initial": np.full((2, 3), np.nan)}, "are finite"),
+        ({"times": np.array([0.0, 1.0, 1.0])}, "increase"),
         ({"method": "DOP583"}, "did you mean 'DOP853'"),
         ({"rtol": 1e-15}, "limit of double precision"),
     ],

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from vpintegrator.dynamics.claims import Formulas, Trial, less_turns
-from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.equations import Equations, MatrixFunction, StateFunction
 from vpintegrator.dynamics.expressions import (
     Call,
     Expression,
@@ -21,14 +21,13 @@ from vpintegrator.dynamics.expressions import (
     can_be_written,
     written,
 )
-from vpintegrator.dynamics.expressions.constants import high
+from vpintegrator.dynamics.expressions.nodes import high
 from vpintegrator.dynamics.reading import (
     KEYS,
     check_table,
     read_components,
     read_state_and_formulas,
 )
-from vpintegrator.dynamics.state_function import MatrixFunction, StateFunction
 from vpintegrator.errors import InputError
 
 _OF_EQUATIONS = ("state", "hamiltonian", "vector_field", "periodic", "reversing_symmetry")

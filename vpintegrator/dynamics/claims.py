@@ -30,7 +30,7 @@ from vpintegrator.dynamics.expressions import (
     below,
     evaluator,
 )
-from vpintegrator.dynamics.expressions.constants import HIGH, high
+from vpintegrator.dynamics.expressions.nodes import HIGH, high
 from vpintegrator.errors import InputError
 
 POINTS = 12

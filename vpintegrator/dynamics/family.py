@@ -18,7 +18,7 @@ import numpy as np
 
 from vpintegrator.dynamics.claims import Trial, check_claims
 from vpintegrator.dynamics.definition import Definition
-from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.equations import Equations, stack_numpy
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -32,7 +32,6 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
     written,
 )
-from vpintegrator.dynamics.state_function import stack_numpy
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 

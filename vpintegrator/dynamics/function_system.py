@@ -17,6 +17,7 @@ import numpy as np
 from vpintegrator.arguments import of_kind, one_of, whole
 from vpintegrator.dynamics.claims import Trial, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
+from vpintegrator.dynamics.equations import as_given, float_array
 from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.python_functions import (
     EXACT,
@@ -27,7 +28,6 @@ from vpintegrator.dynamics.python_functions import (
     record,
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, plain_value, read_equations
-from vpintegrator.dynamics.state_function import as_given, float_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, printable
 from vpintegrator.names import FORMS

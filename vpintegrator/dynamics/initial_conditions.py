@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind, whole
+from vpintegrator.dynamics.equations import FormulaDomain
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -49,7 +50,6 @@ from vpintegrator.dynamics.expressions import (
 )
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, check_table, read_components
-from vpintegrator.dynamics.state_function import FormulaDomain
 from vpintegrator.errors import InputError, nearest
 
 _DRAWS = 100  # of a state, until it is in the domain of the equations
@@ -117,7 +117,8 @@ class InitialConditions:
                 f"{nearest(str(name), _KEYS)}"
             )
         self.distribution, kinds = name, _KEYS[name]
-        self.table = {key: _DEFAULTS[key] for key in kinds if key in _DEFAULTS} | dict(table)
+        defaults = {key: _DEFAULTS[key] for key in kinds if key in _DEFAULTS}
+        self.table: dict[str, Any] = {**defaults, **table}
         if missing := kinds.keys() - self.table.keys():
             needed = ", ".join(sorted(missing))
             raise InputError(f"{self.where}: distribution '{name}' needs {needed}")

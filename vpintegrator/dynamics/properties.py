@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.definition import Definition
-from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.equations import Equations, ScalarFunction, as_array, is_tensor
 from vpintegrator.dynamics.expressions import (
     LARGEST_HAMILTONIAN,
     Call,
@@ -22,7 +22,6 @@ from vpintegrator.dynamics.expressions import (
     can_be_written,
     written,
 )
-from vpintegrator.dynamics.state_function import ScalarFunction, as_array, is_tensor
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.errors import InputError
 

@@ -24,7 +24,7 @@ import numpy as np
 from vpintegrator.dynamics.claims import TOLERANCE, Formulas, Trial, random_states
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
-from vpintegrator.dynamics.expressions.constants import HIGH, high
+from vpintegrator.dynamics.expressions.nodes import HIGH, high
 from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError
 

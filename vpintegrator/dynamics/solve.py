@@ -25,7 +25,7 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import is_number, of_kind, real_array
 from vpintegrator.dynamics.crossings import largest_values
-from vpintegrator.dynamics.state_function import FormulaDomain
+from vpintegrator.dynamics.equations import FormulaDomain
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS
@@ -277,8 +277,8 @@ def _escape(system: Any, initial: np.ndarray, last: np.ndarray, time: float) -> 
             "([initial_conditions] of a recipe, --initial), or take a lower energy or fewer steps"
         )
     return InputError(
-        f"the iterates of {system.name} from {state} end at iteration {time:.0f}: they grow without "
-        "bound or leave the domain of the map; choose other initial states or fewer steps"
+        f"the iterates of {system.name} from {state} end at iteration {time:.0f}: they grow "
+        "without bound or leave the domain of the map; choose other initial states or fewer steps"
     )
 
 

@@ -14,12 +14,7 @@ import numpy as np
 from vpintegrator.arguments import called, of_kind, whole
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.definition import Definition, read_definition, within_reach
-from vpintegrator.dynamics.initial_conditions import InitialConditions
-from vpintegrator.dynamics.properties import SystemProperties
-from vpintegrator.dynamics.reading import plain_value
-from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
-from vpintegrator.dynamics.section import ENERGY
-from vpintegrator.dynamics.state_function import (
+from vpintegrator.dynamics.equations import (
     FormulaMap,
     MatrixFunction,
     ScalarFunction,
@@ -27,6 +22,11 @@ from vpintegrator.dynamics.state_function import (
     is_tensor,
     stack_torch,
 )
+from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.properties import SystemProperties
+from vpintegrator.dynamics.reading import plain_value
+from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
+from vpintegrator.dynamics.section import ENERGY
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import displayed
 

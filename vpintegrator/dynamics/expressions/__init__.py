@@ -1,7 +1,6 @@
 """The expression language of system files: reading, differentiation, evaluation, typesetting."""
 
 from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
-from vpintegrator.dynamics.expressions.constants import NotFinite, Number, size, tidy
 from vpintegrator.dynamics.expressions.evaluation import (
     Arithmetic,
     ComponentFunction,
@@ -14,12 +13,16 @@ from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Expression,
     Function,
+    NotFinite,
+    Number,
     Product,
     Sum,
     Symbol,
     Value,
     below,
     fold,
+    size,
+    tidy,
 )
 from vpintegrator.dynamics.expressions.parsing import Scope, check_name, parse, readable
 from vpintegrator.dynamics.expressions.text import LARGEST_HAMILTONIAN, can_be_written, written

@@ -23,19 +23,21 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from vpintegrator.dynamics.expressions import constants
-from vpintegrator.dynamics.expressions.constants import NotFinite, Number, tidy
+from vpintegrator.dynamics.expressions import nodes
 from vpintegrator.dynamics.expressions.functions import FUNCTIONS, POWER
 from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Expression,
     Function,
+    NotFinite,
+    Number,
     Product,
     Sum,
     Symbol,
     Value,
     below,
     fold,
+    tidy,
 )
 
 MAXIMUM_OPERATIONS = 300_000  # in the formulas of a file, and in checking them
@@ -192,7 +194,7 @@ class Algebra:
                         coefficient = tidy(coefficient)
                     continue
                 work += _IRRATIONAL
-                coefficient = tidy(Fraction(coefficient) * constants.power(value, exponent))
+                coefficient = tidy(Fraction(coefficient) * nodes.power(value, exponent))
             elif isinstance(value, Product) and whole:
                 work += len(value.factors)
                 for base, own in value.factors:
@@ -200,7 +202,7 @@ class Algebra:
                     collected[base] = collected.get(base, 0) + product
             elif (scaled := _scaled(value)) and (whole or scaled[1] > 0):
                 stack.append((scaled[0], exponent))
-                stack.append((constants.power(scaled[1], exponent), 1))
+                stack.append((nodes.power(scaled[1], exponent), 1))
             elif isinstance(value, Sum) and whole and _leads_with_minus(value):
                 if exponent % 2:
                     coefficient = -coefficient
@@ -231,7 +233,7 @@ class Algebra:
             return 1
         if len(factors) == 1 and factors[0][1] == 1:
             return factors[0][0]
-        if any(constants.size(e) > constants.LARGEST_EXPONENT for _, e in factors):
+        if any(nodes.size(e) > nodes.LARGEST_EXPONENT for _, e in factors):
             raise NotFinite
         key = (Product, tuple((base.number, e) for base, e in factors))
         return self._made(key, lambda: Product(factors))
@@ -245,7 +247,7 @@ class Algebra:
             If it is no real number, or the exponent is absurd.
         """
         if not isinstance(exponent, Expression):
-            if constants.size(exponent) > constants.LARGEST_EXPONENT:
+            if nodes.size(exponent) > nodes.LARGEST_EXPONENT:
                 raise NotFinite
             return self.product([(base, exponent)])
         if not isinstance(base, Expression) and base <= 0:
@@ -272,7 +274,7 @@ class Algebra:
         numbers = [a for a in arguments if not isinstance(a, Expression)]
         if len(numbers) == len(arguments):
             self.spend(_IRRATIONAL)
-            return constants.function_value(function, *numbers)
+            return nodes.function_value(function, *numbers)
         first = arguments[0]
         if function.parity and isinstance(first, Expression) and _leads_with_minus(first):
             return self.scale(function.parity, self.call(function, self.scale(-1, first)))

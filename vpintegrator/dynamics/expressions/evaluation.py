@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from vpintegrator.dynamics.expressions.constants import Number, size
 from vpintegrator.dynamics.expressions.functions import POWER, SQRT
 from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Function,
+    Number,
     Symbol,
     Value,
     below,
     fold,
+    size,
 )
 
 _HALF = Fraction(1, 2)

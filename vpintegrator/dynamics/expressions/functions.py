@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.special when it is used
 
-from vpintegrator.dynamics.expressions.constants import HIGH, PI
-from vpintegrator.dynamics.expressions.nodes import Function, Value
+from vpintegrator.dynamics.expressions.nodes import HIGH, PI, Function, Value
 
 _HALF = Fraction(1, 2)
 

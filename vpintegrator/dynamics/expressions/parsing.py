@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from vpintegrator.dynamics.expressions import constants
+from vpintegrator.dynamics.expressions import nodes
 from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
-from vpintegrator.dynamics.expressions.constants import NotFinite
 from vpintegrator.dynamics.expressions.functions import FUNCTIONS
-from vpintegrator.dynamics.expressions.nodes import Expression, Function, Value
+from vpintegrator.dynamics.expressions.nodes import Expression, Function, NotFinite, Value
 from vpintegrator.errors import InputError, nearest, printable
 
 SYNTAX = ("where", "sum", "range", "len")  # written as calls, but no functions of numbers
@@ -142,7 +141,7 @@ def parse(text: str | int | float, scope: Scope, where: str) -> Value:
         )
     if not isinstance(text, str):
         try:
-            return constants.tidy(Fraction(repr(text) if isinstance(text, float) else text))
+            return nodes.tidy(Fraction(repr(text) if isinstance(text, float) else text))
         except (ValueError, OverflowError):
             raise InputError(f"{where}: {text} is not a finite number") from None
         except NotFinite:
@@ -218,12 +217,12 @@ class _Parser:
     def constant(self, node: ast.Constant) -> Value:
         match node.value:
             case int(number) if not isinstance(number, bool):
-                return constants.tidy(number)
+                return nodes.tidy(number)
             case float(number):
                 # repr gives the shortest digits that mean this number, so 0.1 is one tenth
                 if not math.isfinite(number):
                     self.fail(node, "the number is too large")
-                return constants.tidy(Fraction(repr(number)))
+                return nodes.tidy(Fraction(repr(number)))
         self.forbidden(node)
 
     def name(self, node: ast.Name) -> Value:
@@ -233,7 +232,7 @@ class _Parser:
             if name in self.integers:
                 return self.integers[name]
             if name == "pi":
-                return constants.PI
+                return nodes.PI
             if name in FUNCTIONS or name in SYNTAX:
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
@@ -302,12 +301,12 @@ class _Parser:
         base, exponent = self.value(node.left), self.value(node.right)
         if (
             not isinstance(exponent, Expression)
-            and constants.size(exponent) > constants.LARGEST_EXPONENT
+            and nodes.size(exponent) > nodes.LARGEST_EXPONENT
             and base not in (0, 1)
         ):
             self.fail(
                 node,
-                f"the exponent is too large; it may be up to {constants.LARGEST_EXPONENT}",
+                f"the exponent is too large; it may be up to {nodes.LARGEST_EXPONENT}",
             )
         return self.algebra.power(base, exponent)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vpintegrator.dynamics.expressions.constants import Number, size
 from vpintegrator.dynamics.expressions.functions import POWER
 from vpintegrator.dynamics.expressions.nodes import (
     Expression,
     Function,
+    Number,
     Symbol,
     Value,
     below,
     fold,
+    size,
 )
 
 LARGEST_HAMILTONIAN = 5_000  # formulas that one is made of, some 50,000 letters
