@@ -203,7 +203,9 @@ def train(
             bar.update(model.name)
             pairs = kind.pairs_of(data, model, objective)
             size = batch or kind.default_batch(model, objective)
-            expected = kind.steps(len(pairs), size) * kind.step_seconds * (epochs or math.inf)
+            # attention of PyTorch takes longer with the square of the window
+            seconds_of_step = kind.step_seconds * model.window**2
+            expected = kind.steps(len(pairs), size) * seconds_of_step * (epochs or math.inf)
             machine, history.not_compiled = compile_residual(
                 model, objective, kind, compiled, min(expected, seconds or math.inf)
             )

@@ -20,7 +20,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, prolong
-from vpintegrator.models.growth import refine
+from vpintegrator.models.growth import attention, refine
 from vpintegrator.models.untrained import suited
 from vpintegrator.nn.linearised import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
@@ -199,7 +199,7 @@ class _Growth:
         self, model: Integrator, epochs: int, patience: int | None = None, **training: Any
     ) -> Generator[Trial, None, Fit]:
         """Yield a trial, and return its fit, which may be the best one."""
-        if epochs <= 40:
+        if epochs <= 40 and model.window == 1:
             training["compiled"] = False
         yield self.trial(model, epochs, patience, **training)
         fit = self.fits[-1]
@@ -256,7 +256,10 @@ class _Growth:
         if self.scheme not in ("auto", "none"):  # a method that does not fit is refused at once
             first.reverse()
         for build in first:
-            model = None if self.is_exact else build(functions)
+            is_begun = self.best is not None and self.best.model.window > 1 and self.error <= FAR
+            if self.is_exact or (is_begun and build == self.splitting):
+                continue
+            model = build(functions)
             if model is not None:
                 yield from self.train(model, 0.08)
 
@@ -270,7 +273,7 @@ class _Growth:
             if isinstance(model, str) and degree is not None and functions == "polynomial":
                 raise InputError(model)
             most = self.kind.largest if each == degrees[-1] else self.kind.first
-            if isinstance(model, Integrator) and (degree is not None or count(model) <= most):
+            if isinstance(model, Integrator) and (degree is not None or _couplings(model) <= most):
                 self.data.normalise(model)
                 return model
         return None
@@ -383,7 +386,10 @@ class _Growth:
             return False
         size, error = count(self.best.model), self.error
         larger = self.larger(self.best.model)
-        small = {way: model for way, model in larger.items() if count(model) <= 400}
+        is_windowed = self.best.model.window > 1  # the compiler would take longer than each trial
+        small = {
+            way: model for way, model in larger.items() if count(model) <= 400 and not is_windowed
+        }
         promises: dict[str, float] = {}
         for way, model in small.items():
             fit = yield from self.fit(model, 40)
@@ -395,6 +401,11 @@ class _Growth:
         promising = sorted(promises, key=promises.__getitem__, reverse=True)
         if larger and not small:  # as it grew before, if it can
             promising = [self.way if self.way in larger else [*larger][-1]]
+        if is_windowed:
+            turns = (
+                ("sampled anew", "degree") if self.way == "degree" else ("degree", "sampled anew")
+            )
+            promising = [way for way in turns if way in larger]
         for way in promising:
             if self.is_met:
                 break
@@ -414,6 +425,8 @@ class _Growth:
             "degree": partial(prolong, degree=degree + 2),
             "both": partial(prolong, degree=degree + 2, depth=depth + 1),
         }
+        if count(model) > 2 * _couplings(model):  # further attention would be most of the model
+            ways = {"degree": ways["degree"]}
         larger: dict[str, Integrator] = {}
         for way, enlarge in ways.items():
             if enlarge.keywords.keys() & self.kind.options.keys():
@@ -435,6 +448,12 @@ class _Growth:
         left = 1 - self.used / self.total
         if least < error < 4 * least and left > 0:
             yield from self.train(model, left / 2)
+
+
+def _couplings(model: Integrator) -> int:
+    """Return the number of parameters without those of attention."""
+    mixing = attention(model) if model.window > 1 else ()
+    return count(model) - sum(p.numel() for layer in mixing for p in layer.parameters())
 
 
 def describe(model: Integrator) -> str:
