@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vpintegrator.errors import InputError
+from vpintegrator.models import build
 from vpintegrator.training import train
 
 from .conftest import weights
@@ -54,6 +55,14 @@ def test_equal_runs_are_equal_to_the_last_bit(body, one_step, optimizer):
     for model in models:
         train(model, body, compiled=True, optimizer=optimizer, epochs=4, seed=3, noise=1e-4)
     assert torch.equal(*map(weights, models))
+
+
+def test_short_trainings_of_windows_are_compiled(body, one_step):
+    """Attention takes longer in PyTorch than maps of single states do."""
+    options = {"window": 3, "functions": "polynomial", "degree": 2, "depth": 1}
+    model = build(body.system, "vpt", **options)
+    assert train(model, body, epochs=30).compiled
+    assert not train(one_step(2), body, epochs=30).compiled
 
 
 def test_an_explosion_is_rolled_back(body, one_step):

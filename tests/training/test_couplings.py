@@ -167,6 +167,16 @@ def test_all_weights_are_trained(body, name, predicted):
     assert not torch.equal(*maps)
 
 
+def test_couplings_grow_in_turns_beside_attention(body):
+    """The compiler takes longer than a short trial, so that no ways are compared."""
+    errors = {"polynomial": [10.0**-k for k in range(4, 14)]}
+    fits = fits_of(Pretended({"window": 3}, architecture="vpt", errors=errors), body, epochs=1000)
+    sizes = [(fit.model.arguments["degree"], fit.model.arguments["depth"]) for fit in fits]
+    assert [*dict.fromkeys(sizes)][:4] == [(4, 2), (6, 2), (6, 3), (8, 3)]
+    wide = Pretended({"window": 3}, architecture="vpmt", errors=errors)  # mostly attention
+    assert {fit.model.arguments["depth"] for fit in fits_of(wide, body, epochs=1000)} == {2}
+
+
 def test_attention_learns_what_states_before_tell(tmp_path):
     """Rotations by angles that only the states before tell."""
     random = np.random.default_rng(0)

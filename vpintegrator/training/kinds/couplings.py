@@ -167,6 +167,11 @@ class _Growth:
         return math.inf if self.best is None else self.best.error
 
     @property
+    def is_windowed(self) -> bool:
+        """Whether attention is trained, too."""
+        return self.best is not None and self.best.model.window > 1
+
+    @property
     def is_exact(self) -> bool:
         """Whether nothing is left to be learned."""
         return self.is_met or self.error <= self.kind.exact
@@ -230,7 +235,8 @@ class _Growth:
             yield from self.begin(functions)
         if self.error > FAR:
             yield from self.begin_by_segments()
-        for self.patience in (20, 100):
+        patience = (20,) if self.is_windowed else (20, 100)
+        for self.patience in patience:
             while (yield from self.grow()):
                 pass
         if self.error > 3e-6 and "degree" not in self.kind.options:
@@ -256,10 +262,9 @@ class _Growth:
         if self.scheme not in ("auto", "none"):  # a method that does not fit is refused at once
             first.reverse()
         for build in first:
-            is_begun = self.best is not None and self.best.model.window > 1 and self.error <= FAR
-            if self.is_exact or (is_begun and build == self.splitting):
-                continue
-            model = build(functions)
+            # windows that attention mixes are not near the flow as a splitting is
+            is_far = build == self.splitting and self.is_windowed and self.error <= FAR
+            model = None if self.is_exact or is_far else build(functions)
             if model is not None:
                 yield from self.train(model, 0.08)
 
@@ -386,10 +391,9 @@ class _Growth:
             return False
         size, error = count(self.best.model), self.error
         larger = self.larger(self.best.model)
-        is_windowed = self.best.model.window > 1  # the compiler would take longer than each trial
-        small = {
-            way: model for way, model in larger.items() if count(model) <= 400 and not is_windowed
-        }
+        small = {way: model for way, model in larger.items() if count(model) <= 400}
+        if self.is_windowed:  # the compiler takes longer than a short trial: ways take turns
+            small, larger = {}, dict(sorted(larger.items(), reverse=self.way == "degree"))
         promises: dict[str, float] = {}
         for way, model in small.items():
             fit = yield from self.fit(model, 40)
@@ -399,13 +403,10 @@ class _Growth:
             if self.is_over:
                 break
         promising = sorted(promises, key=promises.__getitem__, reverse=True)
-        if larger and not small:  # as it grew before, if it can
+        if self.is_windowed:
+            promising = [*larger]
+        elif larger and not small:  # as it grew before, if it can
             promising = [self.way if self.way in larger else [*larger][-1]]
-        if is_windowed:
-            turns = (
-                ("sampled anew", "degree") if self.way == "degree" else ("degree", "sampled anew")
-            )
-            promising = [way for way in turns if way in larger]
         for way in promising:
             if self.is_met:
                 break
@@ -425,7 +426,9 @@ class _Growth:
             "degree": partial(prolong, degree=degree + 2),
             "both": partial(prolong, degree=degree + 2, depth=depth + 1),
         }
-        if count(model) > 2 * _couplings(model):  # further attention would be most of the model
+        if self.is_windowed:
+            del ways["identity"], ways["both"]
+        if count(model) > 2 * _couplings(model):  # more layers would mostly be attention
             ways = {"degree": ways["degree"]}
         larger: dict[str, Integrator] = {}
         for way, enlarge in ways.items():

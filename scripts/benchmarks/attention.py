@@ -1,0 +1,169 @@
+"""Windows of states: models with attention beside the same couplings without it.
+
+    python scripts/benchmarks/attention.py --folder measured
+
+The data are rigid bodies whose states are complete, far apart, noisy, at unknown steps, or without
+a component. Each model is that of ``vp-train`` with nothing but the budget, in processor time, so
+that a busy machine measures the same. A model that is in the folder is not trained again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from harness import machine, print_table
+
+# isort: split
+
+import numpy as np
+
+import vpintegrator as vp
+from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.training import kinds_of
+
+STEP, WINDOW, AHEAD = 0.2, 3, 20
+
+
+class Case(NamedTuple):
+    """States (trajectory, time, dim) as a model sees them, and the true ones."""
+
+    seen: np.ndarray
+    true: np.ndarray
+
+
+def bodies(count: int, seed: int, step: float = STEP) -> np.ndarray:
+    """Return states of rigid bodies (trajectory, time, 3)."""
+    system = vp.load_system("rigid-body")
+    initial = system.sample_initial(count, np.random.default_rng(seed))
+    return vp.solve(system, initial, step * np.arange(WINDOW + AHEAD))
+
+
+def complete(count: int, seed: int) -> Case:
+    """Return complete states."""
+    states = bodies(count, seed)
+    return Case(states, states)
+
+
+def far_apart(count: int, seed: int) -> Case:
+    """Return states ten steps apart."""
+    states = bodies(count, seed, 10 * STEP)
+    return Case(states, states)
+
+
+def noisy(count: int, seed: int) -> Case:
+    """Return states with noise of 1e-3, on inputs and targets."""
+    states = bodies(count, seed)
+    noise = np.random.default_rng(seed + 1).normal(size=states.shape)
+    return Case(states + 1e-3 * noise, states)
+
+
+def unknown_step(count: int, seed: int) -> Case:
+    """Return states at steps that differ by up to a half between trajectories.
+
+    A body that turns s times as fast takes the time t / s.
+    """
+    system, random = vp.load_system("rigid-body"), np.random.default_rng(seed)
+    faster = random.uniform(0.5, 1.5, (count, 1))
+    initial = system.sample_initial(count, random)
+    states = vp.solve(system, faster * initial, STEP * np.arange(WINDOW + AHEAD))
+    states = states / faster[..., None]
+    return Case(states, states)
+
+
+def unseen(count: int, seed: int) -> Case:
+    """Return two of three components."""
+    states = bodies(count, seed)[..., :2]
+    return Case(states, states)
+
+
+CASES: dict[str, Callable[[int, int], Case]] = {
+    "complete": complete,
+    "ten times the step": far_apart,
+    "noise of 1e-3": noisy,
+    "unknown step": unknown_step,
+    "a component unseen": unseen,
+}
+MODELS = {"vpff": 1, "vpt": WINDOW, "vpmt": WINDOW, "transformer": WINDOW}
+
+
+def processor_time() -> float:
+    """Return the processor time of this process and of its compilers."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def trained(data: Path, name: str, seconds: float, seed: int, path: Path) -> vp.models.Integrator:
+    """Return the model of a seed, from the folder if it is there."""
+    if not path.exists():
+        options = {"window": MODELS[name]} if MODELS[name] > 1 else {}
+        wall, time.perf_counter = time.perf_counter, processor_time
+        try:
+            result = vp.fit(data, kinds_of(name, options), seconds=seconds, seed=seed)
+        finally:
+            time.perf_counter = wall
+        vp.save(result.model, path)
+    return vp.load(path)
+
+
+def errors(model: vp.models.Integrator, case: Case) -> tuple[float, float]:
+    """Return the error of the first prediction, and the median one after all, over the spread."""
+    windows = case.seen[:, WINDOW - model.window : WINDOW]
+    steps = model.window - 1 + AHEAD  # those of the window count
+    states = vp.rollout(model, windows, steps, compiled=False)[:, model.window :]
+    wrong = np.linalg.norm(states - case.true[:, WINDOW:], axis=-1)  # (trajectory, step)
+    spread = np.sqrt(case.true.var((0, 1)).sum())
+    return float(np.sqrt((wrong[:, 0] ** 2).mean()) / spread), float(
+        np.median(wrong[:, -1]) / spread
+    )
+
+
+@click.command(context_settings=SETTINGS)
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("attention"))
+@click.option("--seconds", default=20.0, show_default=True, help="Of each training.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--count", default=400, show_default=True, help="Training trajectories.")
+@click.option("--case", "names", multiple=True, help="Only these.")
+@click.option("--model", "models", multiple=True, help="Only these.")
+@plain_errors
+def main(
+    folder: Path,
+    seconds: float,
+    seeds: int,
+    count: int,
+    names: tuple[str, ...],
+    models: tuple[str, ...],
+) -> None:
+    """Measure what attention over windows gains, by median, least and largest error of seeds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in names or CASES:
+        label = name.replace(" ", "-")
+        data, test = folder / f"{label}.h5", CASES[name](200, 1)
+        if not data.exists():
+            states = CASES[name](count, 0).seen
+            vp.import_dataset(states, data, step=STEP, structure="volume")
+        for model in models or MODELS:
+            found = [
+                errors(
+                    trained(
+                        data, model, seconds, seed, folder / f"{label}-{model}-{seed}.safetensors"
+                    ),
+                    test,
+                )
+                for seed in range(seeds)
+            ]
+            middle, least, most = np.median(found, 0), np.min(found, 0), np.max(found, 0)
+            cells = [f"{middle[k]:.1e} ({least[k]:.1e} to {most[k]:.1e})" for k in (0, 1)]
+            rows.append([name, model, *cells])
+            print(*rows[-1], flush=True)
+    header = ["states", "model", "next state", f"after {AHEAD} steps"]
+    print_table(f"Median of {seeds} seeds, {seconds:g} s each, {machine()}", header, rows)
+
+
+if __name__ == "__main__":
+    main()
