@@ -13,7 +13,7 @@ from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, factory, on_cpu
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
 
 
@@ -185,27 +185,15 @@ class TriangularFeedForward(Composition):
     ) -> None:
         whole("blocks", blocks)
         whole("linear", linear)
-        layers: list[nn.Module] = []
-
-        def pair(function: str | Activation, first_bias: bool, second_bias: bool) -> None:
-            shapes = ("upper", "lower") if upper_first else ("lower", "upper")
-            for shape, bias in zip(shapes, (first_bias, second_bias), strict=True):
-                layers.append(
-                    TriangularLayer(
-                        dim,
-                        shape,
-                        activation=function,
-                        bias=bias,
-                        symmetries=symmetries,
-                        initial_scale=initial_scale,
-                        device=device,
-                        dtype=dtype,
-                    )
-                )
-
-        for _ in range(blocks):
-            for index in range(linear):
-                pair("identity", False, index == linear - 1)
-            pair(activation, True, True)
-        pair("identity", False, True)
+        options: Any = {"symmetries": symmetries, "initial_scale": initial_scale}
+        options |= factory(device, dtype)
+        shapes = ("upper", "lower") if upper_first else ("lower", "upper")
+        # activation and biases of each pair of layers
+        pairs: list[Any] = [("identity", False, n == linear - 1) for n in range(linear)]
+        pairs = [*pairs, (activation, True, True)] * blocks + [("identity", False, True)]
+        layers = [
+            TriangularLayer(dim, shape, activation=function, bias=bias, **options)
+            for function, *biases in pairs
+            for shape, bias in zip(shapes, biases, strict=True)
+        ]
         super().__init__(*layers)
