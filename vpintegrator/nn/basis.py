@@ -236,7 +236,7 @@ class Terms(Layer):
         """Total degree of what each parameter multiplies (parameter,)."""
         orders = [kind.orders(self.degree) for kind in self.kinds]
         sums = [sum(own[i] for own, i in zip(orders, e, strict=True)) for e in self.chosen.tolist()]
-        present = self.factors.cpu() != 0
+        present = self.factors.cpu() != 0  # (term, m)
         found = torch.zeros(self.count, dtype=torch.long)
         each = torch.tensor(sums, dtype=torch.long).unsqueeze(1).expand_as(present)
         found[self.sources.cpu()[present]] = each[present]
@@ -244,11 +244,12 @@ class Terms(Layer):
 
     def coefficients(self, c: torch.Tensor) -> torch.Tensor:
         """Return coefficients (term, m) from parameters."""
-        return c.index_select(0, self.sources.flatten()).view(self.sources.shape) * self.factors
+        own = c.index_select(0, self.sources.flatten())  # (term * m,)
+        return own.view(self.sources.shape) * self.factors  # (term, m)
 
     def parameter_weights(self) -> torch.Tensor:
         """Return the factor of each parameter in each coefficient (m, term, parameter)."""
-        found = self.factors.new_zeros(*self.factors.shape, self.count)
+        found = self.factors.new_zeros(*self.factors.shape, self.count)  # (term, m, parameter)
         found.scatter_(2, self.sources.unsqueeze(2), self.factors.unsqueeze(2))
         return found.movedim(1, 0)
 
@@ -261,12 +262,23 @@ class Terms(Layer):
     def derivatives(self, variable: int, x: torch.Tensor, highest: int) -> list[torch.Tensor]:
         """Return ``jet`` by matrices of the derivatives: fewer operations for small tensors."""
         kind = self.kinds[variable]
-        own = torch.stack(kind.values(x, self.degree), -1)
+        own = torch.stack(kind.values(x, self.degree), -1)  # (..., function)
         picked = self.chosen[:, variable]
-        found = [own.index_select(-1, picked)]
+        found = [own.index_select(-1, picked)]  # (..., term)
         for _ in range(highest):
             own = own @ _derivative(kind, self.degree).to(own).mT
             found.append(own.index_select(-1, picked))
+        return found
+
+    @staticmethod
+    def product(jets: Sequence[Sequence[torch.Tensor]], orders: Mapping[int, int]) -> torch.Tensor:
+        """Return the terms (..., term) from ``jet`` of each variable, or derivatives of them.
+
+        ``orders`` are those of the derivatives, by variable.
+        """
+        found = jets[0][orders.get(0, 0)]
+        for j, jet in enumerate(jets[1:], 1):
+            found = found * jet[orders.get(j, 0)]
         return found
 
     def prolonged(self, smaller: Terms, c: torch.Tensor) -> torch.Tensor:
@@ -290,7 +302,7 @@ class Terms(Layer):
         weights = torch.ones(len(chosen), 1, dtype=torch.float64)
         for j, value in known.items():
             functions = torch.stack(self.kinds[j].values(value, self.degree))
-            weights = weights * functions[chosen[:, j]].unsqueeze(1)
+            weights = weights * functions[chosen[:, j]].unsqueeze(1)  # (term, 1)
         left = [j for j in range(len(self.kinds)) if j not in known]
         rows, place = chosen.new_zeros(1, 0), chosen.new_zeros(len(chosen))
         if left:

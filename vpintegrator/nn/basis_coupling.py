@@ -214,7 +214,7 @@ class BasisCoupling(InvertibleLayer):
     def _matrix(self, i: int) -> torch.Tensor:
         """Return coefficients (term, dim) of a shear of the sweep, zero outside its block."""
         own = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
-        values = self.terms[i].coefficients(own)
+        values = self.terms[i].coefficients(own)  # (term, component)
         block = self.get_buffer(f"block_{self.sweep[i]}")
         return values.new_zeros(len(values), self.dim).index_copy(1, block, values)
 
@@ -223,18 +223,18 @@ class BasisCoupling(InvertibleLayer):
         a, terms = self.sweep[i], self.terms[i]
         if not len(terms.chosen):  # the symmetries leave no term of this degree
             return torch.zeros_like(z)
-        variables = [z[..., index] for index in others(self.blocks[a], self.dim)]
+        variables = [z[..., index] for index in others(self.blocks[a], self.dim)]  # (...) each
         if (formulas := self._formulas(a)) is not None:
             variables += formulas(z)
         phi: torch.Tensor | None = None
         for j, x in enumerate(variables):
             if terms.occurs[j]:
                 (u,) = terms.jet(j, x)
-                phi = u if phi is None else phi * u
-        matrix = self._matrix(i)
+                phi = u if phi is None else phi * u  # (..., term)
+        matrix = self._matrix(i)  # (term, dim)
         if phi is None:  # at most a constant
             return matrix.sum(0).expand_as(z)
-        return phi @ matrix
+        return phi @ matrix  # (..., dim)
 
     def at(self, values: torch.Tensor) -> BasisCoupling:
         """Return the coupling of the other components where the last ones have these values (m,).
@@ -272,25 +272,19 @@ class BasisCoupling(InvertibleLayer):
         block, seen = self.blocks[a], others(self.blocks[a], self.dim)
         moving = [terms.occurs[j] and not terms.kinds[j].required for j in range(len(seen))]
         jets = [terms.derivatives(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
-        ones = z.new_ones(len(z), len(terms.chosen))
-
-        def product(differentiated: int | None = None) -> torch.Tensor:
-            found = ones
-            for j, jet in enumerate(jets):
-                found = found * jet[int(j == differentiated)]
-            return found
-
-        by_parameters = torch.stack([product() @ own for own in terms.parameter_weights()], 1)
+        values = terms.product(jets, {})  # (state, term)
+        # (state, component, parameter)
+        by_parameters = torch.stack([values @ own for own in terms.parameter_weights()], 1)
         by_states = z.new_zeros(len(z), len(block), self.dim)
-        matrix = terms.coefficients(self.coefficients[self.shares[i]])
+        matrix = terms.coefficients(self.coefficients[self.shares[i]])  # (term, component)
         for j, n in enumerate(seen):
             if moving[j]:
-                by_states[..., n] = product(j) @ matrix
+                by_states[..., n] = terms.product(jets, {j: 1}) @ matrix  # (state, component)
         return by_parameters, by_states
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for i in range(len(self.sweep))[::sign]:
-            z = torch.add(z, self.move(z, i), alpha=sign)
+            z = torch.add(z, self.move(z, i), alpha=sign)  # (..., dim)
         return z
 
 

@@ -210,23 +210,23 @@ class BasisPotential(Layer):
             values.append(jet[0])
             if j in moving:
                 slopes[j] = jet[1]
-        coefficients = self.terms.coefficients(self.coefficients)[:, 0]
+        coefficients = self.terms.coefficients(self.coefficients)[:, 0]  # (term,)
         # products of all the others, from those before and those after
         before = [coefficients.expand(values[0].shape)]
         for u in values[:-1]:
-            before.append(before[-1] * u)
+            before.append(before[-1] * u)  # (..., term)
         after: torch.Tensor | None = None
         found: dict[int, torch.Tensor] = {}
         for j in reversed(range(len(variables))):
             if j in slopes:
-                part = before[j] * slopes[j]
+                part = before[j] * slopes[j]  # (..., term)
                 found[j] = (part if after is None else part * after).sum(-1)
             after = values[j] if after is None else after * values[j]
         for j, by_component in enumerate(inner, self.size + self.conserved):
             for i, slope in by_component.items():
                 if j in found and i < self.size:
                     found[i] = found[i] + found[j] * slope
-        return torch.stack([found[j] for j in range(self.size)], -1)
+        return torch.stack([found[j] for j in range(self.size)], -1)  # (..., size)
 
     @torch.no_grad()
     def gradient_jet(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -248,21 +248,15 @@ class BasisPotential(Layer):
             self.terms.derivatives(j, x_j, 2 if j < self.size else 0)
             for j, x_j in enumerate(x.unbind(-1))
         ]
-        c = self.terms.coefficients(self.coefficients)[:, 0]
-        weights = self.terms.parameter_weights()[0]
-
-        def product(orders: dict[int, int]) -> torch.Tensor:
-            found = jets[0][orders.get(0, 0)]
-            for j, jet in enumerate(jets[1:], 1):
-                found = found * jet[orders.get(j, 0)]
-            return found
-
-        own = range(self.size)
-        slopes = torch.stack([product({i: 1}) for i in own], 1) @ weights
+        c = self.terms.coefficients(self.coefficients)[:, 0]  # (term,)
+        weights = self.terms.parameter_weights()[0]  # (term, parameter)
+        own, product = range(self.size), self.terms.product
+        # (state, size, parameter)
+        slopes = torch.stack([product(jets, {i: 1}) for i in own], 1) @ weights
         curvature = x.new_zeros(len(x), self.size, self.size)
         for i in own:
             for j in own[i:]:
-                value = product({i: 2} if i == j else {i: 1, j: 1}) @ c
+                value = product(jets, {i: 2} if i == j else {i: 1, j: 1}) @ c  # (state,)
                 curvature[:, i, j] = curvature[:, j, i] = value
         return slopes, curvature
 

@@ -132,11 +132,11 @@ class AdditiveCoupling(InvertibleLayer):
         Zeros stand where a block must not be read or written, which costs less than indexing.
         """
         empty = self.inner_weight.new_zeros(len(self.blocks) * self.dim, self.width)
-        inner = empty.index_copy(0, self.place, self.inner_weight)
+        inner = empty.index_copy(0, self.place, self.inner_weight)  # (block * dim, width)
         rows: torch.Tensor = self.outer_weight
         if self.conserved:
             rows = torch.cat([rows, rows.new_zeros(self.conserved, self.width)])
-        outer = self.mask * rows
+        outer = self.mask * rows  # (block, dim, width)
         # unbind and not inner[a]: its derivative is one stack, not a sum of padded zeros; and only
         # then the group, which makes the matrices wider
         steps = zip(
@@ -156,8 +156,8 @@ class AdditiveCoupling(InvertibleLayer):
     def _folded(W: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
         """Return the S^T W (dim, hidden) of all S side by side; diagonal S are given as vectors."""
         if group.ndim == 2:
-            return (group.mT.unsqueeze(-1) * W.unsqueeze(1)).flatten(1)
-        return (group.mT @ W).transpose(0, 1).flatten(1)
+            return (group.mT.unsqueeze(-1) * W.unsqueeze(1)).flatten(1)  # (dim, element * width)
+        return (group.mT @ W).transpose(0, 1).flatten(1)  # (dim, element * width)
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> AdditiveCoupling:
@@ -197,10 +197,10 @@ class AdditiveCoupling(InvertibleLayer):
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for W, b, A in self._matrices()[::sign]:
-            hidden = self.activation(z @ W + b)
+            hidden = self.activation(z @ W + b)  # (..., hidden)
             if self.still is not None:
                 hidden = hidden - self.activation((z * self.still) @ W + b)
-            z = torch.add(z, hidden @ A, alpha=sign)
+            z = torch.add(z, hidden @ A, alpha=sign)  # (..., dim)
         return z
 
 
