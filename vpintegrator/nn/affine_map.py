@@ -42,7 +42,7 @@ class AffineMap(Layer):
         self.offset = nn.Parameter(torch.zeros(dim, **self.factory_kwargs))
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return z @ self.matrix.mT + self.offset
+        return z @ self.matrix.mT + self.offset  # (..., dim)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """Return the states that ``forward`` maps to z."""

@@ -104,7 +104,7 @@ class Attention(Layer, AttentionLayer):
         Step t of the output is the sum over s of weight (t, s) times value s.
         """
         if self.normaliser == "cayley":
-            return cayley(self.correlations(query, key)).mT
+            return cayley(self.correlations(query, key)).mT  # (..., query, key)
         S = self.scores(query, query if key is None else key)  # (..., key, query)
         return torch.softmax(S.mT, -1)  # (..., query, key)
 
@@ -140,6 +140,7 @@ class Attention(Layer, AttentionLayer):
                 f"{type(self).__name__} as built here has no explicit inverse; use "
                 'VolumePreservingAttention with weighting="skew", or CoupledAttention'
             )
+        # (..., window, dim)
         return z + cayley_increment(-self.correlations(z), z, self.scores.rank)
 
 
@@ -530,5 +531,5 @@ class TimeMixing(InvertibleLayer):
         return z
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        B = sign * skew_matrix(self.entries, self.window, self.places)
-        return z + cayley_increment(B, z)
+        B = sign * skew_matrix(self.entries, self.window, self.places)  # (window, window)
+        return z + cayley_increment(B, z)  # (..., window, any)

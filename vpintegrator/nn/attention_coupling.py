@@ -101,8 +101,8 @@ class CoupledAttention(InvertibleLayer, AttentionLayer):
 
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
         """Return C_a: correlations of the components outside a block, and the constant B_a."""
-        constant = skew_matrix(self.constants[index], self.window, self.places)
-        rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
+        constant = skew_matrix(self.constants[index], self.window, self.places)  # (window, window)
+        rest = X.index_select(-1, self.get_buffer(f"others_{index}"))  # (..., window, others)
         return constant + skew_part(self.scores[index](rest, rest))  # (..., window, window)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
@@ -113,14 +113,15 @@ class CoupledAttention(InvertibleLayer, AttentionLayer):
         """
         rotations = []
         for index in range(len(self.blocks)):
-            rotations.append(cayley(self._correlations(X, index)).mT)
+            rotations.append(cayley(self._correlations(X, index)).mT)  # (..., window, window)
             X = self._rotated(X, index, 1)
         return torch.stack(rotations, -3)
 
     def _rotated(self, X: torch.Tensor, index: int, sign: int) -> torch.Tensor:
-        block = X.index_select(-1, self.get_buffer(f"block_{index}"))
+        block = X.index_select(-1, self.get_buffer(f"block_{index}"))  # (..., window, block)
+        # (..., window, block)
         increment = cayley_increment(sign * self._correlations(X, index), block)
-        return X + increment @ self.get_buffer(f"placement_{index}")
+        return X + increment @ self.get_buffer(f"placement_{index}")  # (..., window, dim)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for index in range(len(self.blocks))[::sign]:
@@ -191,7 +192,8 @@ class WindowAttention(Layer):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"window": self.window, "components": self.embedding.shape[0]})
-        h = self.attention(X @ self.embedding + self.positions)
+        h = self.attention(X @ self.embedding + self.positions)  # (..., window, width)
+        # (..., window, outputs)
         return torch.tanh(h @ self.inner_weight + self.inner_bias) @ self.outer_weight
 
 

@@ -155,8 +155,8 @@ def equivariant_coefficients(
             for j, index in enumerate(e):
                 image[target[j]] = index
             moved[n] = number[tuple(image)]
-        sign = torch.where(odd, signs, torch.ones(())).prod(1)
-        images = torch.tensor(moved).unsqueeze(1) * len(columns) + columns
+        sign = torch.where(odd, signs, torch.ones(())).prod(1)  # (term,)
+        images = torch.tensor(moved).unsqueeze(1) * len(columns) + columns  # (term, component)
         links.append((images, sign.unsqueeze(1) * own))
     return orbit_parameters(links)
 
@@ -251,13 +251,13 @@ class Terms(Layer):
         """Return the factor of each parameter in each coefficient (m, term, parameter)."""
         found = self.factors.new_zeros(*self.factors.shape, self.count)  # (term, m, parameter)
         found.scatter_(2, self.sources.unsqueeze(2), self.factors.unsqueeze(2))
-        return found.movedim(1, 0)
+        return found.movedim(1, 0)  # (m, term, parameter)
 
     def jet(self, variable: int, x: torch.Tensor, highest: int = 0) -> list[torch.Tensor]:
         """Return the function of a variable in each term (..., term) at x, and its derivatives."""
         found = self.kinds[variable].jet(x, self.degree, highest)
         picked = self.chosen[:, variable]
-        return [torch.stack(own, -1).index_select(-1, picked) for own in found]
+        return [torch.stack(own, -1).index_select(-1, picked) for own in found]  # (..., term)
 
     def derivatives(self, variable: int, x: torch.Tensor, highest: int) -> list[torch.Tensor]:
         """Return ``jet`` by matrices of the derivatives: fewer operations for small tensors."""
@@ -266,7 +266,7 @@ class Terms(Layer):
         picked = self.chosen[:, variable]
         found = [own.index_select(-1, picked)]  # (..., term)
         for _ in range(highest):
-            own = own @ _derivative(kind, self.degree).to(own).mT
+            own = own @ _derivative(kind, self.degree).to(own).mT  # (..., function)
             found.append(own.index_select(-1, picked))
         return found
 
@@ -278,7 +278,7 @@ class Terms(Layer):
         """
         found = jets[0][orders.get(0, 0)]
         for j, jet in enumerate(jets[1:], 1):
-            found = found * jet[orders.get(j, 0)]
+            found = found * jet[orders.get(j, 0)]  # (..., term)
         return found
 
     def prolonged(self, smaller: Terms, c: torch.Tensor) -> torch.Tensor:

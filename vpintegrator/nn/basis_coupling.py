@@ -216,7 +216,7 @@ class BasisCoupling(InvertibleLayer):
         own = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
         values = self.terms[i].coefficients(own)  # (term, component)
         block = self.get_buffer(f"block_{self.sweep[i]}")
-        return values.new_zeros(len(values), self.dim).index_copy(1, block, values)
+        return values.new_zeros(len(values), self.dim).index_copy(1, block, values)  # (term, dim)
 
     def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
         """Return the increment of states by one shear of the sweep, zero outside its block."""
@@ -233,7 +233,7 @@ class BasisCoupling(InvertibleLayer):
                 phi = u if phi is None else phi * u  # (..., term)
         matrix = self._matrix(i)  # (term, dim)
         if phi is None:  # at most a constant
-            return matrix.sum(0).expand_as(z)
+            return matrix.sum(0).expand_as(z)  # (..., dim)
         return phi @ matrix  # (..., dim)
 
     def at(self, values: torch.Tensor) -> BasisCoupling:
@@ -275,7 +275,7 @@ class BasisCoupling(InvertibleLayer):
         values = terms.product(jets, {})  # (state, term)
         # (state, component, parameter)
         by_parameters = torch.stack([values @ own for own in terms.parameter_weights()], 1)
-        by_states = z.new_zeros(len(z), len(block), self.dim)
+        by_states = z.new_zeros(len(z), len(block), self.dim)  # (state, component, dim)
         matrix = terms.coefficients(self.coefficients[self.shares[i]])  # (term, component)
         for j, n in enumerate(seen):
             if moving[j]:

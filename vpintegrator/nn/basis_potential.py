@@ -194,7 +194,7 @@ class BasisPotential(Layer):
         self, x: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor]]]:
         """Return the variables of the polynomials, and the derivatives of formulas by x."""
-        variables = list(x.unbind(-1))
+        variables = list(x.unbind(-1))  # (...) each
         if self.formulas is None:
             return variables, []
         values, slopes = self.formulas.with_slopes(x)
@@ -220,8 +220,8 @@ class BasisPotential(Layer):
         for j in reversed(range(len(variables))):
             if j in slopes:
                 part = before[j] * slopes[j]  # (..., term)
-                found[j] = (part if after is None else part * after).sum(-1)
-            after = values[j] if after is None else after * values[j]
+                found[j] = (part if after is None else part * after).sum(-1)  # (...)
+            after = values[j] if after is None else after * values[j]  # (..., term)
         for j, by_component in enumerate(inner, self.size + self.conserved):
             for i, slope in by_component.items():
                 if j in found and i < self.size:
@@ -253,7 +253,7 @@ class BasisPotential(Layer):
         own, product = range(self.size), self.terms.product
         # (state, size, parameter)
         slopes = torch.stack([product(jets, {i: 1}) for i in own], 1) @ weights
-        curvature = x.new_zeros(len(x), self.size, self.size)
+        curvature = x.new_zeros(len(x), self.size, self.size)  # (state, size, size)
         for i in own:
             for j in own[i:]:
                 value = product(jets, {i: 2} if i == j else {i: 1, j: 1}) @ c  # (state,)

@@ -91,7 +91,7 @@ _OTHER_FORM = (
 def form_signs(group: torch.Tensor) -> torch.Tensor:
     """Return the sign in S^T J S = J or -J for each S (element, dim, dim), 0 for neither."""
     J = canonical_form(group.shape[-1])
-    changed = group.mT @ J @ group
+    changed = group.mT @ J @ group  # (element, dim, dim)
     keeps, turns = (((changed - form).abs() < TOLERANCE).all(-1).all(-1) for form in (J, -J))
     return keeps.double() - turns.double()
 
@@ -122,5 +122,5 @@ def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:
     So normalisation changes the form by a factor only. The product is the median of what is there,
     and powers of two stay powers of two. The last ``conserved`` ones stay as they are.
     """
-    q, p = scale[: len(scale) - conserved].chunk(2)
+    q, p = scale[: len(scale) - conserved].chunk(2)  # (half,) each
     return torch.cat([q, (q * p).median() / q, scale[len(scale) - conserved :]])

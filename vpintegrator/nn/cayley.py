@@ -59,9 +59,9 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     size = _square(C)
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
     if size <= CLOSED_FORM:
-        return identity - closed_form_factor(C) * (C - C @ C)
+        return identity - closed_form_factor(C) * (C - C @ C)  # (..., n, n)
     # inv_ex and not inv: a trajectory that has run off to nan must stay nan, not raise
-    return 2 * torch.linalg.inv_ex(identity + C).inverse - identity
+    return 2 * torch.linalg.inv_ex(identity + C).inverse - identity  # (..., n, n)
 
 
 def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) -> torch.Tensor:
@@ -75,12 +75,12 @@ def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) 
     """
     size = _square(C)
     closed = min(size, size if rank is None else rank) <= CLOSED_FORM
-    CX = C @ X
+    CX = C @ X  # (..., n, d)
     if closed:
-        return closed_form_factor(C) * (CX + C @ CX)
+        return closed_form_factor(C) * (CX + C @ CX)  # (..., n, d)
     # L^T - I = 2 (I - C)^-1 C
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
-    return 2 * (torch.linalg.inv_ex(identity - C).inverse @ CX)
+    return 2 * (torch.linalg.inv_ex(identity - C).inverse @ CX)  # (..., n, d)
 
 
 def skew_matrix(
@@ -104,7 +104,7 @@ def skew_matrix(
             [ 1.,  0., -3.],
             [ 2.,  3.,  0.]])
     """
-    lower = lower_matrix(entries, size, places)
+    lower = lower_matrix(entries, size, places)  # (..., size, size)
     return lower - lower.mT
 
 
@@ -120,13 +120,13 @@ def lower_matrix(
         )
     if places is None:
         places = lower_places(size).to(entries.device)
-    flat = entries.new_zeros((*entries.shape[:-1], size * size))
+    flat = entries.new_zeros((*entries.shape[:-1], size * size))  # (..., size * size)
     return flat.index_copy(-1, places, entries).unflatten(-1, (size, size))
 
 
 def lower_places(size: int) -> torch.Tensor:
     """Return positions of the entries below the diagonal in a flattened (size, size) matrix."""
-    rows, columns = torch.tril_indices(size, size, -1)
+    rows, columns = torch.tril_indices(size, size, -1)  # (size (size - 1) / 2,) each
     return rows * size + columns
 
 
@@ -159,18 +159,18 @@ def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
     tensor([[ 0.,  2.],
             [-2.,  0.]])
     """
-    return skew_part(X @ A @ X.mT)
+    return skew_part(X @ A @ X.mT)  # (..., window, window)
 
 
 def skew_part(S: torch.Tensor) -> torch.Tensor:
     """Return tril(S, -1) - tril(S, -1)^T (..., n, n): the lower triangle, and its negative."""
-    lower = torch.tril(S, -1)
+    lower = torch.tril(S, -1)  # (..., n, n)
     return lower - lower.mT
 
 
 def closed_form_factor(C: torch.Tensor) -> torch.Tensor:
     """Return 2 / (1 + |c|^2) with |c|^2 = |C|_F^2 / 2, shaped to multiply matrices."""
-    return 2 / (1 + 0.5 * (C * C).sum((-2, -1), keepdim=True))
+    return 2 / (1 + 0.5 * (C * C).sum((-2, -1), keepdim=True))  # (..., 1, 1)
 
 
 def _square(C: torch.Tensor) -> int:

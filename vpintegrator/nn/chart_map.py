@@ -68,11 +68,11 @@ class ChartMap:
 
     def __call__(self, z: torch.Tensor) -> torch.Tensor:
         """Return the new components (..., dim) of states (..., dim)."""
-        return torch.stack(self._map(z), -1)
+        return torch.stack(self._map(z), -1)  # (..., dim)
 
     def inverse(self, Z: torch.Tensor) -> torch.Tensor:
         """Return the states (..., dim) that have new components (..., dim)."""
-        return torch.stack(self._inverse(Z), -1)
+        return torch.stack(self._inverse(Z), -1)  # (..., dim)
 
     @cached_property
     def keeps_volume(self) -> bool:
@@ -86,7 +86,7 @@ class ChartMap:
             return False
         J = canonical_form(self.dim)
         entries = J != 0
-        forms = self._slopes.mT @ J @ self._slopes
+        forms = self._slopes.mT @ J @ self._slopes  # (point, dim, dim)
         outside = torch.where(entries, 0.0, forms).abs().amax((1, 2))
         size = forms.abs().amax((1, 2))
         return bool((outside < _ROUNDING * size).all()) and self._same(

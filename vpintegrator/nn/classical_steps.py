@@ -59,13 +59,13 @@ class RungeKuttaStep(InUnits):
         self.step.fill_(step)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        x = self.physical(z)
+        x = self.physical(z)  # (..., dim)
         slopes: list[torch.Tensor] = []  # (..., dim) each
         for row in ((), *self.stages):
-            values = self.rates(*(x + self._combined(row, slopes)).unbind(-1))
+            values = self.rates(*(x + self._combined(row, slopes)).unbind(-1))  # (...) each
             rates = [torch.as_tensor(v, dtype=x.dtype, device=x.device) for v in values]
             slopes.append(torch.stack([rate.expand_as(x[..., 0]) for rate in rates], -1))
-        return z + self._combined(self.weights, slopes) / self.state_scale
+        return z + self._combined(self.weights, slopes) / self.state_scale  # (..., dim)
 
     def _combined(
         self, row: Sequence[float], slopes: Sequence[torch.Tensor]

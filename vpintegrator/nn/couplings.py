@@ -104,15 +104,15 @@ class AdditiveCoupling(InvertibleLayer):
         group = generated_group(symmetries, dim)
         check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
         self.constant("still", still)
-        back = torch.linalg.inv(group).mT / len(group)
+        back = torch.linalg.inv(group).mT / len(group)  # (element, dim, dim)
         if is_diagonal(group):
             group, back = (matrices.diagonal(dim1=-2, dim2=-1) for matrices in (group, back))
         self.constant("group", None if len(group) == 1 else group)
         self.constant("back", back)
         # all W_a below one another; `place` says where their rows stand among all components
         counts = torch.tensor([dim - len(block) for block in self.blocks])
-        inner = torch.randn(int(counts.sum()), width, **self.factory_kwargs)
-        fan_in = counts.repeat_interleave(counts).unsqueeze(1).to(**self.factory_kwargs)
+        inner = torch.randn(int(counts.sum()), width, **self.factory_kwargs)  # (row, width)
+        fan_in = counts.repeat_interleave(counts).unsqueeze(1).to(**self.factory_kwargs)  # (row, 1)
         self.inner_weight = nn.Parameter(inner / fan_in.sqrt())
         mask = torch.zeros(len(self.blocks), dim, 1, dtype=torch.float64)
         for a, block in enumerate(self.blocks):
@@ -135,7 +135,7 @@ class AdditiveCoupling(InvertibleLayer):
         inner = empty.index_copy(0, self.place, self.inner_weight)  # (block * dim, width)
         rows: torch.Tensor = self.outer_weight
         if self.conserved:
-            rows = torch.cat([rows, rows.new_zeros(self.conserved, self.width)])
+            rows = torch.cat([rows, rows.new_zeros(self.conserved, self.width)])  # (dim, width)
         outer = self.mask * rows  # (block, dim, width)
         # unbind and not inner[a]: its derivative is one stack, not a sum of padded zeros; and only
         # then the group, which makes the matrices wider
@@ -199,7 +199,7 @@ class AdditiveCoupling(InvertibleLayer):
         for W, b, A in self._matrices()[::sign]:
             hidden = self.activation(z @ W + b)  # (..., hidden)
             if self.still is not None:
-                hidden = hidden - self.activation((z * self.still) @ W + b)
+                hidden = hidden - self.activation((z * self.still) @ W + b)  # (..., hidden)
             z = torch.add(z, hidden @ A, alpha=sign)  # (..., dim)
         return z
 
@@ -264,7 +264,7 @@ class Coupling(InvertibleLayer):
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
         self.elements = len(group)
-        inverses = torch.linalg.inv(group)
+        inverses = torch.linalg.inv(group)  # (element, dim, dim)
         for a, block in enumerate(self.blocks):
             rest = others(block, dim)
             self.constant(f"others_{a}", torch.tensor(rest))
@@ -274,17 +274,19 @@ class Coupling(InvertibleLayer):
             self.constant(f"back_{a}", inverses[:, block][:, :, block].mT / len(group))
 
     def _shift(self, X: torch.Tensor, a: int) -> torch.Tensor:
-        rest = X.index_select(-1, self.get_buffer(f"others_{a}"))
+        rest = X.index_select(-1, self.get_buffer(f"others_{a}"))  # (..., others)
         function = self.functions[a]
         if self.elements > 1:
             # (element, 1 ..., size, size) against (..., time, size)
             shape = (self.elements,) + (1,) * (X.ndim - 2)
+            # (element, 1, ..., others, others)
             there = self.get_buffer(f"there_{a}").unflatten(0, shape)
+            # (element, 1, ..., block, block)
             back = self.get_buffer(f"back_{a}").unflatten(0, shape)
-            shift = (function(rest @ there) @ back).sum(0)
+            shift = (function(rest @ there) @ back).sum(0)  # (..., block)
         else:
             shift = function(rest)
-        return shift @ self.get_buffer(f"placement_{a}")
+        return shift @ self.get_buffer(f"placement_{a}")  # (..., dim)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for a in range(len(self.blocks))[::sign]:

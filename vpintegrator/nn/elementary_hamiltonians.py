@@ -99,20 +99,20 @@ class ElementaryHamiltonians(InUnits):
         """Take the units of the coefficients from states x (state, size + conserved)."""
         self.term_scale.fill_(1.0)
         squares = self.gradients(x.double()).square().sum(-1)  # (state, term)
-        size = squares.masked_fill(~squares.isfinite(), 0.0).mean(0).sqrt()
+        size = squares.masked_fill(~squares.isfinite(), 0.0).mean(0).sqrt()  # (term,)
         self.term_scale.copy_(torch.where(size > 0, size, torch.ones(())))
 
     def gradients(self, x: torch.Tensor) -> torch.Tensor:
         """Return the gradient of each term, (..., term, size), at x (..., size + conserved)."""
         values = self._formulas.slopes(*self._components(x))
         rows = [_like(value, x[..., 0]) for value in values]
-        units = self.state_scale[: self.size] / self.term_scale[:, None]
-        return torch.stack(rows, -1).unflatten(-1, tuple(units.shape)) * units
+        units = self.state_scale[: self.size] / self.term_scale[:, None]  # (term, size)
+        return torch.stack(rows, -1).unflatten(-1, tuple(units.shape)) * units  # (..., term, size)
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
         """Return the gradient (..., size) of the sum at x (..., size + conserved)."""
         c = self.coefficients if c is None else c
-        return (self.gradients(x) * c[:, None]).sum(-2)
+        return (self.gradients(x) * c[:, None]).sum(-2)  # (..., size)
 
     def leading(
         self, x: torch.Tensor, c: torch.Tensor | None = None
@@ -120,7 +120,7 @@ class ElementaryHamiltonians(InUnits):
         """Return the gradient (..., size) and Hessian (..., size, size) of the term of H alone."""
         c = self.coefficients if c is None else c
         slopes = self._formulas.leading(*self._components(x))
-        first = torch.stack([_like(slope, x[..., 0]) for slope in slopes], -1)
+        first = torch.stack([_like(slope, x[..., 0]) for slope in slopes], -1)  # (..., size)
         gradient = first * self.state_scale[: self.size] * (c[0] / self.term_scale[0])
         return gradient, self.hessian(x, c)
 
@@ -135,7 +135,7 @@ class ElementaryHamiltonians(InUnits):
             for (i, j), value in zip(places, function(*self._components(x)), strict=True):
                 found[i, j] = _like(value, zero) * (units[i] * units[j])
         rows = [found.get((min(i, j), max(i, j)), zero) for i in range(n) for j in range(n)]
-        hessian = torch.stack(rows, -1).unflatten(-1, (n, n))
+        hessian = torch.stack(rows, -1).unflatten(-1, (n, n))  # (..., size, size)
         return hessian * (c[k] / self.term_scale[k]) if found else hessian
 
     def at(self, values: torch.Tensor) -> ElementaryHamiltonians:

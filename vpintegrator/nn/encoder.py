@@ -39,7 +39,7 @@ class Norm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if isinstance(self.norm, nn.BatchNorm1d):
-            rows = x.reshape(-1, x.shape[-1])
+            rows = x.reshape(-1, x.shape[-1])  # (vector, dim)
             norm = self.norm
             if len(rows) > 1:
                 return norm(rows).view(x.shape)
@@ -121,5 +121,5 @@ class EncoderBlock(Layer):
         self.feed_forward_norm = Norm(dim, norm, **options)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        z = self.attention_norm(z + self.attention(z))
-        return self.feed_forward_norm(z + self.feed_forward(z))
+        z = self.attention_norm(z + self.attention(z))  # (..., length, dim)
+        return self.feed_forward_norm(z + self.feed_forward(z))  # (..., length, dim)

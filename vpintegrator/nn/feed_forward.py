@@ -54,7 +54,7 @@ class PointwiseFeedForward(Layer):
         self.activation = activation_of(activation)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self.outer(self.activation(self.inner(z)))
+        return self.outer(self.activation(self.inner(z)))  # (..., dim)
 
 
 class ResidualLayer(Layer):
@@ -128,9 +128,9 @@ class ResidualLayer(Layer):
         return found.to(self.linear.weight)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        shift = self.activation(self.linear(z))
+        shift = self.activation(self.linear(z))  # (..., hidden)
         if self.outer is not None:
-            shift = self.outer(shift)
+            shift = self.outer(shift)  # (..., moving)
         if not self.conserved:
             return z + shift
-        return torch.cat([z[..., : self.moving] + shift, z[..., self.moving :]], -1)
+        return torch.cat([z[..., : self.moving] + shift, z[..., self.moving :]], -1)  # (..., dim)

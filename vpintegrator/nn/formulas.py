@@ -213,6 +213,7 @@ class Formulas:
         generator = torch.Generator().manual_seed(0)
         size = (_POINTS, len(self.components))
         points = torch.randn(size, generator=generator, dtype=torch.float64)
+        # (point, formula)
         values = torch.stack(self(shift.double().cpu() + scale.double().cpu() * points), -1)
         return values.masked_fill(~values.isfinite(), torch.nan)
 
@@ -220,8 +221,8 @@ class Formulas:
         """Return median and spread (formula) at random points, as symmetric as the formulas."""
         places, signs = self.action
         values = self.typical(shift, scale)
-        middle = values.nanmedian(0).values.nan_to_num()
-        spread = 1.5 * (values - middle).abs().nanmedian(0).values
+        middle = values.nanmedian(0).values.nan_to_num()  # (formula,)
+        spread = 1.5 * (values - middle).abs().nanmedian(0).values  # (formula,)
         size = torch.where(spread > 0, spread, torch.ones(()))
         return (signs * middle[places]).mean(0), size.log()[places].mean(0).exp()
 
@@ -263,8 +264,8 @@ class Formulas:
         generator = torch.Generator().manual_seed(1)
         size = (_COMPARED, len(self.components))
         points = torch.randn(size, generator=generator, dtype=torch.float64)
-        own = torch.stack(self(points), -1).unsqueeze(1)
-        images = torch.stack(self(points @ group.mT), -1).unsqueeze(3)
+        own = torch.stack(self(points), -1).unsqueeze(1)  # (point, 1, n)
+        images = torch.stack(self(points @ group.mT), -1).unsqueeze(3)  # (element, point, p, 1)
         room = TOLERANCE * (1 + own.abs())
         equal = []
         for sign in (1, -1):  # (element, point, p, n)

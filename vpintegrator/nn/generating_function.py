@@ -38,7 +38,7 @@ class _Plan:
 
     def __init__(self, chosen: torch.Tensor, variables: Sequence[int]) -> None:
         rows = chosen[:, list(variables)]
-        keys, self.places = rows.unique(dim=0, return_inverse=True)
+        keys, self.places = rows.unique(dim=0, return_inverse=True)  # (item, variable), (term,)
         self.items = len(keys)
         self.levels: list[_Level] = []
         for j in reversed(range(len(variables))):
@@ -110,7 +110,7 @@ class GeneratingFunction(BasisPotential):
         self.box_shift.copy_(middle)
         self.box_scale.copy_(half.masked_fill(angles, 1.0))
         if (own := self.formulas) is not None:
-            values = torch.stack(own.formulas(own.physical(x)), -1)
+            values = torch.stack(own.formulas(own.physical(x)), -1)  # (state, formula)
             own.scale_to(*_box(values[values.isfinite().all(-1)], own.formulas.action))
 
     def at(self, values: torch.Tensor) -> GeneratingFunction:
@@ -147,11 +147,11 @@ class GeneratingFunction(BasisPotential):
         tables: dict[tuple[int, int], torch.Tensor] = {}
         for j, (u, kind) in enumerate(zip(variables, self.terms.kinds, strict=True)):
             found = kind.jet(u, self.degree, highest[j])
-            tables |= {(j, k): torch.stack(each) for k, each in enumerate(found)}
+            tables |= {(j, k): torch.stack(each) for k, each in enumerate(found)}  # (function, ...)
         return tables
 
     def _scaled_variables(self, x: torch.Tensor) -> list[torch.Tensor]:
-        variables = list(((x - self.box_shift) / self.box_scale).unbind(-1))
+        variables = list(((x - self.box_shift) / self.box_scale).unbind(-1))  # (...) each
         return variables if self.formulas is None else variables + self.formulas(x)
 
     def prepare(self, *kept: int) -> None:
@@ -186,10 +186,10 @@ class GeneratingFunction(BasisPotential):
 
         States come last, so that functions are selected by whole rows.
         """
-        terms = self.terms.coefficients(c)[:, 0]
-        first = terms.new_zeros(plan.items).index_add(0, plan.places.to(c.device), terms)
+        terms = self.terms.coefficients(c)[:, 0]  # (term,)
+        first = terms.new_zeros(plan.items).index_add(0, plan.places.to(c.device), terms)  # (item,)
         states = next(iter(tables.values())).ndim - 1
-        partial: dict[Order, torch.Tensor] = {(): first.view(-1, *[1] * states)}
+        partial: dict[Order, torch.Tensor] = {(): first.view(-1, *[1] * states)}  # (item, ...)
         done: set[int] = set()
         for level in plan.levels[: len(plan.levels) - kept]:
             done.add(level.variable)
@@ -198,10 +198,12 @@ class GeneratingFunction(BasisPotential):
             for order in needed:
                 rest = tuple(j for j in order if j != level.variable)
                 table = tables[level.variable, order.count(level.variable)]
+                # (item, ...)
                 items = partial[rest] * table.index_select(0, level.functions.to(c.device))
-                padded = torch.cat([items, torch.zeros_like(items[:1])])
+                padded = torch.cat([items, torch.zeros_like(items[:1])])  # (item + 1, ...)
+                # (group * largest, ...)
                 chosen = padded.index_select(0, level.members.flatten().to(c.device))
-                new[order] = chosen.unflatten(0, tuple(level.members.shape)).sum(1)
+                new[order] = chosen.unflatten(0, tuple(level.members.shape)).sum(1)  # (group, ...)
             partial = new
         return partial
 
@@ -223,8 +225,9 @@ class GeneratingFunction(BasisPotential):
                 product = product * tables[j, order.count(j)].index_select(
                     0, self.terms.chosen[:, j]
                 )
-            basis[order] = product
+            basis[order] = product  # (term, state)
         empty, sources = x.new_zeros(self.terms.count, len(x)), self.terms.sources[:, 0]
+        # (state, coefficient)
         return [empty.index_add(0, sources, sums).mT for sums in chain.resolved(basis)]
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
@@ -263,7 +266,7 @@ class GeneratingFunction(BasisPotential):
         """
         plan, tables = self._plan([component]), self._tables(x, [order])
         c = self.coefficients if c is None else c
-        sums = self._contracted(tables, [order], c, plan, kept=1)[order]
+        sums = self._contracted(tables, [order], c, plan, kept=1)[order]  # (item, ...)
         functions = plan.levels[-1].functions
         length = len(self.terms.kinds[component].orders(self.degree))
         scale = torch.ones_like(self.box_scale[0])
@@ -271,15 +274,15 @@ class GeneratingFunction(BasisPotential):
             scale = scale / self.box_scale[j]
         places = torch.zeros(length, dtype=torch.long)
         places[functions] = torch.arange(1, len(functions) + 1)
-        padded = torch.cat([torch.zeros_like(sums[:1]), sums * scale])
-        return padded.index_select(0, places.to(c.device))
+        padded = torch.cat([torch.zeros_like(sums[:1]), sums * scale])  # (item + 1, ...)
+        return padded.index_select(0, places.to(c.device))  # (function, ...)
 
     def functions_of(
         self, component: int, value: torch.Tensor, derivatives: int = 0
     ) -> list[torch.Tensor]:
         """Return functions (function, ...) of one component, and so many derivatives of them."""
         kind, scale = self.terms.kinds[component], self.box_scale[component]
-        u = (value - self.box_shift[component]) / scale
+        u = (value - self.box_shift[component]) / scale  # (...)
         found = kind.jet(u, self.degree, derivatives)
         return [torch.stack(each) / scale**k for k, each in enumerate(found)]
 
@@ -337,8 +340,9 @@ def _box(
 
     The centre is the mean over the group, (S v)_{p(j)} = s_j v_j, and 0 of ``fixed`` variables.
     """
-    low, high = values.amin(0), values.amax(0)
+    low, high = values.amin(0), values.amax(0)  # (variable,)
     places, signs = action
+    # (variable,)
     middle = torch.zeros_like(signs).scatter(1, places, signs * (low + high) / 2).mean(0)
     if fixed is not None:
         middle = middle.masked_fill(fixed, 0.0)

@@ -92,13 +92,14 @@ class GradientCoupling(InvertibleLayer):
 
     def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, *read = self._halves(z)
+        # (..., size)
         slope = self.kinetic.gradient(torch.cat(read, -1) if self.conserved else read[0])
-        return torch.cat([torch.add(q, slope, alpha=sign), *read], -1)
+        return torch.cat([torch.add(q, slope, alpha=sign), *read], -1)  # (..., dim)
 
     def _kick(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p, *k = self._halves(z)
-        slope = self.potential.gradient(torch.cat([q, *k], -1) if k else q)
-        return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)
+        slope = self.potential.gradient(torch.cat([q, *k], -1) if k else q)  # (..., size)
+        return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)  # (..., dim)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for shear in (self._drift, self._kick)[::sign]:
@@ -137,7 +138,7 @@ class HenonMap(InvertibleLayer):
         self.shift = nn.Parameter(torch.zeros(self.potential.size, **self.factory_kwargs))
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, p = z.chunk(2, -1)
+        q, p = z.chunk(2, -1)  # (..., size) each
         for _ in range(4):
             if sign > 0:
                 q, p = p + self.shift, self.potential.gradient(p) - q
@@ -158,7 +159,7 @@ def _shear(
 
     def jet(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         by_parameters, by_seen = potential.gradient_jet(z[..., seen])
-        by_states = z.new_zeros(len(z), len(moved), z.shape[1])
+        by_states = z.new_zeros(len(z), len(moved), z.shape[1])  # (state, moved, dim)
         by_states[..., seen[: len(moved)]] = sign * by_seen
         return sign * by_parameters, by_states
 

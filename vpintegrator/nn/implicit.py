@@ -88,8 +88,8 @@ def newton(
     value, length = start, torch.full_like(start[..., :1], torch.inf)
 
     def corrected() -> tuple[torch.Tensor, torch.Tensor]:
-        change = correction(value)
-        new = (change.abs() / size).amax(-1, keepdim=True)
+        change = correction(value)  # (..., n)
+        new = (change.abs() / size).amax(-1, keepdim=True)  # (..., 1)
         return torch.where(new <= length.clamp(min=limit), value + change, nothing), new
 
     if is_unrolled() or start.is_meta:
@@ -204,7 +204,7 @@ class ImplicitMap(Layer):
         matrix = self.get_buffer("linear").to(z)
         matrix = torch.linalg.inv(matrix) if backward else matrix
         n = len(matrix)
-        return torch.cat([z[..., :n] @ matrix.mT, z[..., n:]], -1)
+        return torch.cat([z[..., :n] @ matrix.mT, z[..., n:]], -1)  # (..., dim)
 
     def _around(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
         for _ in range(self.repeats):
@@ -230,9 +230,9 @@ class ImplicitMap(Layer):
         residual = _oriented(self, backward)
         image: torch.Tensor = _Value.apply(self, backward, z, *c)
         for _ in range(order.bit_length()):
-            (matrix,) = jacobians(lambda y: residual(z, y, c), image)
-            defect = residual(z, image, c).unsqueeze(-1)
-            image = image - torch.linalg.solve(matrix, defect).squeeze(-1)
+            (matrix,) = jacobians(lambda y: residual(z, y, c), image)  # (..., dim, dim)
+            defect = residual(z, image, c).unsqueeze(-1)  # (..., dim, 1)
+            image = image - torch.linalg.solve(matrix, defect).squeeze(-1)  # (..., dim)
         return image
 
     @torch.no_grad()
@@ -302,8 +302,8 @@ class _Solve(torch.autograd.Function):
         *given, image = ctx.saved_tensors
         z, *c = given
         residual = _oriented(ctx.of, ctx.back)
-        (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)
-        weight = torch.linalg.solve(matrix.mT, gradient.unsqueeze(-1)).squeeze(-1)
+        (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)  # (..., dim, dim)
+        weight = torch.linalg.solve(matrix.mT, gradient.unsqueeze(-1)).squeeze(-1)  # (..., dim)
         _, pull = torch.func.vjp(lambda z, *c: residual(z, image, c), *given)  # type: ignore[misc]
         return None, None, *(-part for part in pull(weight))
 
@@ -316,9 +316,9 @@ class _Solve(torch.autograd.Function):
             torch.zeros_like(value) if tangent is None else tangent
             for value, tangent in zip(given, tangents, strict=True)
         )
-        (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)
+        (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)  # (..., dim, dim)
         _, change = torch.func.jvp(lambda z, *c: residual(z, image, c), tuple(given), moved)  # type: ignore[misc]
-        return -torch.linalg.solve(matrix, change.unsqueeze(-1)).squeeze(-1)
+        return -torch.linalg.solve(matrix, change.unsqueeze(-1)).squeeze(-1)  # (..., dim)
 
 
 class _Value(_Solve):
@@ -347,5 +347,5 @@ def jacobians(function: Callable[..., torch.Tensor], *states: torch.Tensor) -> l
     """
     value, pull = torch.func.vjp(function, *states)  # type: ignore[misc]
     directions = torch.eye(value.shape[-1], dtype=value.dtype, device=value.device)
-    rows = [pull(e.expand_as(value)) for e in directions]
+    rows = [pull(e.expand_as(value)) for e in directions]  # (..., n) each
     return [torch.stack(each, -2) for each in zip(*rows, strict=True)]

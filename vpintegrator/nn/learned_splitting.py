@@ -119,7 +119,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
                 matrix = own.new_zeros(self.dim, self.dim)
                 matrix[: len(part.matrix), : len(part.matrix)] = torch.from_numpy(part.matrix)
                 for k in range(1, _TERMS + 1):
-                    own = own @ matrix / k
+                    own = own @ matrix / k  # (dim, dim)
                     found.append(own)
         return torch.stack(found) if found else torch.zeros(0, self.dim, self.dim)
 
@@ -169,7 +169,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        x = list(self.physical(z).unbind(-1))
+        x = list(self.physical(z).unbind(-1))  # (...) each
         h = sign * self.step[0]
         if self.explicit_time:
             x[-1] = x[-1] - 0.5 * h
@@ -183,6 +183,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             for i, change in changes.items():
                 x[i], total[i] = x[i] + change, total[i] + change
         moved = [t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0]) for t in total]
+        # (..., dim)
         return z + torch.stack([m.expand_as(z[..., 0]) for m in moved], -1) / self.state_scale
 
     def _sheared(
@@ -192,7 +193,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         first = self.first[min(n, len(self.sequence) - 1 - n)]
         c = self.commutators[first : first + part.functions - 1] * (h**3 / self.stages**2)
         factors = [weight * h, *c.unbind()]
-        rates, count = part.rates(*x), len(part.moved)
+        rates, count = part.rates(*x), len(part.moved)  # (...) each
         changes: dict[int, torch.Tensor] = {}
         for k, factor in enumerate(factors):
             for i, rate in zip(part.moved, rates[count * k :], strict=False):
@@ -206,6 +207,6 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         matrix, power = torch.zeros_like(self.powers[0]), torch.ones_like(time)
         for term in self.powers.unbind():
             power = power * time
-            matrix = matrix + power * term
-        moved = torch.stack(x, -1) @ matrix.mT
+            matrix = matrix + power * term  # (dim, dim)
+        moved = torch.stack(x, -1) @ matrix.mT  # (..., dim)
         return dict(enumerate(moved.unbind(-1)))

@@ -43,6 +43,7 @@ def linearised(
     c, n = tuple(each.detach() for each in layer.coefficients()), z.shape[1]
     one, rho = torch.eye(n, dtype=z.dtype), torch.empty(0)
     count = sum(each.numel() for each in c) if coefficients else 0
+    # (state, dim, coefficient + dim)
     D = torch.cat([z.new_zeros(n, count), one], 1).expand(len(z), n, count + n)
     backward = [False] * layer.repeats
     if reversible:
@@ -51,16 +52,18 @@ def linearised(
     for k, back in enumerate(backward):
         if reversible and k % layer.repeats == 0:
             z, D = z @ rho.mT, rho @ D
-        outer = layer.outer(one, back).mT
+        outer = layer.outer(one, back).mT  # (dim, dim)
         given = layer.outer(z, back)
         found = layer.solve(given, c, back)
         old, new = (found, given) if back else (given, found)
+        # (state, dim, dim)
         by_old, by_new = _jacobians(lambda a, b: layer.residual(a, b, c), old, new)
-        matrix = z.new_zeros(len(z), n, count + n)
+        matrix = z.new_zeros(len(z), n, count + n)  # (state, dim, coefficient + dim)
         if coefficients:
             rows = layer.equations(old, new)[0]
             matrix[:, : rows.shape[1], :count] = rows
         by_given, by_found = (by_new, by_old) if back else (by_old, by_new)
+        # (state, dim, coefficient + dim)
         D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
         z = layer.outer(found, back)
     return z, D
@@ -150,8 +153,8 @@ class ShearDerivatives:
                 continue
             by_own, by_seen = next(left)
             (parameter,) = shear.parameters
-            later = sign * by_states[:, :, shear.components]
+            later = sign * by_states[:, :, shear.components]  # (state, dim, component)
             begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
-            found[:, :, begin + own.start : begin + own.stop] += later @ by_own
-            by_states = by_states + later @ by_seen
+            found[:, :, begin + own.start : begin + own.stop] += later @ by_own  # (state, dim, own)
+            by_states = by_states + later @ by_seen  # (state, dim, dim)
         return found

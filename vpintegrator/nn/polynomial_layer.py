@@ -89,7 +89,7 @@ class PolynomialLayer(Layer):
     @torch.no_grad()
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""
-        low, high = z.double().amin(0), z.double().amax(0)
+        low, high = z.double().amin(0), z.double().amax(0)  # (dim,) each
         fixed = (high == low) | torch.tensor([kind.is_angle for kind in self.kinds])
         self.box_shift.copy_(torch.where(fixed, 0.0, (low + high) / 2))
         self.box_scale.copy_(torch.where(fixed, 1.0, self.margin * (high - low) / 2 / RADIUS))
@@ -100,8 +100,8 @@ class PolynomialLayer(Layer):
         products = torch.ones_like(u[..., :1])
         for k, kind in enumerate(self.kinds):
             functions = torch.stack(kind.values(u[..., k], self.degree), -1)  # (..., function)
-            products = products * functions.index_select(-1, self.chosen[:, k])
+            products = products * functions.index_select(-1, self.chosen[:, k])  # (..., term)
         return products
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return z + self.values(z) @ self.coefficients
+        return z + self.values(z) @ self.coefficients  # (..., dim)

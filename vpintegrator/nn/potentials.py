@@ -104,15 +104,15 @@ class NeuronPotential(Layer):
         a: torch.Tensor = self.outer_weight
         if self.group is not None:  # a hidden layer that is wider by the elements
             count = len(self.group)
-            W = (self.group.mT @ W).transpose(0, 1).flatten(1)
+            W = (self.group.mT @ W).transpose(0, 1).flatten(1)  # (read, element * width)
             b, a = b.repeat(count), a.repeat(count) / count
             if self.signs is not None:
                 a = a * self.signs.repeat_interleave(self.width)
         outer = W[: self.size] if self.conserved else W
-        hidden = self.activation(x @ W + b)
+        hidden = self.activation(x @ W + b)  # (..., hidden)
         if self.still is not None:
-            hidden = hidden - self.activation((x * self.still) @ W + b)
-        return (hidden * a) @ outer.mT
+            hidden = hidden - self.activation((x * self.still) @ W + b)  # (..., hidden)
+        return (hidden * a) @ outer.mT  # (..., size)
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> NeuronPotential:
@@ -183,7 +183,7 @@ class QuadraticPotential(Layer):
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""
-        return 0.5 * (x @ (self.weight + self.weight.mT)) + self.bias
+        return 0.5 * (x @ (self.weight + self.weight.mT)) + self.bias  # (..., size)
 
 
 class ComponentPotential(Layer):
@@ -230,4 +230,4 @@ class ComponentPotential(Layer):
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         r"""Return :math:`\nabla V` at x (..., size)."""
-        return self.weight * self.activation(x)
+        return self.weight * self.activation(x)  # (..., size)

@@ -62,9 +62,9 @@ class Reflection(Layer):
         if self.time_reversal and X.shape[-2] > 1:
             X = X.flip(-2)
         if self.signs is not None:
-            return X * self.signs
+            return X * self.signs  # (..., window, dim)
         assert self.matrix is not None
-        return X @ self.matrix.mT
+        return X @ self.matrix.mT  # (..., window, dim)
 
 
 class ReflectedInverse(Layer):

@@ -95,7 +95,7 @@ class Rotated(InvertibleLayer):
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         layer = self.layer if sign > 0 else self.layer.inverse
-        return layer(z @ self.rotation.mT) @ self.rotation
+        return layer(z @ self.rotation.mT) @ self.rotation  # (..., dim)
 
 
 @on_cpu

@@ -90,7 +90,7 @@ class BilinearScores(Layer):
         if self.sources is not None:
             A = (self.entries.index_select(0, self.sources) * self.factors).view(self.dim, self.dim)
         elif self.invariant:
-            A = skew_matrix(self.entries, self.dim, self.places)
+            A = skew_matrix(self.entries, self.dim, self.places)  # (dim, dim)
         else:
             A = self.entries.view(self.dim, self.dim)
         return A if self.scale == 1 else self.scale * A  # (dim, dim)
@@ -202,6 +202,7 @@ class Heads(Layer):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         last_size("sequence", x, {"dim": self.dim})
+        # (..., sequence, head * width)
         stacked = nn.functional.linear(x, self.weight.flatten(0, 1), self.bias)
         # (..., sequence, head * width) to (..., head, sequence, width)
         return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)

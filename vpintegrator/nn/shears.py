@@ -64,7 +64,7 @@ class LinearShear:
     def columns(self, z: torch.Tensor) -> torch.Tensor:
         """Return the increment of states for each parameter, (state, dim, parameter)."""
         before = [parameter.clone() for parameter in self.parameters]
-        turned = z if self.rotation is None else z @ self.rotation.mT
+        turned = z if self.rotation is None else z @ self.rotation.mT  # (state, dim)
         columns = []
         for parameter in self.parameters:
             parameter.zero_()
@@ -73,10 +73,12 @@ class LinearShear:
             for n in range(*self.share.indices(len(flat))):
                 flat[n] = 1.0
                 moved = self.move(turned.to(flat)).double()
+                # (state, dim)
                 columns.append(moved if self.rotation is None else moved @ self.rotation)
                 flat[n] = 0.0
         for parameter, value in zip(self.parameters, before, strict=True):
             parameter.copy_(value)
+        # (state, dim, parameter)
         return torch.stack(columns, -1) if columns else z.new_zeros(*z.shape, 0)
 
 

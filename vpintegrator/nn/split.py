@@ -123,7 +123,7 @@ def check_compatible(blocks: list[list[int]], group: torch.Tensor) -> None:
     number = torch.empty(group.shape[-1], dtype=torch.long)
     for index, block in enumerate(blocks):
         number[block] = index
-    connected = (group.abs() > TOLERANCE).any(0)
+    connected = (group.abs() > TOLERANCE).any(0)  # (dim, dim)
     mixed = (connected & (number.unsqueeze(0) != number.unsqueeze(1))).nonzero()
     if len(mixed):
         block = blocks[int(number[mixed].min())]

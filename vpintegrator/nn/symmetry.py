@@ -97,7 +97,7 @@ def _closed(generators: Iterable[torch.Tensor], dim: int, argument: str) -> torc
     elements, images = [torch.eye(dim, dtype=torch.float64)], vector.unsqueeze(0)
     for element in elements:  # grows as it is read
         for generator in generators:
-            image = generator @ (element @ vector)
+            image = generator @ (element @ vector)  # (dim,)
             if bool(((images - image).abs().amax(-1) < TOLERANCE * dim).any()):
                 continue
             if len(elements) == LARGEST_GROUP:
@@ -106,7 +106,7 @@ def _closed(generators: Iterable[torch.Tensor], dim: int, argument: str) -> torc
                     "symmetries that generate a finite group, such as sign flips and permutations"
                 )
             elements.append(generator @ element)
-            images = torch.cat([images, image.unsqueeze(0)])
+            images = torch.cat([images, image.unsqueeze(0)])  # (element, dim)
     return torch.stack(elements)
 
 
@@ -163,13 +163,13 @@ def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
     S e_j = sign_j e_{place_j}, both (element, dim). None if a matrix is no signed permutation.
     """
-    size = group.abs()
+    size = group.abs()  # (element, dim, dim)
     if bool(((size > TOLERANCE) & ((size - 1).abs() > TOLERANCE)).any()):
         return None
     ones = size > 0.5
     if not bool(((ones.sum(-2) == 1) & (ones.sum(-1) == 1)).all()):
         return None
-    return ones.long().argmax(-2), group.sum(-2).round()
+    return ones.long().argmax(-2), group.sum(-2).round()  # (element, dim) each
 
 
 def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -199,7 +199,7 @@ def invariant_entries(kind: str, group: torch.Tensor) -> tuple[torch.Tensor, tor
         )
     links = []
     for p, s in zip(*moves, strict=True):
-        image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s
+        image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s  # (dim, dim) each
         links.append((image, sign))
         if kind == "skew":  # and A_ij = -A_ji
             links.append((image.mT, -sign))

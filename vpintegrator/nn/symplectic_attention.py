@@ -81,29 +81,31 @@ class SymplecticAttention(InvertibleLayer, AttentionLayer):
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
         """Return areas (..., degree of freedom, window, window) between time steps."""
+        # (..., degree, window, 1)
         q, p = (half.unsqueeze(-1).transpose(-2, -3) for half in X.chunk(2, -1))
-        return q @ p.mT - p @ q.mT
+        return q @ p.mT - p @ q.mT  # (..., degree, window, window)
 
     def _own(self, X: torch.Tensor) -> torch.Tensor:
         return self.each.index_select(0, self.owner)[:, None, None] * self._areas(X)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
         """Return the rotations (..., degree of freedom, window, window), by all heads together."""
-        areas = self._areas(X).sum(-3)
-        common = cayley(self.common * areas).mT.unsqueeze(-3)
+        areas = self._areas(X).sum(-3)  # (..., window, window)
+        common = cayley(self.common * areas).mT.unsqueeze(-3)  # (..., 1, window, window)
         if not len(self.each):
             return common
-        return common @ cayley(self._own(X)).mT
+        return common @ cayley(self._own(X)).mT  # (..., degree, window, window)
 
     def _by_own(self, X: torch.Tensor, sign: int) -> torch.Tensor:
         if not len(self.each):
             return X
         pairs = torch.stack(X.chunk(2, -1), -1).transpose(-2, -3)  # (..., degree, window, q and p)
-        moved = pairs + cayley_increment(sign * self._own(X), pairs)
-        q, p = moved.transpose(-2, -3).unbind(-1)
-        return torch.cat([q, p], -1)
+        moved = pairs + cayley_increment(sign * self._own(X), pairs)  # (..., degree, window, 2)
+        q, p = moved.transpose(-2, -3).unbind(-1)  # (..., window, degree) each
+        return torch.cat([q, p], -1)  # (..., window, dim)
 
     def _by_all(self, X: torch.Tensor, sign: int) -> torch.Tensor:
+        # (..., window, dim)
         return X + cayley_increment(sign * self.common * self._areas(X).sum(-3), X)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:

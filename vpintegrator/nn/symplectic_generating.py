@@ -114,11 +114,11 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
         middle, n = self._middle(z, image), self.potential.size
-        gradient = self.potential.gradient(middle, c[0])
+        gradient = self.potential.gradient(middle, c[0])  # (..., size)
         if self.exact is not None:
             gradient = gradient + self.exact.gradient(middle, c[1])
-        slope = gradient @ self.form.mT
-        difference = image - z
+        slope = gradient @ self.form.mT  # (..., size)
+        difference = image - z  # (..., dim)
         return torch.cat([difference[..., :n] - slope, difference[..., n:]], -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
@@ -131,9 +131,9 @@ class SymplecticGeneratingFunction(ImplicitMap):
         def corrected(
             image: torch.Tensor, slope: torch.Tensor, hessian: torch.Tensor
         ) -> torch.Tensor:
-            defect = own - image + slope @ turn.mT
-            inverse = torch.linalg.inv(one - 0.5 * (turn @ hessian))
-            return (inverse @ defect.unsqueeze(-1)).squeeze(-1)
+            defect = own - image + slope @ turn.mT  # (..., size)
+            inverse = torch.linalg.inv(one - 0.5 * (turn @ hessian))  # (..., size, size)
+            return (inverse @ defect.unsqueeze(-1)).squeeze(-1)  # (..., size)
 
         def polynomials(image: torch.Tensor) -> torch.Tensor:
             return corrected(image, *S.gradient_and_hessian(self._middle(z, image), c[0]))
@@ -152,7 +152,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         further = exact.hessian(self._middle(z, start), c[1], 1)
 
         def correction(image: torch.Tensor) -> torch.Tensor:
-            middle = self._middle(z, image)
+            middle = self._middle(z, image)  # (..., dim)
             slope, hessian = S.gradient_and_hessian(middle, c[0])
             hessian = hessian + exact.hessian(middle, c[1]) + further
             return corrected(image, slope + exact.gradient(middle, c[1]), hessian)
@@ -166,8 +166,8 @@ class SymplecticGeneratingFunction(ImplicitMap):
         Residuals are those of the image, in the order of its components.
         """
         n = self.potential.size
-        middle = self._middle(z, image)
-        gradient = self.potential.gradient_features(middle)
+        middle = self._middle(z, image)  # (..., dim)
+        gradient = self.potential.gradient_features(middle)  # (pair, size, coefficient)
         if self.exact is not None:
             gradient = torch.cat([gradient, self.exact.gradients(middle).mT], 2)
         half = n // 2

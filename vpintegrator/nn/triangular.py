@@ -97,19 +97,20 @@ class TriangularLayer(InvertibleLayer):
 
     def matrix(self) -> torch.Tensor:
         """Return the strictly triangular matrix L (dim, dim)."""
-        lower = lower_matrix(self.entries, self.dim, self.places)
+        lower = lower_matrix(self.entries, self.dim, self.places)  # (dim, dim)
         return lower if self.shape == "lower" else lower.mT
 
     def _shift(self, z: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
         if self.signs is None:
-            return self.activation(nn.functional.linear(z, L, self.bias))
-        images = z.unsqueeze(-2) * self.signs
+            return self.activation(nn.functional.linear(z, L, self.bias))  # (..., dim)
+        images = z.unsqueeze(-2) * self.signs  # (..., element, dim)
+        # (..., dim)
         return (self.activation(nn.functional.linear(images, L, self.bias)) / self.signs).mean(-2)
 
     def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         L = self.matrix()
         if sign > 0:
-            return z + self._shift(z, L)
+            return z + self._shift(z, L)  # (..., dim)
         found = z
         # the iteration z <- y - shift(z) gets one more component right each time: forward
         # substitution on the whole batch, exact after dim rounds
@@ -130,7 +131,7 @@ def idle_components(symmetries: Any, dim: int) -> list[int]:
     a function of in place and turns the sign of i: under the sign flips of the rigid body, that is
     so for the second of its three components.
     """
-    signs = generated_group(symmetries, dim).diagonal(dim1=-2, dim2=-1)
+    signs = generated_group(symmetries, dim).diagonal(dim1=-2, dim2=-1)  # (element, dim)
     fixed = (signs - 1).abs() < TOLERANCE
 
     def idle(i: int, read: slice) -> bool:

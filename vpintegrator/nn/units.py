@@ -29,7 +29,7 @@ class InUnits(Layer):
 
     def physical(self, x: torch.Tensor) -> torch.Tensor:
         """Return the z of normalised states x."""
-        return x * self.state_scale + self.state_shift
+        return x * self.state_scale + self.state_shift  # (..., component)
 
 
 class FormulaVariables(InUnits):

@@ -114,7 +114,7 @@ class _Harmonics(Univariate):
     has_origin = True
 
     def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
-        cosine, sine = torch.cos(x), torch.sin(x)
+        cosine, sine = torch.cos(x), torch.sin(x)  # (...) each
         values = [torch.ones_like(x)]
         c, s = cosine, sine
         for n in range(degree):

@@ -118,7 +118,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""
-        both = torch.cat([self.outer(z), self.outer(z, backward=True)])
+        both = torch.cat([self.outer(z), self.outer(z, backward=True)])  # (2 * state, dim)
         for G in self._functions:
             G.adapt(both)
 
@@ -133,10 +133,10 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     def _mixed(self, x: Sequence[Any], image: Sequence[Any], pair: tuple[int, int]) -> torch.Tensor:
         """Return the arguments of G_ab: old values up to a, new ones from b on."""
         b = pair[1]
-        return torch.stack([*x[:b], *image[b : self.size], *x[self.size :]], -1)
+        return torch.stack([*x[:b], *image[b : self.size], *x[self.size :]], -1)  # (..., dim)
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
-        x, y = z.unbind(-1), image.unbind(-1)
+        x, y = z.unbind(-1), image.unbind(-1)  # (...) each
         moves = [new - old for new, old in zip(y, x, strict=True)]
         found = [*moves]
         for (a, b), G, own in zip(self.pairs, self._functions, c, strict=True):
@@ -149,7 +149,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
-        start = list(z.unbind(-1))
+        start = list(z.unbind(-1))  # (...) each
         found = [*start]
         x, image = (found, start) if backward else (start, found)
         # known parts of both sides of the equations (X_j - x_j) stretch_j = moved_j
@@ -198,8 +198,8 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return matrix (pair, component, coefficient) and right side of linear equations for c."""
-        x, y = z.unbind(-1), image.unbind(-1)
-        right = (image - z)[:, : self.size]
+        x, y = z.unbind(-1), image.unbind(-1)  # (...) each
+        right = (image - z)[:, : self.size]  # (pair, component)
         counts = [G.coefficients.numel() for G in self._functions]
         matrix, first = z.new_zeros(len(z), self.size, sum(counts)), 0
         for (a, b), G, count in zip(self.pairs, self._functions, counts, strict=True):
