@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from vpintegrator.dynamics.claims import Formulas, Trial, less_turns
+from vpintegrator.dynamics.claims import ExactFormulas, TrialStates, less_turns
 from vpintegrator.dynamics.equations import Equations, MatrixFunction, StateFunction
 from vpintegrator.dynamics.expressions import (
     Call,
@@ -69,7 +69,7 @@ class ChartEquations:
         return [_text(value, self.equations) for value in self.inverse]
 
 
-def read_chart(trial: Trial, source: str) -> ChartEquations:
+def read_chart(trial: TrialStates, source: str) -> ChartEquations:
     """Read and check the table ``[chart]``.
 
     Whether the flow preserves volume in the new components is left to their own system.
@@ -96,7 +96,7 @@ def read_chart(trial: Trial, source: str) -> ChartEquations:
     backward = _components(table, "inverse", where, equations, base)
     if len(forward) != len(backward):
         raise InputError(f"{where}, state: {len(forward)} components, not {len(backward)}")
-    images = Formulas(forward, base.symbols)(trial.states)
+    images = ExactFormulas(forward, base.symbols)(trial.states)
     chart = ChartEquations(equations, forward, backward, base, images)
     _check_angles(chart, where)
     _check_inverse(trial, chart, where)
@@ -142,11 +142,11 @@ def _check_angles(chart: ChartEquations, where: str) -> None:
             )
 
 
-def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
+def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> None:
     """Whether inverse(chart(z)) = z, also where angles have turned."""
     base, states = trial.equations, trial.states
-    images = Formulas(chart.map, base.symbols)(states)
-    back = Formulas(chart.inverse, chart.equations.symbols)
+    images = ExactFormulas(chart.map, base.symbols)(states)
+    back = ExactFormulas(chart.inverse, chart.equations.symbols)
     own = {i: high(period) for i, period in base.periods.items()}
     sizes = 1 + np.abs(states).max(axis=1)
     for i, period in (None, Fraction()), *chart.equations.periods.items():
@@ -159,7 +159,9 @@ def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
         trial.require(f"{where}, [chart.inverse]", what + text, defects, sizes)
 
 
-def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
+def _with_field(
+    trial: TrialStates, chart: ChartEquations, derived: bool, where: str
+) -> ChartEquations:
     """Return the chart with its vector field, derived or checked."""
     base, algebra = trial.equations, trial.equations.algebra
     algebra.allow_derivatives()
@@ -175,9 +177,9 @@ def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) 
         field = tuple(algebra.substitute(rates, inverse))
         equations = replace(chart.equations, vector_field=field, divergence_free=True)
         return replace(chart, equations=equations)
-    images = Formulas(chart.map, base.symbols)(trial.states)
-    expected = Formulas(rates, base.symbols)(trial.states)
-    found = Formulas(chart.equations.vector_field, chart.equations.symbols)(images)
+    images = ExactFormulas(chart.map, base.symbols)(trial.states)
+    expected = ExactFormulas(rates, base.symbols)(trial.states)
+    found = ExactFormulas(chart.equations.vector_field, chart.equations.symbols)(images)
     sizes = 1 + np.abs(expected).max(axis=1)
     for defects, name in zip((found - expected).T, chart.equations.components, strict=True):
         what = f"this is not the system in these coordinates: {name}' is off by {{}}"

@@ -1,7 +1,7 @@
 """Checks of the invariants, symmetries, angles, volume and form that a system claims.
 
-A claim is tried at random states. Formulas are computed with 120 digits, and an identity holds to
-30 of them. Python functions are computed in double precision, and claims about them hold to
+A claim is tried at random states. Formulas are computed with 120 digits, and an identity holds to 30
+of them. Python functions are computed in double precision, and claims about them hold to
 rounding, or to the error of finite differences.
 """
 
@@ -68,7 +68,7 @@ def _check_size(value: Any) -> None:
 _EXACT = Arithmetic(lambda function: function.exact, high, _check_size)
 
 
-class Formulas:
+class ExactFormulas:
     """Expressions as a function of states (state, dim) of mpmath's numbers."""
 
     def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
@@ -88,7 +88,7 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     """Whether a formula is zero wherever it has a value, as far as random states tell."""
     if not isinstance(value, Expression):
         return value == 0
-    values = Formulas([value], symbols)(random_states(len(symbols)))[:, 0]
+    values = ExactFormulas([value], symbols)(random_states(len(symbols)))[:, 0]
     known = values[_is_known(values)]
     # all digits but those that rounding may have taken, as the size of the terms is not known
     return bool(len(known)) and bool((np.abs(known) <= TOLERANCE**2).all())
@@ -105,7 +105,7 @@ def cost_of(expressions: Sequence[Value]) -> int:
     return sum(len(node.parts) for node in nodes) + _FUNCTION * slow
 
 
-class Trial:
+class TrialStates:
     """States at which claims are tried, with the values of the system there.
 
     The value is the vector field, or the image after one pass through the stages of a map. An
@@ -149,7 +149,7 @@ class Trial:
         self.tolerance = self.slope_tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
         parts = equations.stages or (dict(enumerate(equations.vector_field)),)
         self._stages = [
-            (list(part), Formulas(list(part.values()), equations.symbols)) for part in parts
+            (list(part), ExactFormulas(list(part.values()), equations.symbols)) for part in parts
         ]
         self._candidates = candidates
 
@@ -195,7 +195,7 @@ class Trial:
         for name, value in e.invariants.items():
             # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
             if e.stages or value is not e.hamiltonian or e.explicit_time is not None:
-                formulas = Formulas([value], e.symbols)
+                formulas = ExactFormulas([value], e.symbols)
                 found[name] = lambda states, formulas=formulas: formulas(states)[:, 0]
         return found
 
@@ -214,7 +214,7 @@ class Trial:
     def own_slopes(self) -> np.ndarray:
         """Return the terms df_i/dz_i of the divergence, (state, term)."""
         slopes = [slope for slope in self.equations.own_slopes if slope != 0]
-        return Formulas(slopes, self.equations.symbols)(self.states)
+        return ExactFormulas(slopes, self.equations.symbols)(self.states)
 
     def derivative(self) -> np.ndarray:
         """Return derivatives of a map, (state, dim, dim)."""
@@ -223,7 +223,7 @@ class Trial:
         for (changed, values), slopes in zip(
             self._stages, self.equations.stage_slopes, strict=True
         ):
-            factors = Formulas(list(slopes.values()), self.equations.symbols)(points)
+            factors = ExactFormulas(list(slopes.values()), self.equations.symbols)(points)
             new = {i: np.zeros((len(points), dim), dtype=object) for i in changed}
             for (i, j), factor in zip(slopes, factors.T, strict=True):
                 new[i] = new[i] + factor[:, None] * result[:, j]
@@ -301,7 +301,7 @@ class Trial:
         return np.abs(change)[rows, columns], size[rows, columns]
 
 
-def check_claims(trial: Trial, source: str) -> tuple[bool, bool]:
+def check_claims(trial: TrialStates, source: str) -> tuple[bool, bool]:
     """Check what a system claims; return whether it preserves volume, and the symplectic form.
 
     Raises
@@ -345,7 +345,7 @@ def check_declared(equations: Equations, source: str) -> tuple[bool, bool]:
     return bool(e.divergence_free or e.symplectic), bool(e.symplectic)
 
 
-def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: str) -> None:
+def _check_symmetry(trial: TrialStates, rho: Sequence[Mapping[int, Number]], where: str) -> None:
     """Check f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
 
     def moved(rows: np.ndarray) -> np.ndarray:
@@ -362,7 +362,9 @@ def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: st
     trial.require(where, what, *trial.differences(trial.at(start), expected, sizes))
 
 
-def _check_periods(trial: Trial, periods: Mapping[int, Number], where: str, what: str) -> None:
+def _check_periods(
+    trial: TrialStates, periods: Mapping[int, Number], where: str, what: str
+) -> None:
     """Check values after random numbers of turns of all angles."""
     if not periods:
         return
@@ -378,7 +380,7 @@ def _check_periods(trial: Trial, periods: Mapping[int, Number], where: str, what
     )
 
 
-def _divergence_vanishes(trial: Trial, where: str) -> bool:
+def _divergence_vanishes(trial: TrialStates, where: str) -> bool:
     """Whether the divergence is zero; raises InputError where it is claimed in vain."""
     slopes = trial.own_slopes()
     if not slopes.shape[1]:
@@ -391,7 +393,7 @@ def _divergence_vanishes(trial: Trial, where: str) -> bool:
     return trial.worst(where, defects, sizes, trial.slope_tolerance) is None
 
 
-def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
+def _map_structure(trial: TrialStates, source: str) -> tuple[bool, bool]:
     """Whether det DM = 1 and DM^T J DM = J; raises InputError where the system says otherwise."""
     e, dim = trial.equations, len(trial.equations.symbols)
     declared: dict[str, bool | None] = {key: getattr(e, key) for key in _STRUCTURES}
@@ -429,7 +431,7 @@ def _map_structure(trial: Trial, source: str) -> tuple[bool, bool]:
     return any(found.values()), found["symplectic"]
 
 
-def _structure_defect(slopes: np.ndarray, key: str, trial: Trial) -> Any:
+def _structure_defect(slopes: np.ndarray, key: str, trial: TrialStates) -> Any:
     """Return det D - 1, or the largest entry of D^T J D - J, relative to the derivatives.
 
     Components are measured in units in which the derivatives are about 1.
@@ -453,7 +455,7 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: Trial) -> Any:
     return np.abs(form * units * units[:, None]).max() / scale**2
 
 
-def _balancing_units(slopes: np.ndarray, trial: Trial) -> np.ndarray:
+def _balancing_units(slopes: np.ndarray, trial: TrialStates) -> np.ndarray:
     """Return units of the components in which logarithms of derivatives are least in squares."""
     dim = len(slopes)
     # errors of differences are no derivatives

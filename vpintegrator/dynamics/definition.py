@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.chart import ChartEquations, read_chart
-from vpintegrator.dynamics.claims import Trial, check_claims, check_declared
+from vpintegrator.dynamics.claims import TrialStates, check_claims, check_declared
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import Number, TooLong, Value, readable
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import (
     KEYS,
     MEANT,
+    TEXTS,
     check_table,
     plain_value,
     read_equations,
@@ -33,7 +34,6 @@ _LARGEST_DEFAULT = 10**15
 _LONGEST_NAME = 100
 _RETURNS = 10  # steps of a trajectory of a return map, unless a recipe says otherwise
 _DEFAULTS: dict[str, Any] = {"step": (int, float), "steps": int, "time": (int, float)}
-_TEXTS = ("title", "subject", "reference", "description", "function")
 _SEVERAL_LINES = ("description", "reference")
 _NUMERIC = ("reversing_symmetry", "periodic")  # tables of numbers only
 
@@ -198,7 +198,7 @@ def read_definition(
         key: readable(
             table.get(key, ""), f"{source}, {key}", _LONGEST_TEXT, lines=key in _SEVERAL_LINES
         )
-        for key in _TEXTS
+        for key in TEXTS
     }
     texts["title"] = texts["title"] or name or "untitled system"
     name = name or "-".join(texts["title"].lower().split())
@@ -277,7 +277,7 @@ def _checked(definition: Definition, states: np.ndarray | None = None) -> Defini
     ``states`` are those of the checks, by default random ones.
     """
     source, equations = definition.source, definition.equations
-    trial = Trial(equations, states)
+    trial = TrialStates(equations, states)
     if equations.stages or equations.vector_field:
         divergence_free, is_canonical = check_claims(trial, source)
     else:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.claims import Trial, check_claims
+from vpintegrator.dynamics.claims import TrialStates, check_claims
 from vpintegrator.dynamics.definition import Definition
 from vpintegrator.dynamics.equations import Equations, stack_numpy
 from vpintegrator.dynamics.expressions import (
@@ -44,7 +44,7 @@ Combination = dict[int, Number]  # factors by number of the coefficient, or CONS
 
 @dataclass(frozen=True)
 class Separation:
-    """Formulas as sums of coefficients times functions.
+    """ExactFormulas as sums of coefficients times functions.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class Family:
         """The autonomous system of extended states."""
         definition = _extended_definition(self, self._made[0])
         derive = partial(_extended_system, self.conditions, self.step)
-        return System(definition, parent=self.system, derive=derive, family=self)
+        return System(definition, origin=(derive, self.system), family=self)
 
     def components(self, conditions: Any) -> np.ndarray:
         """Return the components k (..., m) at values of the conditions (..., condition)."""
@@ -432,5 +432,5 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
     )
     if equations.is_map or base.is_measured:
         return found
-    free, _ = check_claims(Trial(equations), source)
+    free, _ = check_claims(TrialStates(equations), source)
     return replace(found, divergence_free=free, is_canonical=equations.hamiltonian is not None)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind, one_of, whole
-from vpintegrator.dynamics.claims import Trial, check_claims, place
+from vpintegrator.dynamics.claims import TrialStates, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.equations import as_given, float_array
 from vpintegrator.dynamics.expressions import TooLong
@@ -287,7 +287,7 @@ class CalledFunction(System):
         self.given, self.values, self._reason = given, values, reason
         super().__init__(text, given.name, source=given.source)
         for name in scalars.keys() - self.invariants.keys():
-            self.invariants[name] = _Invariant(self, scalars[name])
+            self.invariants[name] = partial(self._given_at, scalars[name])
 
     @property
     def is_discrete(self) -> bool:
@@ -330,6 +330,9 @@ class CalledFunction(System):
         values = function(_points(array.reshape(-1, self.dim), self.explicit_time))
         return values.reshape((*array.shape[:-1], *values.shape[1:]))
 
+    def _given_at(self, function: Callable[[np.ndarray], np.ndarray], state: Any) -> Any:
+        return as_given(self.at(function, state), state)
+
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         self.require_vector_field("this")
         values = self.at(self.values, state)
@@ -358,7 +361,7 @@ class CalledFunction(System):
 
     def map(self, state: Any) -> Any:
         self.require_map()
-        return as_given(self.at(self.values, state), state)
+        return self._given_at(self.values, state)
 
     def map_jacobian(self, state: Any) -> np.ndarray:
         self.require_map()
@@ -368,8 +371,8 @@ class CalledFunction(System):
         return None
 
 
-class _CalledTrial(Trial):
-    """Trial of a function that is called, in double precision, at points of its sampling domain."""
+class _CalledTrial(TrialStates):
+    """States of the sampling domain of a function that is called, in double precision."""
 
     is_exact = False
     floor = 10.0
@@ -423,16 +426,6 @@ class _CalledTrial(Trial):
         what = "f is not (dH/dp, -dH/dq), they differ by {}"
         sizes = 1 + np.abs(values).max(axis=1)
         self.require(where, what, defects, sizes, energy.slope_tolerance)
-
-
-class _Invariant:
-    """A scalar function of the states (..., dim) of a system whose function is called."""
-
-    def __init__(self, system: CalledFunction, values: BatchFunction) -> None:
-        self._system, self._values = system, values
-
-    def __call__(self, state: Any) -> Any:
-        return as_given(self._system.at(self._values, state), state)
 
 
 class _HamiltonianField(PythonCall):

@@ -35,34 +35,24 @@ _ROUNDING = Fraction(1, 10**100)
 _OF_FLOWS = ("hamiltonian", "vector_field", "measured", "time", "period", "chart")
 _OF_MAPS = ("iterations", "symplectic")
 _NUMBER = (str, int, float)
+TEXTS = ("title", "subject", "reference", "description", "function")
+_TABLES: tuple[str, ...] = (
+    "parameters",
+    "auxiliary",
+    "vector_field",
+    "return_map",
+    "invariants",
+    "periodic",
+)
+_TABLES += ("initial_conditions", "defaults", "plot", "chart")
 KEYS: dict[str, Any] = {  # kinds of values
-    "title": str,
-    "subject": str,
-    "reference": str,
-    "description": str,
-    "function": str,
-    "derivatives": str,
+    **dict.fromkeys((*TEXTS, "derivatives", "time"), str),
+    **dict.fromkeys(_TABLES, Mapping),
+    **dict.fromkeys(("rounded", "measured", "divergence_free", "symplectic"), bool),
+    **dict.fromkeys(("period", "hamiltonian", "iterations"), _NUMBER),
     "state": (Mapping, list),
-    "time": str,
-    "period": _NUMBER,
-    "parameters": Mapping,
-    "auxiliary": Mapping,
-    "rounded": bool,
-    "hamiltonian": _NUMBER,
-    "vector_field": Mapping,
     "map": (Mapping, list),
-    "iterations": _NUMBER,
-    "return_map": Mapping,
-    "measured": bool,
-    "invariants": Mapping,
-    "divergence_free": bool,
-    "symplectic": bool,
     "reversing_symmetry": list,
-    "periodic": Mapping,
-    "initial_conditions": Mapping,
-    "defaults": Mapping,
-    "plot": Mapping,
-    "chart": Mapping,
 }
 _WORDS = {
     str: "text in quotes",

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.claims import TOLERANCE, Formulas, Trial, random_states
+from vpintegrator.dynamics.claims import TOLERANCE, ExactFormulas, TrialStates, random_states
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.nodes import HIGH, high
@@ -195,14 +195,14 @@ def _invariants(section: ReturnSection, like: Equations | None) -> dict[str, Val
 def _is_periodic(section: ReturnSection, value: Value) -> bool:
     """Whether a function has the period of the equations in time."""
     e, trial = section.flow, _trial(section)
-    formulas, later = Formulas([value], e.symbols), trial.states.copy()
+    formulas, later = ExactFormulas([value], e.symbols), trial.states.copy()
     later[:, -1] += high(e.periods[section.component])
     before, after = formulas(trial.states)[:, 0], formulas(later)[:, 0]
     return trial.worst(section.where, after - before, 1 + np.abs(before)) is None
 
 
-def _trial(section: ReturnSection) -> Trial:
-    return Trial(section.flow, random_states(len(section.flow.symbols), _SAMPLED))
+def _trial(section: ReturnSection) -> TrialStates:
+    return TrialStates(section.flow, random_states(len(section.flow.symbols), _SAMPLED))
 
 
 def section_symmetry(

@@ -59,9 +59,9 @@ class System(SystemProperties):
         Values that replace those of the file.
     source
         Source of the text, for messages.
-    parent, derive
-        System that a definition was made of, and the function that makes this system of it; they
-        take the place of the text when the system is pickled or gets other parameters.
+    origin
+        Function that makes this system of another, and that system; they take the place of the text
+        when the system is pickled or gets other parameters.
     family
         Family of which this is the system of extended states.
 
@@ -131,8 +131,7 @@ class System(SystemProperties):
         parameters: Mapping[str, Any] | None = None,
         source: str | None = None,
         *,
-        parent: System | None = None,
-        derive: Callable[[System], System] | None = None,
+        origin: tuple[Callable[[System], System], System] | None = None,
         family: Any = None,
     ) -> None:
         if isinstance(text, Definition):
@@ -140,12 +139,12 @@ class System(SystemProperties):
         else:
             definition = read_definition(text, name, parameters, source)
         super().__init__(definition, family)
-        self._parent, self._derive = parent, derive
+        self._origin = origin
         if definition.flow is not None:
-            self.flow = System(definition.flow, parent=self, derive=attrgetter("flow"))
+            self.flow = System(definition.flow, origin=(attrgetter("flow"), self))
         if definition.chart is not None:
             chart, there = definition.chart
-            system = System(there, parent=self, derive=attrgetter("chart.system"))
+            system = System(there, origin=(attrgetter("chart.system"), self))
             self.chart = Chart(chart, system)
         for each in () if definition is text else (self.flow, self):
             if each is not None and each.definition.initial_table is not None:
@@ -336,8 +335,9 @@ class System(SystemProperties):
         >>> vp.load_system("pendulum").with_parameters({"g": 9.81}).parameters["g"]
         9.81
         """
-        if self._parent is not None and self._derive is not None:
-            return self._derive(self._parent.with_parameters(values))
+        if self._origin is not None:
+            derive, parent = self._origin
+            return derive(parent.with_parameters(values))
         return System(self.text, self.name, {**self.definitions, **plain_value(values, self.name)})
 
     @cached_property
@@ -356,7 +356,7 @@ class System(SystemProperties):
         if not self.canonical_order:
             return self
         definition = self.definition.in_canonical_order()
-        return System(definition, parent=self, derive=attrgetter("canonical"), family=self.family)
+        return System(definition, origin=(attrgetter("canonical"), self), family=self.family)
 
     def with_open(self, names: Sequence[str]) -> System:
         """Return the system with some parameters left open: variables of its formulas.
@@ -387,7 +387,7 @@ class System(SystemProperties):
         of_kind("names", names, (list, tuple), "a list of names of parameters")
         names = tuple(str(name) for name in names)
         definition = self.definition.with_open(names)
-        return System(definition, parent=self, derive=methodcaller("with_open", names))
+        return System(definition, origin=(methodcaller("with_open", names), self))
 
     def map(self, state: Any) -> Any:
         """Return the image of a state under one step of a discrete system, shape (..., dim).
@@ -535,9 +535,9 @@ class System(SystemProperties):
         assert flow is not None
         if parameters is not None and chosen:
             return flow.initial_conditions.sample(count, generator, parameters[:, chosen])
-        if self.equations.open and self._parent is not None:
-            assert self._parent.flow is not None
-            flow = self._parent.flow
+        if self.equations.open and self._origin is not None:
+            flow = self._origin[1].flow
+            assert flow is not None
         return flow.sample_initial(count, generator)
 
     def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:
@@ -549,8 +549,8 @@ class System(SystemProperties):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # text travels between processes, not what was derived from it
-        if self._parent is not None and self._derive is not None:
-            return self._derive, (self._parent,)
+        if self._origin is not None:
+            return self._origin[0], self._origin[1:]
         return _again, (self.text, self.name, json.dumps(self.definitions), self._source)
 
     @cached_property
