@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.method import CompiledMethod, compile_method
     from vpintegrator.compiled.model import CompiledModel, compile_model
     from vpintegrator.compiled.residual import CompiledResidual
+    from vpintegrator.compiled.step_source import obstacle
     from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
     from vpintegrator.compiled.timing import repeat_states, seconds_per_step
     from vpintegrator.compiled.trajectories import integrate
@@ -43,6 +44,7 @@ _MODULES = {
     "compile_method": "method",
     "compile_model": "model",
     "integrate": "trajectories",
+    "obstacle": "step_source",
     "repeat_states": "timing",
     "seconds_per_step": "timing",
 }
@@ -57,6 +59,7 @@ __all__ = [
     "compile_method",
     "compile_model",
     "integrate",
+    "obstacle",
     "repeat_states",
     "seconds_per_step",
 ]

@@ -3,10 +3,10 @@
 struct block {
     value z[DIM], carry[DIM];
 };
-// What a step makes for one: its increment, the rates of its stages, and the workspace of formulas, which begins with the components that they
-// are evaluated at.
+// What a step makes for one: its increment, the rates of its stages, the workspace of formulas, which
+// begins with the numbers that they are evaluated at, and entries of the Jacobian matrix at the stages.
 struct work {
-    value d[DIM], k[STAGES][DIM], v[SLOTS];
+    value d[DIM], k[STAGES][DIM], v[SLOTS], j[STAGES][ENTRIES];
 };
 // what is done for one block is done for the next: the processor need not wait for a result
 #define EACH _Pragma("GCC unroll 4") for (long g = 0; g < BLOCKS; g++)

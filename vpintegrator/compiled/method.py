@@ -1,4 +1,4 @@
-"""Explicit and splitting methods as machine code, equivalent to those in NumPy.
+"""Classical methods as machine code, equivalent to those in NumPy.
 
 The C++ of a step is written from the formulas of the system (:mod:`.step_source`), built once and
 kept (:mod:`vpintegrator.native`), and compared with NumPy before it is used.
@@ -14,13 +14,11 @@ from typing import Self, final
 import numpy as np
 
 from vpintegrator.compiled.calling import pointer, shared
-from vpintegrator.compiled.step_source import write_step_source
+from vpintegrator.compiled.step_source import obstacle, write_step_source
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.base import ClassicalMethod
+from vpintegrator.maps import AdaptiveMethod, ClassicalMethod
 from vpintegrator.maps.cursor import Cursor
-from vpintegrator.maps.explicit import ExplicitRungeKutta
-from vpintegrator.maps.splitting import Splitting
 from vpintegrator.native import Compilation, NotCompilable
 from vpintegrator.runtime.threads import usable_threads
 
@@ -40,7 +38,7 @@ class CompiledMethod:
     Parameters
     ----------
     method
-        An explicit Runge-Kutta or splitting method.
+        A Runge-Kutta, Gauss-Legendre or splitting method, or the Boris method.
     system
         The system, to which it applies.
     states
@@ -53,13 +51,14 @@ class CompiledMethod:
     Attributes
     ----------
     operations
-        Number of sums, products, functions and the like in a step of a trajectory.
+        Number of sums, products, functions and the like in a step of a trajectory; of an implicit
+        method about.
 
     Raises
     ------
     NotCompilable
-        If there is no machine code for the method, no C++ compiler, or it gives other numbers than
-        NumPy.
+        If there is an :func:`~vpintegrator.compiled.obstacle`, no C++ compiler, or the machine code
+        gives other numbers than NumPy. The message is the reason.
 
     Examples
     --------
@@ -79,7 +78,7 @@ class CompiledMethod:
     ) -> None:
         source = write_step_source(method, system)
         self.operations, self._dim = source.operations, system.dim
-        self._weights = np.array(source.weights)
+        self._coefficients = source.coefficients
         self._parameters = np.array([*source.parameters, 0.0])
         self._constants = np.zeros(source.constants + 1)
         self._example = method, system, states, step
@@ -114,12 +113,12 @@ class CompiledMethod:
         ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
         :class:`~vpintegrator.maps.base.OneStepMethod`.
         """
-        trajectories, weights = state.shape[1], step * self._weights
+        trajectories, coefficients = state.shape[1], self._coefficients(step)
         states = np.empty((trajectories, count, self._dim))
         threads = min(usable_threads(), trajectories * count * self.operations // _THREAD)
 
         def run(part: slice) -> None:
-            own = (state[:, part], carry[:, part], states[part], self._constants, weights)
+            own = (state[:, part], carry[:, part], states[part], self._constants, coefficients)
             sizes = (trajectories, part.stop - part.start, count)
             self._library.run(*map(pointer, own), *map(ctypes.c_long, sizes))
 
@@ -151,15 +150,15 @@ def compile_method(
     Parameters
     ----------
     method, system, states, step
-        Arguments of :class:`CompiledMethod`. Methods that are implicit, or choose their steps, are
-        not compiled.
+        Arguments of :class:`CompiledMethod`.
     compiled
-        False for None; by default a warning says why what could be compiled is not.
+        False for None; by default a warning says why what could be compiled is not. Methods with
+        an :func:`~vpintegrator.compiled.obstacle` give None.
 
     Raises
     ------
     InputError
-        If it is wanted and impossible.
+        If it is wanted and impossible, or the system has no formulas.
 
     Examples
     --------
@@ -167,11 +166,9 @@ def compile_method(
     >>> machine = vp.compiled.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
     >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
     """
-    if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):
-        return None
-    if not system.has_formulas:
-        if compiled:
-            system.require_formulas("machine code")
+    if compiled and not isinstance(method, AdaptiveMethod):
+        system.require_formulas("machine code")
+    if compiled is False or obstacle(method, system):
         return None
     try:
         return CompiledMethod(method, system, states, step)

@@ -1,28 +1,39 @@
-"""C++ of a step of explicit methods, for one trajectory in each vector lane.
+"""C++ of a step of classical methods, for one trajectory in each vector lane.
 
-The formulas of the vector field, or of the parts that a splitting moves, become functions
-(:mod:`vpintegrator.compiled.formulas`), which the step calls. Several blocks of trajectories take
-each step side by side. Short formulas are inlined and their operations interleaved, so that the
-processor need not wait for results. Long formulas are functions that run for all blocks in turn, so
-that each is read from memory once.
+The formulas of the vector field, of its Jacobian matrix, or of the parts that a splitting moves,
+become functions (:mod:`vpintegrator.compiled.formulas`), which the step calls. Several blocks of
+trajectories take each step side by side. Short formulas are inlined and their operations
+interleaved, so that the processor need not wait for results. Long formulas are functions that run
+for all blocks in turn, so that each is read from memory once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from vpintegrator.compiled.formulas import FormulaGraph
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
-from vpintegrator.compiled.source import header, prelude, translation_units
+from vpintegrator.compiled.source import enumeration, header, prelude, translation_units
 from vpintegrator.dynamics import System
-from vpintegrator.maps.base import ClassicalMethod
-from vpintegrator.maps.explicit import ExplicitRungeKutta
+from vpintegrator.dynamics.expressions import Value
+from vpintegrator.maps import (
+    AdaptiveMethod,
+    Boris,
+    ClassicalMethod,
+    ExplicitRungeKutta,
+    GaussLegendre,
+)
+from vpintegrator.maps.boris import field_formulas
+from vpintegrator.maps.gauss_legendre import scaled_tableau
 from vpintegrator.maps.splitting import Splitting, moves_of
 from vpintegrator.native import NotCompilable
 
 _SHORT = 600  # operations of a step that is written out as a whole
 _CACHED = 4_000  # values of several blocks that the second cache holds
+_LARGEST_MATRIX = 256  # rows of a Newton matrix of all stages
 
 
 @dataclass(frozen=True)
@@ -37,17 +48,66 @@ class StepSource:
         The numbers in the formulas.
     constants
         Number of constants that are computed from these.
-    weights
-        Factors of the step h; the products are passed as arguments.
+    coefficients
+        Function of the step h that returns the numbers passed as arguments, (number,).
     operations
-        Number of sums, products, functions and the like in a step.
+        Number of sums, products, functions and the like in a step; for implicit methods about.
     """
 
     units: list[str]
     parameters: list[float]
     constants: int
-    weights: list[float]
+    coefficients: Callable[[float], np.ndarray]
     operations: int
+
+
+@dataclass(frozen=True)
+class _Function:
+    """C++ function of a step that evaluates formulas at the numbers in ``v``.
+
+    Attributes
+    ----------
+    head
+        Name and last argument, ``NAME(ARGUMENT``.
+    nodes
+        The formulas, by place.
+    statement
+        Use of a value, with ``{i}`` for its place and ``{x}`` for the value.
+    calls
+        Number of calls in the code of a step.
+    """
+
+    head: str
+    nodes: Mapping[int, int]
+    statement: str
+    calls: int = 1
+
+
+def obstacle(method: ClassicalMethod, system: System) -> str:
+    """Return the reason why a method has no machine code for a system, or nothing.
+
+    The compiler, the length of formulas and their functions are not looked at: these are the
+    messages of :class:`~vpintegrator.compiled.NotCompilable`.
+
+    Examples
+    --------
+    >>> pendulum = vp.load_system("pendulum")
+    >>> vp.compiled.obstacle(vp.rollout.find_method("dop853"), pendulum)
+    "SciPy's solver chooses its steps"
+    >>> vp.compiled.obstacle(vp.rollout.find_method("gauss-legendre-4"), pendulum)
+    ''
+    """
+    if isinstance(method, AdaptiveMethod):
+        return "SciPy's solver chooses its steps"
+    if not isinstance(method, ExplicitRungeKutta | Splitting | Boris | GaussLegendre):
+        return "the method is written in Python"
+    if not system.has_formulas:
+        return "the system is a function of Python, without formulas"
+    if isinstance(method, GaussLegendre):
+        rows = len(method.weights) * system.dim
+        if rows > _LARGEST_MATRIX:
+            return f"the equations of its stages have {rows} unknowns, more than {_LARGEST_MATRIX}"
+    return ""
 
 
 def write_step_source(method: ClassicalMethod, system: System) -> StepSource:
@@ -56,14 +116,19 @@ def write_step_source(method: ClassicalMethod, system: System) -> StepSource:
     Raises
     ------
     NotCompilable
-        If the method is none whose step is a formula of the vector field, or the formulas are too
-        long.
+        If there is an :func:`obstacle`, or the formulas are too long or hold a function without
+        machine code.
     """
+    if reason := obstacle(method, system):
+        raise NotCompilable(reason)
     if isinstance(method, ExplicitRungeKutta):
         return _runge_kutta(method, system)
-    if isinstance(method, Splitting):
-        return _splitting(method, system)
-    raise NotCompilable(f"{method.name} solves equations or is no formula of the vector field")
+    if isinstance(method, Boris):
+        return _boris(system)
+    if isinstance(method, GaussLegendre):
+        return _gauss_legendre(method, system)
+    assert isinstance(method, Splitting)
+    return _splitting(method, system)
 
 
 def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
@@ -77,101 +142,222 @@ def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
                 weights.append(weight)
         return f"({' + '.join(terms) or 'value{}'})"
 
-    lines = ["    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];", "    rates_0(b, w, c, 0);"]
+    lines = ["EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];", "rates(b, w, c, 0);"]
     for stage, row in enumerate(method.stages, start=1):
-        lines.append(f"    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i] + {combined(row)};")
-        lines.append(f"    rates_0(b, w, c, {stage});")
-    lines.append(f"    EACH FOR_COMPONENTS w[g].d[i] = {combined(method.weights)};")
-    return _assembled(system, [range(system.dim)], lines, weights, [0] * count, count)
+        lines.append(f"EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i] + {combined(row)};")
+        lines.append(f"rates(b, w, c, {stage});")
+    lines.append(f"EACH FOR_COMPONENTS w[g].d[i] = {combined(method.weights)};")
+    step = _Step(system, _multiples(weights), _body(lines), stages=count)
+    step.add_rates(count)
+    return step.source(len(weights) * system.dim)
 
 
 def _splitting(method: Splitting, system: System) -> StepSource:
-    parts = [part.rows for part in method.parts(system)]
+    parts, field = [part.rows for part in method.parts(system)], system.equations.vector_field
     moves = moves_of(method.factors, len(parts))
-    lines = ["    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i], w[g].d[i] = value{};"]
-    lines += [f"    rates_{part}(b, w, c, s[{k}]);" for k, (part, _) in enumerate(moves)]
-    return _assembled(
-        system, parts, lines, [factor for _, factor in moves], [part for part, _ in moves], 0
+    lines = ["EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i], w[g].d[i] = value{};"]
+    lines += [f"move_{part}(b, w, c, s[{k}]);" for k, (part, _) in enumerate(moves)]
+    step = _Step(system, _multiples([factor for _, factor in moves]), _body(lines))
+    move = "w[g].d[{i}] += s * ({x}); v[{i}] = b[g].z[{i}] + w[g].d[{i}];"
+    for k, rows in enumerate(parts):
+        calls = sum(part == k for part, _ in moves)
+        step.add(f"move_{k}(real s", {i: field[i] for i in rows}, move, calls)
+    return step.source()
+
+
+def _boris(system: System) -> StepSource:
+    dim, (positions, velocities) = system.dim, system.equations.halves
+    moved = [*positions, *range(system.phase_dim, dim)]  # the time moves too
+    lines = [
+        "EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];",
+        f"EACH w[g].v[{dim}] = value{{}} + s[0];",
+    ]
+    rates = [f"b[g].z[{v}]" for v in velocities] + ["(real)1"] * (len(moved) - len(positions))
+    lines += [f"EACH w[g].v[{i}] += s[0] * {r};" for i, r in zip(moved, rates, strict=True)]
+    step = _Step(system, _multiples([0.5]), _body([*lines, "kick(b, w, c, 0);"]), inputs=dim + 1)
+    graph, half = step.formulas.graph, len(positions)
+    h, two = graph.input(dim), graph.constant(2.0)  # h/2
+
+    def scaled(factor: int, vector: Sequence[int]) -> list[int]:
+        return [graph.mul(factor, x) for x in vector]
+
+    def added(a: Sequence[int], b: Sequence[int]) -> list[int]:
+        return [graph.add(x, y) for x, y in zip(a, b, strict=True)]
+
+    def cross(u: Sequence[int], b: Sequence[int]) -> list[int]:
+        if half == 2:  # the field stands at right angles to the plane
+            return [graph.mul(u[1], b[0]), graph.negative(graph.mul(u[0], b[0]))]
+        pairs = ((1, 2), (2, 0), (0, 1))
+        return [graph.sub(graph.mul(u[i], b[j]), graph.mul(u[j], b[i])) for i, j in pairs]
+
+    # the formulas of Boris.increment
+    fields = step.formulas.add(field_formulas(system))
+    velocity = [graph.input(v) for v in velocities]
+    kick, turn = scaled(h, fields[:half]), scaled(h, fields[half:])
+    square = graph.constant(1.0)
+    for x in turn:
+        square = graph.add(square, graph.mul(x, x))
+    before = added(velocity, kick)
+    turned = cross(added(before, cross(before, turn)), scaled(graph.div(two, square), turn))
+    change = added(scaled(two, kick), turned)
+    drift = scaled(h, added(scaled(two, velocity), change))
+    nodes = [*drift, *change, *[graph.mul(two, h)] * (dim - 2 * half)]
+    places = [*positions, *velocities, *range(2 * half, dim)]
+    step.functions.append(
+        _Function("kick(int", dict(zip(places, nodes, strict=True)), "w[g].d[{i}] = {x};")
     )
+    return step.source()
 
 
-def _assembled(
-    system: System,
-    parts: Sequence[Sequence[int]],
-    lines: Sequence[str],
-    weights: list[float],
-    calls: Sequence[int],
-    stages: int,
-) -> StepSource:
-    """Return the sources of a step.
+def _gauss_legendre(method: GaussLegendre, system: System) -> StepSource:
+    stages, dim, jacobian = len(method.weights), system.dim, system.equations.jacobian
+
+    def coefficients(step: float) -> np.ndarray:
+        matrix, weights = scaled_tableau(method.matrix, method.weights, step)
+        return np.array([*matrix.ravel(), *weights, np.abs(matrix).max()])
+
+    # a system without entries has an array all the same
+    places = list(zip(*jacobian, strict=True)) or [(0,), (0,)]
+    arrays = [
+        f"static constexpr long {name}[] = {{{', '.join(map(str, numbers))}}};"
+        for name, numbers in zip(("ROW", "COLUMN"), places, strict=True)
+    ]
+    step = _Step(system, coefficients, "", stages=stages, entries=len(jacobian))
+    step.add_rates()
+    step.add("jacobian(int stage", dict(enumerate(jacobian.values())), "w[g].j[stage][{i}] = {x};")
+    # a round of the fixed-point iteration, and Newton's method with two matrices and six rounds
+    field, slopes, rows = step.work(0), step.work(1), stages * dim
+    round_ = stages * (field + len(jacobian)) + rows * (2 * stages + 5)
+    newton = 6 * (round_ + rows**2) + 2 * (stages * slopes + 2 * rows**3)
+    # one slow lane costs all lanes Newton's method
+    contraction = 2.0 ** (-60 * round_ / (2 * newton))
+    step.body = "\n".join(
+        [*arrays, f"static constexpr real CONTRACTION = {contraction!r};", header("implicit.h")]
+    )
+    return replace(step.source(), operations=15 * round_)
+
+
+def _multiples(weights: Sequence[float]) -> Callable[[float], np.ndarray]:
+    return lambda step: step * np.array(weights)
+
+
+def _body(lines: Sequence[str]) -> str:
+    """Return the function ``step``, which computes the increments ``d``."""
+    head = "static inline void step(block *b, work *w, const real *c, const real *s) {"
+    return "\n".join([head, *[f"    {line}" for line in lines], "}"])
+
+
+class _Step:
+    """C++ of a step that is being written.
 
     Parameters
     ----------
-    parts
-        The components whose rates are computed at once.
-    lines
-        The body of the step, which calls ``rates_0`` and so on for the parts.
-    weights
-        Factors of the step h.
-    calls
-        The parts that a step calls, in order.
-    stages
-        Number of rates that are kept; 0 if each rate is used at once to move its components.
+    coefficients
+        As in :class:`StepSource`.
+    body
+        The function ``step``, which calls those that are added.
+    stages, entries
+        Numbers of rates, and of entries of the Jacobian matrix at each stage, that are kept.
+    inputs
+        Number of inputs of the formulas in ``v``.
+
+    Attributes
+    ----------
+    formulas
+        Graph of the formulas of the state.
+    functions
+        The functions so far.
     """
-    formulas = FormulaGraph(system.equations.symbols)
-    graph, field = formulas.graph, system.equations.vector_field
-    results = [formulas.add([field[i] for i in rows]) for rows in parts]
-    given = {graph.input(i): i for i in range(system.dim)}
-    work = [
-        len(graph.needed(nodes, lambda n: not graph.varies[n])) + len(nodes) for nodes in results
-    ]
-    operations = sum(work[part] for part in calls) + (len(weights) * system.dim if stages else 0)
-    short = operations <= _SHORT
-    constants: dict[int, int] = {}
-    programs = [
-        (InlineProgram if short else Program)(
-            graph, r, given, constants, slots=system.dim, name=f"part_{k}"
+
+    def __init__(
+        self,
+        system: System,
+        coefficients: Callable[[float], np.ndarray],
+        body: str,
+        *,
+        stages: int = 1,
+        entries: int = 0,
+        inputs: int | None = None,
+    ) -> None:
+        self.formulas = FormulaGraph(system.equations.symbols)
+        self.body = body
+        self._system, self._coefficients = system, coefficients
+        self._stages, self._entries, self._inputs = stages, entries, inputs or system.dim
+        self.functions: list[_Function] = []
+
+    def add(self, head: str, values: Mapping[int, Value], statement: str, calls: int = 1) -> None:
+        """Add a function of formulas, by place, see :class:`_Function`."""
+        nodes = dict(zip(values, self.formulas.add([*values.values()]), strict=True))
+        self.functions.append(_Function(head, nodes, statement, calls))
+
+    def add_rates(self, calls: int = 1) -> None:
+        """Add the function that keeps the rates of a stage."""
+        field = dict(enumerate(self._system.equations.vector_field))
+        self.add("rates(int stage", field, "w[g].k[stage][{i}] = {x};", calls)
+
+    def work(self, k: int) -> int:
+        """Return the number of operations of a function."""
+        graph, nodes = self.formulas.graph, [*self.functions[k].nodes.values()]
+        return len(graph.needed(nodes, lambda n: not graph.varies[n])) + len(nodes)
+
+    def source(self, more: int = 0) -> StepSource:
+        """Return the source, of ``more`` operations than those of the functions."""
+        graph, dim = self.formulas.graph, self._system.dim
+        given = {graph.input(i): i for i in range(self._inputs)}
+        operations = more + sum(self.work(k) * f.calls for k, f in enumerate(self.functions))
+        short = operations <= _SHORT
+        constants: dict[int, int] = {}
+        programs = [
+            (InlineProgram if short else Program)(
+                graph, [*f.nodes.values()], given, constants, slots=self._inputs, name=f"part_{k}"
+            )
+            for k, f in enumerate(self.functions)
+        ]
+        slots = max(program.slots for program in programs)
+        rows = self._stages * dim
+        numbers, most = rows + 7 * dim + slots, 4
+        if self._entries:  # rounds take as long as those of the slowest block
+            numbers, most = numbers + self._stages * self._entries + 3 * rows**2, 2
+        sizes = {
+            "DIM": dim,
+            "SLOTS": slots,
+            "STAGES": self._stages,
+            "ENTRIES": self._entries,
+            "BLOCKS": max(n for n in (1, 2, most) if n == 1 or n * numbers <= _CACHED),
+            "CLOCK": -1 if self._system.explicit_time is None else self._system.explicit_time,
+        }
+        functions = [*map(_written, self.functions, programs)]  # they add constants
+        frame = [
+            scalar_function(graph, "compute_constants", list(constants)),
+            "#define SHORT" * short,
+            enumeration(**sizes),
+            header("blocks.h"),
+            *functions,
+            self.body,
+            header("iteration.h"),
+        ]
+        written = [part for program in programs for part in program.parts]
+        units = translation_units(prelude("double", narrow=False), written, frame)
+        return StepSource(
+            units, self.formulas.parameters, len(constants), self._coefficients, operations
         )
-        for k, r in enumerate(results)
-    ]
-    functions = [
-        _rates(k, program, rows, nodes, stages > 0)
-        for k, (program, rows, nodes) in enumerate(zip(programs, parts, results, strict=True))
-    ]
-    written = [part for program in programs for part in program.parts]
-    slots = max(program.slots for program in programs)
-    numbers = (max(stages, 1) + 7) * system.dim + slots
-    blocks = max(n for n in (1, 2, 4) if n == 1 or n * numbers <= _CACHED)
-    sizes = {"DIM": system.dim, "SLOTS": slots, "STAGES": max(stages, 1), "BLOCKS": blocks}
-    sizes["CLOCK"] = -1 if system.explicit_time is None else system.explicit_time
-    frame = [
-        scalar_function(graph, "compute_constants", list(constants)),
-        "#define SHORT" * short,
-        f"enum : long {{{', '.join(f'{name} = {n}' for name, n in sizes.items())}}};",
-        header("blocks.h"),
-        *functions,
-        "static inline void step(block *b, work *w, const real *c, const real *s) {",
-        *lines,
-        "}",
-        header("iteration.h"),
-    ]
-    units = translation_units(prelude("double", narrow=False), written, frame)
-    return StepSource(units, formulas.parameters, len(constants), weights, operations)
 
 
-def _rates(k: int, program: Program, rows: Sequence[int], nodes: Sequence[int], kept: bool) -> str:
-    """Return a C++ function that computes the rates of a part, and stores or applies them."""
-    argument = "int stage" if kept else "real s"
-    found = []
-    for i, n in zip(rows, nodes, strict=True):
-        rate = program.reference(n)
-        if kept:
-            found.append(f"        w[g].k[stage][{i}] = {rate};")
-        else:
-            found.append(f"        w[g].d[{i}] += s * ({rate});")
-            found.append(f"        v[{i}] = b[g].z[{i}] + w[g].d[{i}];")
-    calls = [f"    EACH {{ value *v = w[g].v; {call} }}" for call in program.calls]
+def _written(function: _Function, program: Program) -> str:
+    """Return the C++ of a function."""
+    name, argument = function.head.split("(")
     inline = " __attribute__((always_inline))" if isinstance(program, InlineProgram) else ""
-    head = f"static inline{inline} void rates_{k}(block *b, work *w, const real *c, {argument}) {{"
-    found = ["    EACH {", "        value *v = w[g].v;", *found, "    }", "}"]
-    return "\n".join([head, *calls, *found])
+    statements = [
+        function.statement.format(i=i, x=program.reference(n)) for i, n in function.nodes.items()
+    ]
+    return "\n".join(
+        [
+            f"static inline{inline} void {name}(block *b, work *w, const real *c, {argument}) {{",
+            *[f"    EACH {{ value *v = w[g].v; {call} }}" for call in program.calls],
+            "    EACH {",
+            "        value *v = w[g].v;",
+            *[f"        {statement}" for statement in statements],
+            "    }",
+            "}",
+        ]
+    )

@@ -48,9 +48,9 @@ def integrate(
     progress
         Called a hundred times or more with the method's name, steps done, and steps in all.
     compiled
-        Whether an explicit or splitting method runs as machine code: equal up to rounding and ten
-        to fifty times faster. Compilation takes a second for each new form of equations. Other
-        methods run in NumPy.
+        Whether the method runs as machine code: equal up to rounding and ten to fifty times
+        faster. Compilation takes one to four seconds for each new form of equations. Methods with
+        an :func:`~vpintegrator.compiled.obstacle` run in NumPy.
 
     Returns
     -------

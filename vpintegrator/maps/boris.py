@@ -191,19 +191,22 @@ def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
     }
 
 
-@once_per_system
-def _particle(system: System) -> Particle:
-    e = system.equations
-    half = system.phase_dim // 2
-    positions, velocities = e.halves
-    place = [*(e.symbols[i] for i in positions), *e.symbols[2 * half :]]
-    matrix = _velocity_matrix(system)
-    magnetic = [(0, 1)] if half == 2 else [(1, 2), (2, 0), (0, 1)]
+def field_formulas(system: System) -> list[Value]:
+    """Return the formulas of E and then of B at a position, as in :class:`Particle`."""
+    e, matrix = system.equations, _velocity_matrix(system)
+    velocities = e.halves[1]
+    magnetic = [(0, 1)] if len(velocities) == 2 else [(1, 2), (2, 0), (0, 1)]
     # linear in the velocity, so each may be taken at rest
-    fields = e.algebra.substitute(
+    return e.algebra.substitute(
         [*(e.vector_field[i] for i in velocities), *(matrix[entry] for entry in magnetic)],
         dict.fromkeys((e.symbols[i] for i in velocities), 0),
     )
+
+
+@once_per_system
+def _particle(system: System) -> Particle:
+    e, fields = system.equations, field_formulas(system)
+    place = [*(e.symbols[i] for i in e.halves[0]), *e.symbols[system.phase_dim :]]
     slopes = [e.algebra.gradient(f) for f in fields]
     derivatives = [slope.get(x, 0) for slope in slopes for x in place]
     return Particle(vectorised(fields, place, "numpy"), vectorised(derivatives, place, "numpy"))

@@ -36,7 +36,7 @@ class GaussLegendre(OneStepMethod):
     weights: tuple[float, ...]
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        _, weights = _coefficients(self.matrix, self.weights, step)
+        _, weights = scaled_tableau(self.matrix, self.weights, step)
         slopes = self._slopes(system, state, step)
         total = weights[0] * slopes[:, 0]
         for i in range(1, len(weights)):
@@ -47,7 +47,7 @@ class GaussLegendre(OneStepMethod):
         # differentiating the stage equations: (I - h A (x) J) dZ = (I, ..., I)^T
         count, stages, dim = len(state), len(self.weights), system.dim
         slopes = self._slopes(system, np.ascontiguousarray(state.T), step).transpose(2, 1, 0)
-        matrix, weights = _coefficients(self.matrix, self.weights, step)
+        matrix, weights = scaled_tableau(self.matrix, self.weights, step)
         points = state[:, None, :] + np.matmul(matrix, slopes)
         jacobian = system.jacobian(points)
         scales = step_scales(
@@ -64,7 +64,7 @@ class GaussLegendre(OneStepMethod):
     def _slopes(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         """Return f at the stages, (dim, stage, trajectory)."""
         field, jacobian = system.vector_field_by_component, system.jacobian_by_component
-        matrix, _ = _coefficients(self.matrix, self.weights, step)
+        matrix, _ = scaled_tableau(self.matrix, self.weights, step)
         if (time_index := system.explicit_time) is None:
             return solve_stages(field, jacobian, state, matrix)
         times, state = state[time_index], state.copy()
@@ -79,7 +79,7 @@ class GaussLegendre(OneStepMethod):
 
 
 @lru_cache(maxsize=256)
-def _coefficients(
+def scaled_tableau(
     matrix: tuple[tuple[float, ...], ...], weights: tuple[float, ...], step: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return h a_ij and h b_i, rounded together.
