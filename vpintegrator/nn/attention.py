@@ -530,6 +530,6 @@ class TimeMixing(InvertibleLayer):
         last_size("z", z[..., 0], {"window": self.window})
         return z
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         B = sign * skew_matrix(self.entries, self.window, self.places)  # (window, window)
         return z + cayley_increment(B, z)  # (..., window, any)

@@ -123,7 +123,7 @@ class CoupledAttention(InvertibleLayer, AttentionLayer):
         increment = cayley_increment(sign * self._correlations(X, index), block)
         return X + increment @ self.get_buffer(f"placement_{index}")  # (..., window, dim)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for index in range(len(self.blocks))[::sign]:
             z = self._rotated(z, index, sign)
         return z

@@ -47,12 +47,12 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
     >>> {place: tuple(matrix.shape) for place, matrix in weights.items()}
     {'core.0': (4, 4), 'core.2': (4, 4)}
     """
-    found: dict[str, torch.Tensor] = {}
+    result: dict[str, torch.Tensor] = {}
 
     def reader(place: str) -> Any:
         def read(layer: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-            found.pop(place, None)  # the last call of a layer counts
-            found[place] = layer.attention_weights(*inputs)
+            result.pop(place, None)  # the last call of a layer counts
+            result[place] = layer.attention_weights(*inputs)
 
         return read
 
@@ -63,7 +63,7 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
             if hasattr(layer, "attention_weights"):
                 hooks.callback(layer.register_forward_pre_hook(reader(place)).remove)
         model.eval()(window)
-    return found
+    return result
 
 
 class AttentionChange(NamedTuple):

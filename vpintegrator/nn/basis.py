@@ -65,25 +65,25 @@ def terms(
     InputError
         If they are too many.
     """
-    found: list[tuple[tuple[int, ...], int]] = [((), 0)]
+    result: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for k, kind in enumerate(kinds):
         each = list(enumerate(kind.orders(degree)))
         if k < len(absent) and absent[k]:
             each = each[: kind.cyclic]
-        found = [
+        result = [
             ((*e, index), total + order)
-            for (e, total), (index, order) in product(found, each)
+            for (e, total), (index, order) in product(result, each)
             if total + order <= degree
         ]
-        if len(found) > most:
+        if len(result) > most:
             raise InputError(
                 f"degree = {degree} in {len(kinds)} components gives more than {most:,} terms; "
                 "take a lower degree, or functions = neurons"
             )
     scaling = [k for k, kind in enumerate(kinds) if kind.required]
     if scaling:
-        found = [(e, total) for e, total in found if any(e[k] for k in scaling)]
-    return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]
+        result = [(e, total) for e, total in result if any(e[k] for k in scaling)]
+    return [e for e, _ in sorted(result, key=lambda entry: (entry[1], entry[0]))]
 
 
 def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutations:
@@ -237,10 +237,10 @@ class Terms(Layer):
         orders = [kind.orders(self.degree) for kind in self.kinds]
         sums = [sum(own[i] for own, i in zip(orders, e, strict=True)) for e in self.chosen.tolist()]
         present = self.factors.cpu() != 0  # (term, m)
-        found = torch.zeros(self.count, dtype=torch.long)
+        result = torch.zeros(self.count, dtype=torch.long)
         each = torch.tensor(sums, dtype=torch.long).unsqueeze(1).expand_as(present)
-        found[self.sources.cpu()[present]] = each[present]
-        return found
+        result[self.sources.cpu()[present]] = each[present]
+        return result
 
     def coefficients(self, c: torch.Tensor) -> torch.Tensor:
         """Return coefficients (term, m) from parameters."""
@@ -249,26 +249,26 @@ class Terms(Layer):
 
     def parameter_weights(self) -> torch.Tensor:
         """Return the factor of each parameter in each coefficient (m, term, parameter)."""
-        found = self.factors.new_zeros(*self.factors.shape, self.count)  # (term, m, parameter)
-        found.scatter_(2, self.sources.unsqueeze(2), self.factors.unsqueeze(2))
-        return found.movedim(1, 0)  # (m, term, parameter)
+        result = self.factors.new_zeros(*self.factors.shape, self.count)  # (term, m, parameter)
+        result.scatter_(2, self.sources.unsqueeze(2), self.factors.unsqueeze(2))
+        return result.movedim(1, 0)  # (m, term, parameter)
 
     def jet(self, variable: int, x: torch.Tensor, highest: int = 0) -> list[torch.Tensor]:
         """Return the function of a variable in each term (..., term) at x, and its derivatives."""
-        found = self.kinds[variable].jet(x, self.degree, highest)
+        result = self.kinds[variable].jet(x, self.degree, highest)
         picked = self.chosen[:, variable]
-        return [torch.stack(own, -1).index_select(-1, picked) for own in found]  # (..., term)
+        return [torch.stack(own, -1).index_select(-1, picked) for own in result]  # (..., term)
 
     def derivatives(self, variable: int, x: torch.Tensor, highest: int) -> list[torch.Tensor]:
         """Return ``jet`` by matrices of the derivatives: fewer operations for small tensors."""
         kind = self.kinds[variable]
         own = torch.stack(kind.values(x, self.degree), -1)  # (..., function)
         picked = self.chosen[:, variable]
-        found = [own.index_select(-1, picked)]  # (..., term)
+        result = [own.index_select(-1, picked)]  # (..., term)
         for _ in range(highest):
             own = own @ _derivative(kind, self.degree).to(own).mT  # (..., function)
-            found.append(own.index_select(-1, picked))
-        return found
+            result.append(own.index_select(-1, picked))
+        return result
 
     @staticmethod
     def product(jets: Sequence[Sequence[torch.Tensor]], orders: Mapping[int, int]) -> torch.Tensor:
@@ -276,21 +276,21 @@ class Terms(Layer):
 
         ``orders`` are those of the derivatives, by variable.
         """
-        found = jets[0][orders.get(0, 0)]
+        result = jets[0][orders.get(0, 0)]
         for j, jet in enumerate(jets[1:], 1):
-            found = found * jet[orders.get(j, 0)]  # (..., term)
-        return found
+            result = result * jet[orders.get(j, 0)]  # (..., term)
+        return result
 
     def prolonged(self, smaller: Terms, c: torch.Tensor) -> torch.Tensor:
         """Return parameters that make it the function of fewer terms with parameters c."""
         known = dict(zip(map(tuple, smaller.chosen.tolist()), smaller.coefficients(c), strict=True))
-        found = c.new_zeros(self.count)
+        result = c.new_zeros(self.count)
         rows = zip(self.chosen.tolist(), self.sources.tolist(), self.factors.tolist(), strict=True)
         for e, sources, factors in rows:
             for k, value in enumerate(known.get(tuple(e), ())):
                 if factors[k]:
-                    found[sources[k]] = value / factors[k]
-        return found
+                    result[sources[k]] = value / factors[k]
+        return result
 
     def at(self, known: Mapping[int, torch.Tensor], c: torch.Tensor) -> tuple[Terms, torch.Tensor]:
         """Return the terms where some variables have values, and what becomes of parameters c.
@@ -317,8 +317,8 @@ class Terms(Layer):
         sources[present] = torch.arange(count)
         kinds = [self.kinds[j] for j in left]
         coefficients = self.coefficients(c).detach().cpu().double()
-        found = Terms(self.degree, kinds, rows, sources, present, count, dtype=torch.float64)
-        return found, merged(weights * coefficients)[present]
+        result = Terms(self.degree, kinds, rows, sources, present, count, dtype=torch.float64)
+        return result, merged(weights * coefficients)[present]
 
 
 @cache

@@ -282,7 +282,7 @@ class BasisCoupling(InvertibleLayer):
                 by_states[..., n] = terms.product(jets, {j: 1}) @ matrix  # (state, component)
         return by_parameters, by_states
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for i in range(len(self.sweep))[::sign]:
             z = torch.add(z, self.move(z, i), alpha=sign)  # (..., dim)
         return z
@@ -299,7 +299,7 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
             f"the sweep moves one of the last {len(values)} components, which are to have values"
         )
     with torch.random.fork_rng(devices=[]):
-        found = type(layer)(
+        result = type(layer)(
             n,
             1,
             periodic=[c for c in range(n) if layer.kinds[c] is HARMONICS],
@@ -308,17 +308,17 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
             initial_scale=0.0,
             dtype=torch.float64,
         )
-    found.degree = layer.degree
+    result.degree = layer.degree
     parts = []
     for i, a in enumerate(layer.sweep):
-        b, rest = found.sweep[i], others(layer.blocks[a], layer.dim)
+        b, rest = result.sweep[i], others(layer.blocks[a], layer.dim)
         known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
         if (formulas := layer._formulas(a)) is not None:
             own, at_values = formulas.at(values)
             known |= {len(rest) + n: value for n, value in at_values.items()}
             if own is not None:
-                found.formulas[str(b)] = own
+                result.formulas[str(b)] = own
         parts.append(layer.terms[i].at(known, layer.coefficients[layer.shares[i]]))
-    found._set_terms([terms for terms, _ in parts])
-    found.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))
-    return found.to(layer.coefficients)
+    result._set_terms([terms for terms, _ in parts])
+    result.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))
+    return result.to(layer.coefficients)

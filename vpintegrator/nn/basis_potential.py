@@ -216,17 +216,17 @@ class BasisPotential(Layer):
         for u in values[:-1]:
             before.append(before[-1] * u)  # (..., term)
         after: torch.Tensor | None = None
-        found: dict[int, torch.Tensor] = {}
+        result: dict[int, torch.Tensor] = {}
         for j in reversed(range(len(variables))):
             if j in slopes:
                 part = before[j] * slopes[j]  # (..., term)
-                found[j] = (part if after is None else part * after).sum(-1)  # (...)
+                result[j] = (part if after is None else part * after).sum(-1)  # (...)
             after = values[j] if after is None else after * values[j]  # (..., term)
         for j, by_component in enumerate(inner, self.size + self.conserved):
             for i, slope in by_component.items():
-                if j in found and i < self.size:
-                    found[i] = found[i] + found[j] * slope
-        return torch.stack([found[j] for j in range(self.size)], -1)  # (..., size)
+                if j in result and i < self.size:
+                    result[i] = result[i] + result[j] * slope
+        return torch.stack([result[j] for j in range(self.size)], -1)  # (..., size)
 
     @torch.no_grad()
     def gradient_jet(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -280,12 +280,12 @@ def potential_at(
     size = potential.size
     own = potential.components[:size]
     with torch.random.fork_rng(devices=[]):
-        found = type(potential)(size, 1, components=own, initial_scale=0.0, dtype=torch.float64)
-    found.degree = potential.degree
+        result = type(potential)(size, 1, components=own, initial_scale=0.0, dtype=torch.float64)
+    result.degree = potential.degree
     known = {size + j: value for j, value in enumerate(variables)}
     if potential.formulas is not None:
-        found.formulas, formulas = potential.formulas.at(values)
+        result.formulas, formulas = potential.formulas.at(values)
         known |= {size + len(values) + n: value for n, value in formulas.items()}
-    found.terms, c = potential.terms.at(known, potential.coefficients)
-    found.coefficients = nn.Parameter(c)
-    return found.to(potential.coefficients)
+    result.terms, c = potential.terms.at(known, potential.coefficients)
+    result.coefficients = nn.Parameter(c)
+    return result.to(potential.coefficients)

@@ -75,11 +75,11 @@ def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[Signed
     mixed = (group[:, :dim, dim:].abs() > TOLERANCE).any()
     if bool(mixed or (group[:, dim:, :dim].abs() > TOLERANCE).any()):
         raise InputError("the symmetries mix what is conserved with states; give fewer symmetries")
-    found = []
+    result = []
     for part in (range(half), range(half, dim)):
         read = [*part, *range(dim, dim + conserved)]
-        found.append((group[:, read][:, :, read], signs))
-    return found[0], found[1]
+        result.append((group[:, read][:, :, read], signs))
+    return result[0], result[1]
 
 
 _OTHER_FORM = (

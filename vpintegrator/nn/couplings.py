@@ -182,7 +182,7 @@ class AdditiveCoupling(InvertibleLayer):
             moved = back[:, block][:, :, block] @ self.outer_weight[block].cpu().double()
             outer[block] = moved.transpose(0, 1).flatten(1)
         with torch.random.fork_rng(devices=[]):
-            found = AdditiveCoupling(
+            result = AdditiveCoupling(
                 n,
                 len(bias[0]),
                 split=self.blocks,
@@ -190,12 +190,12 @@ class AdditiveCoupling(InvertibleLayer):
                 activation=self.activation,
                 dtype=torch.float64,
             )
-        found.inner_weight.copy_(torch.cat(inner))
-        found.inner_bias.copy_(torch.stack(bias))
-        found.outer_weight.copy_(outer)
-        return found.to(self.inner_weight)
+        result.inner_weight.copy_(torch.cat(inner))
+        result.inner_bias.copy_(torch.stack(bias))
+        result.outer_weight.copy_(outer)
+        return result.to(self.inner_weight)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for W, b, A in self._matrices()[::sign]:
             hidden = self.activation(z @ W + b)  # (..., hidden)
             if self.still is not None:
@@ -279,16 +279,14 @@ class Coupling(InvertibleLayer):
         if self.elements > 1:
             # (element, 1 ..., size, size) against (..., time, size)
             shape = (self.elements,) + (1,) * (X.ndim - 2)
-            # (element, 1, ..., others, others)
             there = self.get_buffer(f"there_{a}").unflatten(0, shape)
-            # (element, 1, ..., block, block)
             back = self.get_buffer(f"back_{a}").unflatten(0, shape)
             shift = (function(rest @ there) @ back).sum(0)  # (..., block)
         else:
             shift = function(rest)
         return shift @ self.get_buffer(f"placement_{a}")  # (..., dim)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for a in range(len(self.blocks))[::sign]:
             z = torch.add(z, self._shift(z, a), alpha=sign)
         return z

@@ -128,15 +128,15 @@ class ElementaryHamiltonians(InUnits):
         """Return the Hessian (..., size, size) of the term of H, or for k = 1 of H''(f, f)."""
         c = self.coefficients if c is None else c
         n, zero = self.size, torch.zeros_like(x[..., 0])
-        found: dict[tuple[int, int], torch.Tensor] = {}
+        result: dict[tuple[int, int], torch.Tensor] = {}
         if k < len(self._formulas.curvatures):
             places, function = self._formulas.curvatures[k]
             units = self.state_scale
             for (i, j), value in zip(places, function(*self._components(x)), strict=True):
-                found[i, j] = _like(value, zero) * (units[i] * units[j])
-        rows = [found.get((min(i, j), max(i, j)), zero) for i in range(n) for j in range(n)]
+                result[i, j] = _like(value, zero) * (units[i] * units[j])
+        rows = [result.get((min(i, j), max(i, j)), zero) for i in range(n) for j in range(n)]
         hessian = torch.stack(rows, -1).unflatten(-1, (n, n))  # (..., size, size)
-        return hessian * (c[k] / self.term_scale[k]) if found else hessian
+        return hessian * (c[k] / self.term_scale[k]) if result else hessian
 
     def at(self, values: torch.Tensor) -> ElementaryHamiltonians:
         """Return the terms where the conserved components have these values."""
@@ -145,11 +145,11 @@ class ElementaryHamiltonians(InUnits):
             values.detach().cpu().double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
         )
         text = with_values(self.hamiltonian, dict(enumerate(own.tolist(), n)))
-        found = ElementaryHamiltonians(text, n, self.order, dtype=torch.float64)
-        found.set_units(self.state_shift[:n], self.state_scale[:n])
+        result = ElementaryHamiltonians(text, n, self.order, dtype=torch.float64)
+        result.set_units(self.state_shift[:n], self.state_scale[:n])
         for name in ("term_scale", "coefficients"):
-            getattr(found, name).data.copy_(getattr(self, name))
-        return found
+            getattr(result, name).data.copy_(getattr(self, name))
+        return result
 
     def _components(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
         return self.physical(x).unbind(-1)
@@ -184,15 +184,15 @@ def _differentiated(
         gradients = [parsed.gradient(term) for term in terms]
         slopes = [[own.get(i, 0) for i in range(size)] for own in gradients]
         second: list[dict[tuple[int, int], Value]] = [{} for _ in terms[:_IN_HESSIAN]]
-        for found, own in zip(second, slopes, strict=False):
+        for result, own in zip(second, slopes, strict=False):
             for i, slope in enumerate(own):
                 curvatures = parsed.gradient(slope)
-                found |= {(i, j): curvatures[j] for j in range(i, size) if j in curvatures}
+                result |= {(i, j): curvatures[j] for j in range(i, size) if j in curvatures}
     return _Differentiated(
         len(terms),
         parsed.function([slope for own in slopes for slope in own]),
         parsed.function(slopes[0]),
-        [([*found], parsed.function([*found.values()])) for found in second],
+        [([*result], parsed.function([*result.values()])) for result in second],
         (text, size, order, dim, explicit_time),
     )
 

@@ -213,8 +213,8 @@ class _Hamiltonian:
         own = shears[place]
 
         def rates(*state: Any) -> list[Any]:
-            found, n = own.rates(*state), len(own.moved)
-            rows = [found[n * k : n * (k + 1)] for k in range(own.functions)]
+            result, n = own.rates(*state), len(own.moved)
+            rows = [result[n * k : n * (k + 1)] for k in range(own.functions)]
             return [rate for k, row in enumerate(rows) for rate in [*row, float(k == 0)]]
 
         shears[place] = ExactShear((*own.moved, last), own.read, own.functions, rates)
@@ -238,7 +238,7 @@ class _Hamiltonian:
 
     def _groups(self, terms: list[Value]) -> list[Value]:
         """Return sums of terms without conjugate pairs, those of momenta alone first."""
-        found: list[tuple[set[int], list[Value]]] = []
+        result: list[tuple[set[int], list[Value]]] = []
         momenta = lambda term: any(i < self.half for i in self._variables(term))  # noqa: E731
         for term in sorted(terms, key=momenta):
             own = self._variables(term)
@@ -247,14 +247,14 @@ class _Hamiltonian:
                     "a splitting needs a Hamiltonian whose terms contain no position together "
                     "with its own momentum"
                 )
-            for variables, others in found:
+            for variables, others in result:
                 if not self._has_pair(variables | own):
                     variables |= own
                     others.append(term)
                     break
             else:
-                found.append((own, [term]))
-        return [self.algebra.add(*others) for _, others in found]
+                result.append((own, [term]))
+        return [self.algebra.add(*others) for _, others in result]
 
     def _hessian(self, term: Value) -> dict[tuple[int, int], float] | None:
         """Return second derivatives of a quadratic term; None of another one."""
@@ -287,7 +287,7 @@ class _Hamiltonian:
 
     def _commutators(self, groups: list[Value], middles: list[Value]) -> list[list[Value]]:
         """Return further functions of each group: commutators without conjugate pairs."""
-        found: list[list[Value]] = [[] for _ in groups]
+        result: list[list[Value]] = [[] for _ in groups]
         known: set[Value] = set()
         for middle in middles:
             for a, first in enumerate(groups):
@@ -296,8 +296,8 @@ class _Hamiltonian:
                     place = self._place(groups, self._variables(value))
                     if place is not None and value not in known:
                         known.add(value)
-                        found[place].append(value)
-        return found
+                        result[place].append(value)
+        return result
 
     def _place(self, groups: list[Value], variables: set[int]) -> int | None:
         """Return the first group that has no conjugate pair with these variables."""

@@ -116,16 +116,16 @@ class ResidualLayer(Layer):
         values = given(values, self.conserved)
         n, width = self.moving, None if self.outer is None else len(self.linear.weight)
         with torch.random.fork_rng(devices=[]):
-            found = ResidualLayer(n, width, activation=self.activation, dtype=torch.float64)
+            result = ResidualLayer(n, width, activation=self.activation, dtype=torch.float64)
         weight = self.linear.weight.cpu().double()
         bias = weight[:, n:] @ values
         if self.linear.bias is not None:
             bias = bias + self.linear.bias.cpu().double()
-        found.linear.weight.copy_(weight[:, :n])
-        found.linear.bias.copy_(bias)
-        if found.outer is not None and self.outer is not None:
-            found.outer.weight.copy_(self.outer.weight)
-        return found.to(self.linear.weight)
+        result.linear.weight.copy_(weight[:, :n])
+        result.linear.bias.copy_(bias)
+        if result.outer is not None and self.outer is not None:
+            result.outer.weight.copy_(self.outer.weight)
+        return result.to(self.linear.weight)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         shift = self.activation(self.linear(z))  # (..., hidden)

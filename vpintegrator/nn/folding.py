@@ -33,13 +33,13 @@ def at(layer: nn.Module, values: torch.Tensor) -> nn.Module:
 
 def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
     """Return values (m,) in float64 on the CPU, of which there must be ``count``."""
-    found = torch.as_tensor(values).detach().cpu().double()
-    if found.ndim != 1 or (count is not None and len(found) != count):
+    result = torch.as_tensor(values).detach().cpu().double()
+    if result.ndim != 1 or (count is not None and len(result) != count):
         raise InputError(
             f"values must be those of the {'' if count is None else f'{count} '}last components, "
-            f"not of the shape {tuple(found.shape)}"
+            f"not of the shape {tuple(result.shape)}"
         )
-    return found
+    return result
 
 
 class Remaining(NamedTuple):

@@ -44,9 +44,9 @@ def as_expressions(texts: Any, name: str = "expressions", most: int = MOST_FORMU
 def with_values(text: str, values: Mapping[int, float]) -> str:
     """Return a formula with values in place of some of the components, by their numbers."""
 
-    def written(found: re.Match[str]) -> str:
-        number = int(found[1])
-        return f"({values[number]!r})" if number in values else found[0]
+    def written(result: re.Match[str]) -> str:
+        number = int(result[1])
+        return f"({values[number]!r})" if number in values else result[0]
 
     return re.sub(r"\bz\[\s*([0-9]+)\s*\]", written, text)
 
@@ -175,17 +175,17 @@ class Formulas:
         self, z: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor | float]]]:
         """Return values, and the derivatives of each formula by its components."""
-        found = self._with_slopes(*z.unbind(-1))
+        result = self._with_slopes(*z.unbind(-1))
         slopes: list[dict[int, torch.Tensor | float]] = [{} for _ in self.texts]
-        for (n, j), slope in zip(self._slope_places, found[len(self) :], strict=True):
+        for (n, j), slope in zip(self._slope_places, result[len(self) :], strict=True):
             slopes[n][j] = slope
-        return found[: len(self)], slopes
+        return result[: len(self)], slopes
 
     @cached_property
     def _curvatures(self) -> tuple[ComponentFunction, list[tuple[int, int, int]]]:
         parsed = self._parsed
         parsed.algebra.allow_derivatives()
-        found: list[Value] = []
+        result: list[Value] = []
         places = []
         number = {component: j for j, component in enumerate(self.components)}
         for n, value in enumerate(parsed.values):
@@ -193,17 +193,17 @@ class Formulas:
                 for first, slope in parsed.gradient(value).items():
                     for second, curvature in parsed.gradient(slope).items():
                         if number[first] <= number[second]:
-                            found.append(curvature)
+                            result.append(curvature)
                             places.append((n, number[first], number[second]))
-        return parsed.function(found, self.components), places
+        return parsed.function(result, self.components), places
 
     def curvatures(self, z: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor | float]]:
         """Return the second derivatives of each formula by components i <= j that occur in it."""
         function, places = self._curvatures
-        found: list[dict[tuple[int, int], torch.Tensor | float]] = [{} for _ in self.texts]
+        result: list[dict[tuple[int, int], torch.Tensor | float]] = [{} for _ in self.texts]
         for (n, i, j), value in zip(places, function(*z.unbind(-1)), strict=True):
-            found[n][i, j] = value
-        return found
+            result[n][i, j] = value
+        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formulas, (self.texts, self.dim, self.components, self.name, self.action)
@@ -241,8 +241,8 @@ class Formulas:
         left = [n for n in range(len(self)) if n not in alone]
         components = self.components[:-m]
         texts = [with_values(self.texts[n], own) for n in left]
-        found = self(z) if alone else []
-        known = {n: (found[n] - formula_shift[n]) / formula_scale[n] for n in alone}
+        result = self(z) if alone else []
+        known = {n: (result[n] - formula_shift[n]) / formula_scale[n] for n in alone}
         return FormulasAt(left, Formulas(texts, max(components) + 1, components, self.name), known)
 
     def part(self, numbers: Sequence[int], action: SignedPermutations | None = None) -> Formulas:

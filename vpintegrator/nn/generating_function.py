@@ -118,13 +118,13 @@ class GeneratingFunction(BasisPotential):
         n = self.size
         values = given(values, self.conserved)
         box = [buffer.detach().cpu() for buffer in (self.box_shift, self.box_scale)]
-        found = potential_at(self, values, (values - box[0][n:]) / box[1][n:])
-        found.box_shift.copy_(self.box_shift[:n])
-        found.box_scale.copy_(self.box_scale[:n])
-        found._rows = found.terms.chosen.cpu()
-        found._plans = {}
-        found._plan()
-        return found
+        result = potential_at(self, values, (values - box[0][n:]) / box[1][n:])
+        result.box_shift.copy_(self.box_shift[:n])
+        result.box_scale.copy_(self.box_scale[:n])
+        result._rows = result.terms.chosen.cpu()
+        result._plans = {}
+        result._plan()
+        return result
 
     @property
     def degrees(self) -> torch.Tensor:
@@ -146,8 +146,10 @@ class GeneratingFunction(BasisPotential):
                 highest[j] = max(highest[j], order.count(j))
         tables: dict[tuple[int, int], torch.Tensor] = {}
         for j, (u, kind) in enumerate(zip(variables, self.terms.kinds, strict=True)):
-            found = kind.jet(u, self.degree, highest[j])
-            tables |= {(j, k): torch.stack(each) for k, each in enumerate(found)}  # (function, ...)
+            result = kind.jet(u, self.degree, highest[j])
+            tables |= {
+                (j, k): torch.stack(each) for k, each in enumerate(result)
+            }  # (function, ...)
         return tables
 
     def _scaled_variables(self, x: torch.Tensor) -> list[torch.Tensor]:
@@ -171,8 +173,8 @@ class GeneratingFunction(BasisPotential):
         self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor
     ) -> dict[Order, torch.Tensor]:
         """Return derivatives (...) by the variables (not the components) of these orders."""
-        found = self._contracted(self._tables(x, orders), orders, c, self._plan())
-        return {order: sums.squeeze(0) for order, sums in found.items()}
+        result = self._contracted(self._tables(x, orders), orders, c, self._plan())
+        return {order: sums.squeeze(0) for order, sums in result.items()}
 
     def _contracted(
         self,
@@ -252,10 +254,10 @@ class GeneratingFunction(BasisPotential):
         """Return gradient (..., size) and Hessian (..., size, size) at x."""
         n = self.size
         pairs = [(i, j) for i in range(n) for j in range(i, n)]
-        found = self.partials(x, [*((i,) for i in range(n)), *pairs], c)
-        above = dict(zip(pairs, found[n:], strict=True))
+        result = self.partials(x, [*((i,) for i in range(n)), *pairs], c)
+        above = dict(zip(pairs, result[n:], strict=True))
         rows = [above[min(i, j), max(i, j)] for i in range(n) for j in range(n)]
-        return torch.stack(found[:n], -1), torch.stack(rows, -1).unflatten(-1, (n, n))
+        return torch.stack(result[:n], -1), torch.stack(rows, -1).unflatten(-1, (n, n))
 
     def along(
         self, x: torch.Tensor, component: int, order: Order, c: torch.Tensor | None = None
@@ -283,8 +285,8 @@ class GeneratingFunction(BasisPotential):
         """Return functions (function, ...) of one component, and so many derivatives of them."""
         kind, scale = self.terms.kinds[component], self.box_scale[component]
         u = (value - self.box_shift[component]) / scale  # (...)
-        found = kind.jet(u, self.degree, derivatives)
-        return [torch.stack(each) / scale**k for k, each in enumerate(found)]
+        result = kind.jet(u, self.degree, derivatives)
+        return [torch.stack(each) / scale**k for k, each in enumerate(result)]
 
 
 class _Chain:
@@ -322,15 +324,15 @@ class _Chain:
 
     def resolved(self, by_variables: dict[Order, torch.Tensor]) -> list[torch.Tensor]:
         """Return the derivatives by components."""
-        found = []
+        result = []
         for each in self.wanted:
             total = None
             for order, factor in self._parts(each):
                 part = by_variables[order] * factor
                 total = part if total is None else total + part
             assert total is not None
-            found.append(total)
-        return found
+            result.append(total)
+        return result
 
 
 def _box(

@@ -101,7 +101,7 @@ class GradientCoupling(InvertibleLayer):
         slope = self.potential.gradient(torch.cat([q, *k], -1) if k else q)  # (..., size)
         return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)  # (..., dim)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         for shear in (self._drift, self._kick)[::sign]:
             z = shear(z, sign)
         return z
@@ -137,7 +137,7 @@ class HenonMap(InvertibleLayer):
         self.dim = 2 * self.potential.size
         self.shift = nn.Parameter(torch.zeros(self.potential.size, **self.factory_kwargs))
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p = z.chunk(2, -1)  # (..., size) each
         for _ in range(4):
             if sign > 0:
@@ -153,9 +153,9 @@ def _shear(
     """Return the shear of some components by the gradient of a potential of others."""
 
     def move(z: torch.Tensor) -> torch.Tensor:
-        found = torch.zeros_like(z)
-        found[..., moved] = sign * potential.gradient(z[..., seen])
-        return found
+        result = torch.zeros_like(z)
+        result[..., moved] = sign * potential.gradient(z[..., seen])
+        return result
 
     def jet(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         by_parameters, by_seen = potential.gradient_jet(z[..., seen])

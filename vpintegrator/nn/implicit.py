@@ -100,8 +100,8 @@ def newton(
     number = 0
     while number < MOST_ITERATIONS:
         number += 1
-        found, length = corrected()
-        value = torch.where(solved, value, found)
+        result, length = corrected()
+        value = torch.where(solved, value, result)
         solved = solved | (length <= limit)
         if bool((solved | ~value.isfinite().all(-1, keepdim=True)).all()):
             break
@@ -267,27 +267,29 @@ class _Solve(torch.autograd.Function):
     """The solution of an ``ImplicitMap``, differentiated by the implicit function theorem."""
 
     @staticmethod
-    def forward(of: ImplicitMap, backward: bool, z: torch.Tensor, *c: torch.Tensor) -> torch.Tensor:
+    def forward(
+        layer: ImplicitMap, backward: bool, z: torch.Tensor, *c: torch.Tensor
+    ) -> torch.Tensor:
         with torch.no_grad():
-            if z.is_meta or z.numel() <= z.shape[-1] * of.block:
-                return of.solve(z, c, backward)
-            parts = z.reshape(-1, z.shape[-1]).split(of.block)
-            return torch.cat([of.solve(part, c, backward) for part in parts]).view(z.shape)
+            if z.is_meta or z.numel() <= z.shape[-1] * layer.block:
+                return layer.solve(z, c, backward)
+            parts = z.reshape(-1, z.shape[-1]).split(layer.block)
+            return torch.cat([layer.solve(part, c, backward) for part in parts]).view(z.shape)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
-        ctx.of, ctx.back, *tensors = inputs
+        ctx.layer, ctx.back, *tensors = inputs
         ctx.save_for_backward(*tensors, output)
         ctx.save_for_forward(*tensors, output)
 
     @classmethod
     def vmap(
-        cls, info: Any, in_dims: Any, of: ImplicitMap, backward: bool, *tensors: torch.Tensor
+        cls, info: Any, in_dims: Any, layer: ImplicitMap, backward: bool, *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, int]:
         states, *coefficients = in_dims[2:]
         z, *c = tensors
         if all(dim is None for dim in coefficients):
-            return cls.apply(of, backward, z.movedim(states, 0), *c), 0
+            return cls.apply(layer, backward, z.movedim(states, 0), *c), 0
         every = [
             [
                 x if dim is None else x.select(dim, n)
@@ -295,13 +297,13 @@ class _Solve(torch.autograd.Function):
             ]
             for n in range(info.batch_size)
         ]
-        return torch.stack([cls.apply(of, backward, *each) for each in every]), 0
+        return torch.stack([cls.apply(layer, backward, *each) for each in every]), 0
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         *given, image = ctx.saved_tensors
         z, *c = given
-        residual = _oriented(ctx.of, ctx.back)
+        residual = _oriented(ctx.layer, ctx.back)
         (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)  # (..., dim, dim)
         weight = torch.linalg.solve(matrix.mT, gradient.unsqueeze(-1)).squeeze(-1)  # (..., dim)
         _, pull = torch.func.vjp(lambda z, *c: residual(z, image, c), *given)  # type: ignore[misc]
@@ -311,7 +313,7 @@ class _Solve(torch.autograd.Function):
     def jvp(ctx: Any, _of: Any, _back: Any, *tangents: torch.Tensor) -> torch.Tensor:
         *given, image = ctx.saved_tensors
         z, *c = given
-        residual = _oriented(ctx.of, ctx.back)
+        residual = _oriented(ctx.layer, ctx.back)
         moved = tuple(
             torch.zeros_like(value) if tangent is None else tangent
             for value, tangent in zip(given, tangents, strict=True)
@@ -333,10 +335,10 @@ class _Value(_Solve):
         return torch.zeros_like(ctx.saved_tensors[-1])
 
 
-def _oriented(of: ImplicitMap, backward: bool) -> Callable[..., torch.Tensor]:
+def _oriented(layer: ImplicitMap, backward: bool) -> Callable[..., torch.Tensor]:
     if backward:
-        return lambda image, z, c: of.residual(z, image, c)
-    return of.residual
+        return lambda image, z, c: layer.residual(z, image, c)
+    return layer.residual
 
 
 def jacobians(function: Callable[..., torch.Tensor], *states: torch.Tensor) -> list[torch.Tensor]:

@@ -141,7 +141,7 @@ class InvertibleLayer(Layer):
     volume_preserving: Any = True
     axes: ClassVar[tuple[str, ...]] = ("dim",)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         """Return the image of z for sign 1, and the state whose image is z for sign -1."""
         raise NotImplementedError
 
@@ -150,11 +150,11 @@ class InvertibleLayer(Layer):
         return z
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self.moved(self._checked(z), 1)
+        return self.transform(self._checked(z), 1)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """Return the states, or windows, that ``forward`` maps to z."""
-        return self.moved(self._checked(z), -1)
+        return self.transform(self._checked(z), -1)
 
 
 class AttentionLayer(nn.Module):

@@ -107,12 +107,12 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         return len(self.sequence) // 2 + 1
 
     def _functions(self, part: int) -> int:
-        found = self.flows.parts[part]
-        return found.functions if isinstance(found, ExactShear) else 1
+        result = self.flows.parts[part]
+        return result.functions if isinstance(result, ExactShear) else 1
 
     def _powers(self) -> torch.Tensor:
         """Return powers A^k / k! of the linear part, (k, dim, dim); empty where there is none."""
-        found: list[torch.Tensor] = []
+        result: list[torch.Tensor] = []
         for part in self.flows.parts:
             if isinstance(part, LinearPart):
                 own = torch.eye(self.dim, dtype=torch.float64)
@@ -120,8 +120,8 @@ class LearnedSplitting(InvertibleLayer, InUnits):
                 matrix[: len(part.matrix), : len(part.matrix)] = torch.from_numpy(part.matrix)
                 for k in range(1, _TERMS + 1):
                     own = own @ matrix / k  # (dim, dim)
-                    found.append(own)
-        return torch.stack(found) if found else torch.zeros(0, self.dim, self.dim)
+                    result.append(own)
+        return torch.stack(result) if result else torch.zeros(0, self.dim, self.dim)
 
     def begin_as(self, factors: Sequence[float]) -> None:
         """Take the weights of a symmetric composition, without commutators.
@@ -168,7 +168,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             missing[part] = (1 - sum(own[n] for n in places)) / counts[part]
         return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         x = list(self.physical(z).unbind(-1))  # (...) each
         h = sign * self.step[0]
         if self.explicit_time:

@@ -54,8 +54,8 @@ def linearised(
             z, D = z @ rho.mT, rho @ D
         outer = layer.outer(one, back).mT  # (dim, dim)
         given = layer.outer(z, back)
-        found = layer.solve(given, c, back)
-        old, new = (found, given) if back else (given, found)
+        result = layer.solve(given, c, back)
+        old, new = (result, given) if back else (given, result)
         # (state, dim, dim)
         by_old, by_new = _jacobians(lambda a, b: layer.residual(a, b, c), old, new)
         matrix = z.new_zeros(len(z), n, count + n)  # (state, dim, coefficient + dim)
@@ -65,7 +65,7 @@ def linearised(
         by_given, by_found = (by_new, by_old) if back else (by_old, by_new)
         # (state, dim, coefficient + dim)
         D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
-        z = layer.outer(found, back)
+        z = layer.outer(result, back)
     return z, D
 
 
@@ -95,9 +95,9 @@ def explicit_shears(core: Any) -> list[LinearShear] | None:
     layers: list[Any] = list(psi) if isinstance(psi, Composition) else [psi]
     if not all(is_prolongable(layer) and hasattr(layer, "shears") for layer in layers):
         return None
-    found = [shear for layer in layers for shear in layer.shears()]
-    plain = all(each.jet is not None and each.rotation is None for each in found)
-    return found if plain else None
+    result = [shear for layer in layers for shear in layer.shears()]
+    plain = all(each.jet is not None and each.rotation is None for each in result)
+    return result if plain else None
 
 
 class ShearDerivatives:
@@ -144,17 +144,19 @@ class ShearDerivatives:
     def derivatives(self, jets: list[Jet]) -> torch.Tensor:
         """Return derivatives (state, dim, parameter) of the images that have these jets."""
         states, _, dim = jets[0][1].shape
-        found = jets[0][1].new_zeros(states, dim, self.total)
-        by_states = torch.eye(dim).to(found).expand(states, dim, dim)  # of the later steps
+        result = jets[0][1].new_zeros(states, dim, self.total)
+        by_states = torch.eye(dim).to(result).expand(states, dim, dim)  # of the later steps
         left = iter(reversed(jets))
         for shear, sign in reversed(self.steps):
             if shear is None:
-                by_states = by_states @ self.rho.to(found)
+                by_states = by_states @ self.rho.to(result)
                 continue
             by_own, by_seen = next(left)
             (parameter,) = shear.parameters
             later = sign * by_states[:, :, shear.components]  # (state, dim, component)
             begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
-            found[:, :, begin + own.start : begin + own.stop] += later @ by_own  # (state, dim, own)
+            result[:, :, begin + own.start : begin + own.stop] += (
+                later @ by_own
+            )  # (state, dim, own)
             by_states = by_states + later @ by_seen  # (state, dim, dim)
-        return found
+        return result

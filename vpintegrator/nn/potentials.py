@@ -132,7 +132,7 @@ class NeuronPotential(Layer):
         bias = (b + of.images @ W[self.size :]).flatten()
         outer = of.signs[:, None] * self.outer_weight.cpu().double() / count
         with torch.random.fork_rng(devices=[]):
-            found = NeuronPotential(
+            result = NeuronPotential(
                 self.size,
                 len(bias),
                 group=of.kept,
@@ -140,12 +140,12 @@ class NeuronPotential(Layer):
                 dtype=torch.float64,
             )
         for own, value in (
-            (found.inner_weight, inner),
-            (found.inner_bias, bias),
-            (found.outer_weight, outer.flatten()),
+            (result.inner_weight, inner),
+            (result.inner_bias, bias),
+            (result.outer_weight, outer.flatten()),
         ):
             own.copy_(value)
-        return found.to(self.inner_weight)
+        return result.to(self.inner_weight)
 
 
 class QuadraticPotential(Layer):

@@ -93,7 +93,7 @@ class Rotated(InvertibleLayer):
             raise InputError("the rotation mixes components that are to have values with others")
         return Rotated(at(self.layer, values), self.exact[:n, :n]).to(self.rotation)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         layer = self.layer if sign > 0 else self.layer.inverse
         return layer(z @ self.rotation.mT) @ self.rotation  # (..., dim)
 

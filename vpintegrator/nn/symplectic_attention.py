@@ -108,7 +108,7 @@ class SymplecticAttention(InvertibleLayer, AttentionLayer):
         # (..., window, dim)
         return X + cayley_increment(sign * self.common * self._areas(X).sum(-3), X)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         steps = (self._by_own, self._by_all)  # each leaves its own areas as they are
         for step in steps[::sign]:
             z = step(z, sign)
@@ -120,5 +120,5 @@ def _owners(of_positions: torch.Tensor) -> tuple[int, torch.Tensor]:
     moves = signed_permutations(of_positions)
     if moves is None:
         return 0, torch.zeros(of_positions.shape[-1], dtype=torch.long)
-    found, owner = moves[0].amin(0).unique(return_inverse=True)  # the least of the orbit of each
-    return len(found), owner
+    result, owner = moves[0].amin(0).unique(return_inverse=True)  # the least of the orbit of each
+    return len(result), owner

@@ -176,6 +176,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
     def at(self, values: torch.Tensor) -> SymplecticGeneratingFunction:
         """Return the map of (q, p) where the constants of motion have these values."""
         exact = None if self.exact is None else self.exact.at(values)
-        found = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
-        found.settle_like(self)
-        return found
+        result = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
+        result.settle_like(self)
+        return result

@@ -107,16 +107,16 @@ class TriangularLayer(InvertibleLayer):
         # (..., dim)
         return (self.activation(nn.functional.linear(images, L, self.bias)) / self.signs).mean(-2)
 
-    def moved(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         L = self.matrix()
         if sign > 0:
             return z + self._shift(z, L)  # (..., dim)
-        found = z
+        result = z
         # the iteration z <- y - shift(z) gets one more component right each time: forward
         # substitution on the whole batch, exact after dim rounds
         for _ in range(self.dim):
-            found = z - self._shift(found, L)
-        return found
+            result = z - self._shift(result, L)
+        return result
 
 
 class IdleComponents(UserWarning):

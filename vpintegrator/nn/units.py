@@ -83,11 +83,11 @@ class FormulaVariables(InUnits):
         """Return the variables, and the derivatives of each by the components."""
         values, slopes = self.formulas.with_slopes(self.physical(x))
         units = self.state_scale.unbind()
-        found = [
+        result = [
             {j: slope * (units[j] / scale) for j, slope in own.items()}
             for own, scale in zip(slopes, self.scale.unbind(), strict=True)
         ]
-        return self._scaled(values), found
+        return self._scaled(values), result
 
     def curvatures(self, x: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor]]:
         """Return the second derivatives of each variable by components i <= j."""
@@ -106,7 +106,7 @@ class FormulaVariables(InUnits):
         left, formulas, known = self.formulas.at(values, units)
         if not left:
             return None, known
-        found, n = FormulaVariables(formulas, dtype=torch.float64), len(formulas.components)
-        InUnits.set_units(found, self.state_shift[:n], self.state_scale[:n])
-        found.scale_to(self.shift[left], self.scale[left])
-        return found, known
+        result, n = FormulaVariables(formulas, dtype=torch.float64), len(formulas.components)
+        InUnits.set_units(result, self.state_shift[:n], self.state_scale[:n])
+        result.scale_to(self.shift[left], self.scale[left])
+        return result, known

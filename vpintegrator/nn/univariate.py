@@ -59,21 +59,21 @@ class Univariate:
         """
         curvature = 8 / RADIUS**2
         twice = 0.5 * curvature * (x * x) - 2  # 2 T_2
-        found = [[torch.ones_like(x), x * (1 / RADIUS), 0.5 * twice]]
+        result = [[torch.ones_like(x), x * (1 / RADIUS), 0.5 * twice]]
         factors: list[Any] = [twice, curvature * x, curvature]
         if highest > 0:
             slope = torch.full_like(x, 1 / RADIUS)
-            found.append([torch.zeros_like(x), slope, 0.5 * factors[1]])
+            result.append([torch.zeros_like(x), slope, 0.5 * factors[1]])
         if highest > 1:
             zero = torch.zeros_like(x)
-            found.append([zero, zero, torch.full_like(x, 0.5 * curvature)])
-        for k, own in enumerate(found):
+            result.append([zero, zero, torch.full_like(x, 0.5 * curvature)])
+        for k, own in enumerate(result):
             for n in range(1, degree - 1):
                 value = twice * own[n]
                 for i in range(1, k + 1):
-                    value = value + comb(k, i) * (factors[i] * found[k - i][n])
+                    value = value + comb(k, i) * (factors[i] * result[k - i][n])
                 own.append(value - own[abs(n - 2)])
-        return [own[: degree + 1] for own in found]
+        return [own[: degree + 1] for own in result]
 
     def values(self, x: torch.Tensor, degree: int) -> list[torch.Tensor]:
         """Return u_0, u_1, ... at x, up to a degree, or of angles up to that order."""
@@ -81,10 +81,10 @@ class Univariate:
 
     def derivative(self, degree: int) -> torch.Tensor:
         r"""Return the matrix D of the derivatives, :math:`u_i' = \sum_k D_{ik} u_k`."""
-        found = np.zeros((degree + 1, degree + 1))
+        result = np.zeros((degree + 1, degree + 1))
         for n in range(1, degree + 1):
-            found[n, :n] = chebder(np.eye(degree + 1)[n, : n + 1]) / RADIUS
-        return torch.from_numpy(found)
+            result[n, :n] = chebder(np.eye(degree + 1)[n, : n + 1]) / RADIUS
+        return torch.from_numpy(result)
 
     def orders(self, degree: int) -> list[int]:
         """Return the order of each function: what a term's degree is the sum of."""
@@ -121,19 +121,19 @@ class _Harmonics(Univariate):
             if n:
                 c, s = c * cosine - s * sine, s * cosine + c * sine
             values += [c, s]
-        found = [values]
+        result = [values]
         for _ in range(highest):
             own = [torch.zeros_like(x)]
             for n in range(1, degree + 1):
-                own += [-n * found[-1][2 * n], n * found[-1][2 * n - 1]]
-            found.append(own)
-        return found
+                own += [-n * result[-1][2 * n], n * result[-1][2 * n - 1]]
+            result.append(own)
+        return result
 
     def derivative(self, degree: int) -> torch.Tensor:
-        found = torch.zeros(2 * degree + 1, 2 * degree + 1, dtype=torch.float64)
+        result = torch.zeros(2 * degree + 1, 2 * degree + 1, dtype=torch.float64)
         for n in range(1, degree + 1):
-            found[2 * n - 1, 2 * n], found[2 * n, 2 * n - 1] = -n, n
-        return found
+            result[2 * n - 1, 2 * n], result[2 * n, 2 * n - 1] = -n, n
+        return result
 
     def orders(self, degree: int) -> list[int]:
         return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
@@ -148,19 +148,19 @@ class _Secular(_Harmonics):
     cyclic = 2
 
     def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
-        found = super().jet(x, degree, highest)
+        result = super().jet(x, degree, highest)
         linear = x
-        for own in found:
+        for own in result:
             own.insert(1, linear)
             linear = own[0]  # the derivatives of x are those of u_0 one earlier
-        return found
+        return result
 
     def derivative(self, degree: int) -> torch.Tensor:
         others = super().derivative(degree)
-        found = others.new_zeros(len(others) + 1, len(others) + 1)
-        found[2:, 2:] = others[1:, 1:]
-        found[1, 0] = 1.0
-        return found
+        result = others.new_zeros(len(others) + 1, len(others) + 1)
+        result[2:, 2:] = others[1:, 1:]
+        result[1, 0] = 1.0
+        return result
 
     def orders(self, degree: int) -> list[int]:
         zero, *others = super().orders(degree)
@@ -180,10 +180,10 @@ def families(
     count: int, periodic: Sequence[int] = (), scaling: Sequence[int] = ()
 ) -> list[Univariate]:
     """Return the family of each variable: angles, scaling parameters, and others."""
-    found = [POLYNOMIALS] * count
+    result = [POLYNOMIALS] * count
     for index in periodic:
         if index < count:
-            found[index] = HARMONICS
+            result[index] = HARMONICS
     for index in scaling:
-        found[index] = SCALING
-    return found
+        result[index] = SCALING
+    return result

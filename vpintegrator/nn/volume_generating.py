@@ -138,20 +138,20 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
         x, y = z.unbind(-1), image.unbind(-1)  # (...) each
         moves = [new - old for new, old in zip(y, x, strict=True)]
-        found = [*moves]
+        result = [*moves]
         for (a, b), G, own in zip(self.pairs, self._functions, c, strict=True):
             orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
             by_new, by_old, *mixed = G.partials(self._mixed(x, y, (a, b)), orders, own)
-            found[a], found[b] = found[a] - by_new, found[b] + by_old
+            result[a], result[b] = result[a] - by_new, result[b] + by_old
             for j in range(a + 1, b):
-                found[j] = found[j] + moves[j] * mixed[0]
-        return torch.stack(found, -1)
+                result[j] = result[j] + moves[j] * mixed[0]
+        return torch.stack(result, -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
         start = list(z.unbind(-1))  # (...) each
-        found = [*start]
-        x, image = (found, start) if backward else (start, found)
+        result = [*start]
+        x, image = (result, start) if backward else (start, result)
         # known parts of both sides of the equations (X_j - x_j) stretch_j = moved_j
         moved: list[Any] = [0.0] * self.size
         stretch: list[Any] = [1.0] * self.size
@@ -164,13 +164,13 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
                     by_other = G.along(arguments, j, (other,), own)
                     sums.append((other, G, by_other, G.along(arguments, j, (), own)))
             parts = [(G, weights) for _, G, weights, _ in sums]
-            found[j] = self._root(j, parts, moved[j], stretch[j], start[j])
+            result[j] = self._root(j, parts, moved[j], stretch[j], start[j])
             for other, G, by_other, along in sums:
-                _, slopes = G.functions_of(j, found[j], 1)
+                _, slopes = G.functions_of(j, result[j], 1)
                 moved[other] = moved[other] + (slopes * along).sum(0)
                 for between in range(min(j, other) + 1, max(j, other)):
                     stretch[between] = stretch[between] + (slopes * by_other).sum(0)
-        return torch.stack(found, -1)
+        return torch.stack(result, -1)
 
     def _root(
         self,
@@ -216,6 +216,6 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     def at(self, values: torch.Tensor) -> VolumePreservingGeneratingFunction:
         """Return the map of the other components at values of the constants of motion."""
         functions = [G.at(values) for G in self._functions]
-        found = VolumePreservingGeneratingFunction(functions, self.repeats, pairs=self.pairs)
-        found.settle_like(self)
-        return found
+        result = VolumePreservingGeneratingFunction(functions, self.repeats, pairs=self.pairs)
+        result.settle_like(self)
+        return result
