@@ -1,7 +1,7 @@
 """Checks of the invariants, symmetries, angles, volume and form that a system claims.
 
-A claim is tried at random states. Formulas are computed with 120 digits, and an identity holds to 30
-of them. Python functions are computed in double precision, and claims about them hold to
+A claim is tried at random states. Formulas are computed with 120 digits, and an identity holds to
+30 of them. Python functions are computed in double precision, and claims about them hold to
 rounding, or to the error of finite differences.
 """
 

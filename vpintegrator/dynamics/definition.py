@@ -17,7 +17,6 @@ from vpintegrator.dynamics.expressions import Number, TooLong, Value, readable
 from vpintegrator.dynamics.plot import Plot, read_plot
 from vpintegrator.dynamics.reading import (
     KEYS,
-    MEANT,
     TEXTS,
     check_table,
     plain_value,
@@ -193,7 +192,7 @@ def read_definition(
     source = source or name or "system"
     given = plain_value(parameters or {}, source)
     table = read_toml(text, source)
-    check_table(table, KEYS, source, MEANT)
+    check_table(table, KEYS, source)
     texts: dict[str, Any] = {
         key: readable(
             table.get(key, ""), f"{source}, {key}", _LONGEST_TEXT, lines=key in _SEVERAL_LINES

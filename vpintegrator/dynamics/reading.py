@@ -36,18 +36,11 @@ _OF_FLOWS = ("hamiltonian", "vector_field", "measured", "time", "period", "chart
 _OF_MAPS = ("iterations", "symplectic")
 _NUMBER = (str, int, float)
 TEXTS = ("title", "subject", "reference", "description", "function")
-_TABLES: tuple[str, ...] = (
-    "parameters",
-    "auxiliary",
-    "vector_field",
-    "return_map",
-    "invariants",
-    "periodic",
-)
-_TABLES += ("initial_conditions", "defaults", "plot", "chart")
+_FORMULAS = ("parameters", "auxiliary", "vector_field", "invariants", "periodic")
+_FURTHER = ("initial_conditions", "return_map", "defaults", "plot", "chart")
 KEYS: dict[str, Any] = {  # kinds of values
     **dict.fromkeys((*TEXTS, "derivatives", "time"), str),
-    **dict.fromkeys(_TABLES, Mapping),
+    **dict.fromkeys((*_FORMULAS, *_FURTHER), Mapping),
     **dict.fromkeys(("rounded", "measured", "divergence_free", "symplectic"), bool),
     **dict.fromkeys(("period", "hamiltonian", "iterations"), _NUMBER),
     "state": (Mapping, list),
@@ -62,25 +55,9 @@ _WORDS = {
     list: "a list",
     Mapping: "a table",
 }
-MEANT = {
-    "components": "state",
-    "variables": "state",
-    "equations": "vector_field",
-    "ode": "vector_field",
-    "rhs": "vector_field",
-    "constants": "parameters",
-    "name": "title",
-    "energy": "hamiltonian",
-    "discrete": "map",
-}
 
 
-def check_table(
-    table: Mapping[str, Any],
-    kinds: Mapping[str, Any],
-    where: str,
-    meant: Mapping[str, str] | None = None,
-) -> None:
+def check_table(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> None:
     """Raise InputError for a key of a table that is not known, or a value of another kind.
 
     Parameters
@@ -89,10 +66,8 @@ def check_table(
         The table, and its place for messages.
     kinds
         Kind of the value of each key, one of those in ``_WORDS``, or several.
-    meant
-        Keys for words that users of other programs know.
     """
-    check_keys(table, kinds, where, meant)
+    check_keys(table, kinds, where)
     for key, value in table.items():
         own = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
         if not isinstance(value, own) or (isinstance(value, bool) and bool not in own):

@@ -43,23 +43,12 @@ def read_toml(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not valid TOML: a number is too long") from None
 
 
-def check_keys(
-    table: Mapping[str, Any],
-    known: Collection[str],
-    where: str,
-    meant: Mapping[str, str] | None = None,
-) -> None:
-    """Raise InputError for a key of ``table`` that is not known, with the one that may be meant.
-
-    The suggestion is the entry of ``meant``, for words that users of other programs know, or the
-    nearest key. If no key is near, all keys are listed.
-    """
+def check_keys(table: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    """Raise InputError for a key of ``table`` that is not known, with the nearest, or with all."""
     for key in table:
-        if key in known:
-            continue
-        hint = f"; did you mean '{meant[key]}'?" if meant and key in meant else nearest(key, known)
-        hint = hint or f"; there are {', '.join(sorted(known))}"
-        raise InputError(f"{where}: unknown key '{key}'{hint}")
+        if key not in known:
+            hint = nearest(key, known) or f"; there are {', '.join(sorted(known))}"
+            raise InputError(f"{where}: unknown key '{key}'{hint}")
 
 
 def read_fields(
