@@ -375,7 +375,7 @@ def damped_loop(t, y):
         ({"reversing_symmetries": [[1, -1]]}, "f.rho z. = -rho f.z. fails by .* at y1 ="),
         ({"periodic": ["q"]}, "the state has no component 'q'"),
         ({"reversing_symmetries": [[1, 1, 1]]}, "matrices .2, 2., or of the 2 signs"),
-        ({"sample": (np.nan, 1.0)}, "sample must be"),
+        ({"sample": (np.nan, 1.0)}, "sample: expected a finite number"),
     ],
 )
 def test_wrong_claims_are_refused_with_a_state(function, claim, message):
@@ -423,7 +423,7 @@ def test_functions_of_modules_go_to_other_processes():
         (lambda t, y: y, {}, "say how many components"),
         (lambda t, y: y, {"dim": 2, "components": ["q"]}, "1 names"),
         (lambda t, y: y, {"dim": 2, "parameters": {"k": 1}}, "takes no keyword 'k'"),
-        (lambda t, y: y, {"dim": 2, "sample": 3}, "sample must be a tuple"),
+        (lambda t, y: y, {"dim": 2, "sample": 3}, "points: expected a list, found 3"),
         (lambda t, y: y[:1], {"dim": 2}, "shape"),
     ],
 )

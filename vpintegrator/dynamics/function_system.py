@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import of_kind, one_of, whole
+from vpintegrator.arguments import of_kind, one_of, real_array, whole
 from vpintegrator.dynamics.claims import TrialStates, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
 from vpintegrator.dynamics.equations import as_given, float_array
@@ -114,7 +114,7 @@ class GivenFunction:
             angles = {str(name): "2*pi" for name in names}
         self._tables: dict[str, Any] = {
             "periodic": plain_value(angles, "periodic"),
-            "initial_conditions": _initial_table(self.sample, len(self.components)),
+            "initial_conditions": _initial_table(self.sample),
             "defaults": _some("step", self.step),
         }
 
@@ -472,12 +472,9 @@ def _points(states: np.ndarray, explicit_time: int | None) -> np.ndarray:
 
 
 def _depends_on_time(values: BatchFunction, points: np.ndarray) -> bool:
-    at_times = []
-    for time in (0.0, 0.618, 2.718, 7.389):
-        points = points.copy()
-        points[:, -1] = time
-        at_times.append(values(points))
-    return not all(np.array_equal(at_times[0], each, equal_nan=True) for each in at_times[1:])
+    times = (0.0, 0.618, 2.718, 7.389)
+    first, *others = (values(np.c_[points[:, :-1], np.full(len(points), t)]) for t in times)
+    return not all(np.array_equal(first, each, equal_nan=True) for each in others)
 
 
 def _reference_of(function: Any) -> str | None:
@@ -518,27 +515,14 @@ def _named(argument: str, values: Any) -> Mapping[str, Any]:
     return dict(of_kind(argument, {} if values is None else values, Mapping, words))
 
 
-def _initial_table(sample: Any, dim: int) -> dict[str, Any]:
+def _initial_table(sample: Any) -> dict[str, Any]:
     """Return the table ``[initial_conditions]`` that ``sample`` means."""
-    if isinstance(sample, Mapping):
-        return dict(plain_value(sample, "sample"))
-    box = sample is None or (isinstance(sample, tuple) and len(sample) == 2)
-    try:
-        corners = (-1, 1) if sample is None else sample
-        given = [np.broadcast_to(each, dim) for each in corners] if box else sample
-        points = np.array(given, dtype=np.float64)
-        known = points.ndim == 2 and points.shape[1] == dim and bool(np.isfinite(points).all())
-    except (TypeError, ValueError):
-        known = False
-    if not known:
-        raise InputError(
-            "sample must be a tuple (low, high) of the corners of a box, an array of states "
-            f"(state, {dim}), or a table as in a system file, not {printable(repr(sample), 80)}"
-        )
-    rows = points.tolist()
-    if box:
-        return {"distribution": "uniform", "low": rows[0], "high": rows[1]}
-    return {"distribution": "points", "points": rows}
+    given = plain_value((-1, 1) if sample is None else sample, "sample")
+    if isinstance(given, Mapping):
+        return dict(given)
+    if sample is None or (isinstance(sample, tuple) and len(sample) == 2):
+        return {"distribution": "uniform", "low": given[0], "high": given[1]}
+    return {"distribution": "points", "points": given}
 
 
 def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str, str]]:
@@ -546,12 +530,9 @@ def _symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[st
     dim, tables = len(components), []
     words = f"a list of matrices ({dim}, {dim}), or of the {dim} signs on their diagonals"
     for given in of_kind("reversing_symmetries", symmetries, (list, tuple, np.ndarray), words):
-        try:
-            matrix = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            matrix = np.empty(0)
+        matrix = real_array("reversing_symmetries", given, None)
         matrix = np.diag(matrix) if matrix.shape == (dim,) else matrix
-        if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
+        if matrix.shape != (dim, dim):
             raise InputError(f"reversing_symmetries must be {words}, not {printable(repr(given))}")
         images = {}
         for name, row, same in zip(components, matrix, np.eye(dim), strict=True):

@@ -29,6 +29,7 @@ from vpintegrator.dynamics.system import System
 _LARGE = 8  # components; the equations of more are not written out one by one
 _LONG = 20  # operations of a Hamiltonian, whose derivatives would not fit a line
 _SHOWN = 12  # equations shown of a large system without arrays
+_INDEX = r"(?<=[A-Za-z0-9])_(\d+)\b"
 _PIECES = r"\b(where|min|max)\("
 _LONGEST = 600  # parts of an expression that SymPy is given
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
@@ -299,27 +300,21 @@ def divergence_unicode(system: System, width: int = 100) -> str:
 
 def symmetries_unicode(system: System) -> list[str]:
     """Return images of the components under each reversing symmetry, on one line each."""
-    entries = _by_array_symmetries(system)
-    if entries is not None:
+    if (entries := _by_array_symmetries(system)) is not None:
         return [", ".join(f"{name} → {text}" for name, text in rows.items()) for rows in entries]
-    return [
-        f"({', '.join(system.components)}) → ({', '.join(map(_plain_row, _images(system, rho)))})"
-        for rho in system.reversing_symmetries
-    ]
+    before, images = ", ".join(system.components), []
+    for rho in system.reversing_symmetries:
+        rows = [re.sub(_INDEX, r"[\1]", str(image)) for image in _images(system, rho)]
+        images.append(f"({before}) → ({', '.join(rows)})")
+    return images
 
 
 def symmetries_latex(system: System) -> list[str]:
     r"""Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
-    entries = _by_array_symmetries(system)
-    if entries is not None:
+    if (entries := _by_array_symmetries(system)) is not None:
         formulas = _Formulas(system)
-        return [
-            r",\; ".join(
-                rf"{_latex(formulas, name)} \mapsto {_latex(formulas, text)}"
-                for name, text in rows.items()
-            )
-            for rows in entries
-        ]
+        rows = [[tuple(_latex(formulas, x) for x in pair) for pair in e.items()] for e in entries]
+        return [r",\; ".join(rf"{name} \mapsto {image}" for name, image in own) for own in rows]
     before = ", ".join(latex(sympy.Symbol(_symbol(name))) for name in system.components)
     return [
         rf"({before}) \mapsto ({', '.join(map(latex, _images(system, rho)))})"
@@ -341,10 +336,6 @@ def _images(system: System, rho: Any) -> list[sympy.Expr]:
     return [
         sympy.Add(*(_number(c) * z for c, z in zip(row, symbols, strict=True) if c)) for row in rho
     ]
-
-
-def _plain_row(image: sympy.Expr) -> str:
-    return re.sub(r"\b([A-Za-z]\w*)_(\d+)\b", r"\1[\2]", str(image)) if image else "0"
 
 
 def _number(value: float) -> sympy.Expr:
