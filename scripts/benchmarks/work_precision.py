@@ -6,7 +6,8 @@ A volume-preserving network (one step, reversible, polynomials of degree 6, 36 p
 trained for ten seconds on the rigid body with the step 0.2, unless the file holds one, and runs
 compiled. The classical methods move the same batch of trajectories, at several steps or tolerances:
 as machine code too, heyoka's Taylor method as it compiles it, and SciPy's DOP853 vectorised over
-the trajectories, each of which keeps the tolerance. What chooses its steps gives states 4 apart, the others all of them.
+the trajectories, each of which keeps the tolerance. What chooses its steps gives states 4 apart,
+the others all of them.
 """
 
 from __future__ import annotations
