@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from vpintegrator.compiled import repeat_states, seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import check_initial
@@ -23,8 +24,6 @@ Progress = Callable[[str, int, int], None]
 _FITTED = 4  # at most so many errors, of the smallest steps, give the order
 _ABOVE_FLOOR = 30.0  # an error this many times above rounding is one of the method
 _LARGEST_PART = 1024  # steps advanced at a time
-_SMALLEST_TIME = 0.05  # seconds of work for a time that means something
-_REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class WorkPrecision:
     step
         (k,).
     seconds
-        Wall time per unit of simulated time and trajectory, in a batch of all trajectories, (k,).
+        Processor seconds per unit of simulated time and trajectory, in a batch of 1,000, (k,).
     evaluations, jacobian_evaluations
         Evaluations of the vector field and of its Jacobian matrix per unit of simulated time and
         trajectory, (k,); NaN where there are none, as for a learned map.
@@ -98,8 +97,8 @@ def work_precision(
 
     Notes
     -----
-    The errors are those of the solution at the end, found by the reference solver. A time is the
-    least of several, as everything else that a computer does can only add to it.
+    The errors are those of the solution at the end, found by the reference solver. Costs are those
+    of :func:`vpintegrator.compiled.seconds_per_step`, of all methods and steps in turn.
 
     Examples
     --------
@@ -129,11 +128,11 @@ def work_precision(
     if not (math.isfinite(time) and time > 0):
         raise InputError(f"time = {time!r} must be a positive number")
     references = _References(system, initial)
-    result: dict[str, WorkPrecision] = {}
+    measured: dict[str, tuple[list[NumericalFlow], np.ndarray]] = {}
     for name, member in named:
         flow = as_flow(member, system, float(sizes[0]))
         key = name or flow.name
-        chosen = [flow]
+        chosen: list[NumericalFlow] = [flow]
         if isinstance(flow, ClassicalFlow) and flow.differentiable:
             chosen = [ClassicalFlow(flow.method, system, float(h), flow.compiled) for h in sizes]
         points = []
@@ -141,12 +140,20 @@ def work_precision(
             points.append(_measure(each, initial, time, references))
             if progress:
                 progress(key, i + 1, len(chosen))
-        seconds, evaluations, jacobian, error = np.array(points).T
-        h = np.array([each.step for each in chosen])
-        floor = max(_floor(reference) for reference in references.known.values())
+        measured[key] = chosen, np.array(points).T
+    runs = {
+        f"{key}, {i}": partial(_final, flow, repeat_states(first_windows(flow, initial)))
+        for key, (chosen, _) in measured.items()
+        for i, flow in enumerate(chosen)
+    }
+    costs = seconds_per_step(runs)
+    floor = max(_floor(reference) for reference in references.known.values())
+    result: dict[str, WorkPrecision] = {}
+    for key, (chosen, (evaluations, jacobian, error)) in measured.items():
+        h = np.array([flow.step for flow in chosen])
         result[key] = WorkPrecision(
             step=h,
-            seconds=seconds,
+            seconds=np.array([costs[f"{key}, {i}"] for i in range(len(h))]) / h,
             evaluations=evaluations,
             error=error,
             order=_fitted_order(h, error, floor),
@@ -173,35 +180,22 @@ class _References:
 
 def _measure(
     flow: NumericalFlow, initial: np.ndarray, time: float, references: _References
-) -> tuple[float, float, float, float]:
-    """Return seconds, evaluations, Jacobian evaluations and error of a flow at its step."""
+) -> tuple[float, float, float]:
+    """Return evaluations, Jacobian evaluations and error of a flow at its step."""
     count = max(_whole_steps(time, flow.step), flow.window)
-    end = count * flow.step
-    first = first_windows(flow, initial)
-    final, seconds = _final(flow, first, count)
-    error = _root_mean_square(final, references.at(end).states[:, -1])
-    made = count + 1 - flow.window  # the others are given
+    final = _final(flow, first_windows(flow, initial), count + 1 - flow.window)
+    error = _root_mean_square(final, references.at(count * flow.step).states[:, -1])
     found = count_evaluations(flow, initial, min(count, 100))
     field, jacobian = (found.vector_field, found.jacobian) if found else (math.nan, math.nan)
-    cost = seconds / (made * flow.step * len(initial))
-    return cost, field / flow.step, jacobian / flow.step, error
+    return field / flow.step, jacobian / flow.step, error
 
 
-def _final(flow: NumericalFlow, first: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
-    """Return states after ``steps`` steps, (trajectory, dim), and the least time of some runs."""
-    least, spent = math.inf, 0.0
-    for _ in range(_REPEATS):
-        cursor = flow.start(first)
-        start = clock.perf_counter()
-        left, states = steps + 1 - flow.window, first
-        while left > 0:
-            states = cursor.advance(min(left, _LARGEST_PART))
-            left -= states.shape[1]
-        seconds = clock.perf_counter() - start
-        least, spent = min(least, seconds), spent + seconds
-        if spent > _REPEATS * _SMALLEST_TIME:
-            break
-    return states[:, -1], least
+def _final(flow: NumericalFlow, first: np.ndarray, steps: int) -> np.ndarray:
+    """Return states (trajectory, dim) after so many steps from windows."""
+    cursor, states = flow.start(first), first
+    for done in range(0, steps, _LARGEST_PART):
+        states = cursor.advance(min(steps - done, _LARGEST_PART))
+    return states[:, -1]
 
 
 def _whole_steps(time: float, step: float) -> int:
