@@ -37,7 +37,6 @@ def examples_of(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_give_what_they_say(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(vp.models.ARCHITECTURES, "_registered", {})
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     said = []
     for test in examples_of(name):

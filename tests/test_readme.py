@@ -82,7 +82,6 @@ def test_every_public_name_is_there():
 def test_the_python_of_a_document(path, tmp_path, monkeypatch):
     """Block after block, as one program."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(vp.models.ARCHITECTURES, "_registered", {})
     names = {}
     for code in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(code, path.name, "exec"), names)

@@ -15,7 +15,6 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -30,8 +29,6 @@ from sphinx.domains.python import PyObject
 from sphinx.util.docfields import TypedField
 from sphinx.util.nodes import make_refnode
 
-from vpintegrator.models import Arguments
-
 _BLOCK = re.compile(r"^\.\. python-api:: (\S+)\n((?:[ ]+\S.*\n|\n)*)", re.MULTILINE)
 _DATA = re.compile(r"^\.\. py:data:: (\S+)$", re.MULTILINE)
 _TYPE = re.compile(r"^:(?:var)?type \S+: ")
@@ -41,8 +38,6 @@ _SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
 _COLON = "\ue000"  # of no text's
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
 _OF_MODULES = {"models": "models", "nn": "attention"}  # the first page of each
-# the arguments of a model are those of the model; what builds its layers is not called by users
-_HIDDEN = ("Arguments", "network", "arguments_of_file")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -53,9 +48,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _find)
     app.connect("autodoc-process-docstring", _hide_colons, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", _link, priority=600)  # after it
-    app.connect("autodoc-process-docstring", _describe, priority=400)
     app.connect("autodoc-process-signature", _returned)
-    app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _tidy)
     app.connect("doctree-resolved", _goals_of_sources)
@@ -245,18 +238,6 @@ def _hide_colons(
         lines[0] = lines[0].replace(":", _COLON)
 
 
-def _describe(
-    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
-) -> None:
-    """Groups of arguments of models list those that they declare, as models list all of theirs."""
-    if what == "class" and issubclass(thing, Arguments) and thing.__annotations__:
-        lines += ["", "Parameters", "----------"]
-        for key, field in thing.declared().items():
-            if key in thing.__annotations__:
-                default = "" if field.default is MISSING else f" : default {field.default!r}"
-                lines += [key + default, f"    {field.metadata['help']}"]
-
-
 def _returned(
     app: Sphinx,
     what: str,
@@ -368,12 +349,6 @@ def _colours(app: Sphinx) -> list[Any]:
     """Of pages of sources, which are made after all others."""
     app.config.highlight_language = "python"
     return []
-
-
-def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    if name in _HIDDEN:
-        return True
-    return None
 
 
 def _resolve(

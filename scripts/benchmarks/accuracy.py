@@ -68,7 +68,7 @@ class VolNet(Integrator):
         finally:
             torch.set_default_dtype(before)
         psi, dim = (_OfEveryStep(net), 4) if step is None else (_AtStep(net, step), 3)
-        super().__init__(psi, dim=dim, window=1, prediction_window=1, arguments={})
+        super().__init__(psi, dim)
 
 
 class _AtStep(torch.nn.Module):
@@ -101,9 +101,7 @@ def transformer(data: Dataset) -> Integrator:
 
 def published(data: Dataset) -> Integrator:
     """Window 3, depth 3, two blocks, 180 parameters: arXiv 2312.11166 and its Julia package."""
-    return VolumePreservingTransformer.published(
-        3, dtype="float64", weighting="arbitrary", attention_scale=3**-0.5
-    )
+    return VolumePreservingTransformer.published(3, weighting="arbitrary", dtype="float64")
 
 
 class Entry(NamedTuple):

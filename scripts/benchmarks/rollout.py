@@ -47,9 +47,7 @@ ORBITS = 1000
 
 def published(dtype: torch.dtype) -> VolumePreservingTransformer:
     torch.manual_seed(0)
-    model = VolumePreservingTransformer.published(
-        3, dtype=dtype, weighting="arbitrary", attention_scale=3**-0.5
-    )
+    model = VolumePreservingTransformer.published(3, weighting="arbitrary", dtype=dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= WEIGHTS

@@ -20,6 +20,7 @@ from harness import benchmark, duration, machine, print_table, time_together
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import arguments_of
 
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
@@ -63,7 +64,7 @@ def slowest_builds(systems: list[vp.System]) -> list[list[str]]:
     """A row for each architecture, with neurons and where it has them with polynomials."""
     rows = []
     for model in vp.models.BUILT_IN:
-        known = vp.models.ARCHITECTURES.find(model).Arguments.declared()
+        known = arguments_of(vp.models.ARCHITECTURES.find(model))
         given = {"window": WINDOW} if model not in ("vpff", "spff") else {}
         for functions in ("neurons", "polynomial") if "functions" in known else ("",):
             own: dict[str, Any] = given | ({"functions": functions} if functions else {})

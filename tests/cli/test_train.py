@@ -20,6 +20,7 @@ from tests.cli.conftest import refused
 from vpintegrator.cli.train import main
 from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.nn import Composition
 from vpintegrator.storage.files import locked
 from vpintegrator.training import History
@@ -38,7 +39,7 @@ def body(tmp_path_factory):
 @pytest.mark.parametrize("name", sorted({*ARCHITECTURES} - {"classical"}))
 def test_every_model_trains(run, name):
     data = generate("henon-heiles", "data.h5", count=100, steps=6).path  # Hamiltonian: for all
-    sizes = ["--width", "4"] if "width" in ARCHITECTURES[name].Arguments.declared() else []
+    sizes = ["--width", "4"] if "width" in arguments_of(ARCHITECTURES[name]) else []
     result = run(main, data, "--model", name, *sizes, "--epochs", "2", "-o", "a.safetensors")
     assert result.exit_code == 0, result.output
     assert "relative error one window ahead" in result.output
@@ -432,6 +433,7 @@ def stop(self, *values):
     return better
 history.History.add = stop
 from vpintegrator.cli.train import main
+from vpintegrator.models.arguments import arguments_of
 main()
 """
 

@@ -18,7 +18,7 @@ class Activations(models.Integrator):
     def __init__(self, dtype):
         layers = [ResidualLayer(2, 5, activation=name).to(dtype) for name in ACTIVATIONS]
         core = Composition(torch.nn.Flatten(-2), *layers, torch.nn.Unflatten(-1, (1, 2)))
-        super().__init__(core, dim=2, window=1, prediction_window=1, arguments={}, dtype=dtype)
+        super().__init__(core, 2, dtype=dtype)
 
 
 MODELS = {

@@ -49,9 +49,7 @@ def test_functions_to_rounding(function, count, real):
 
     class Model(models.Integrator):
         def __init__(self):
-            super().__init__(
-                torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={}
-            )
+            super().__init__(torch.nn.Identity(), 2)
             self.to(real)
 
         def forward(self, window):
@@ -125,7 +123,7 @@ def of_ones_own(function):
         def forward(self, window):
             return function(window)
 
-    return Own(torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={})
+    return Own(torch.nn.Identity(), 2)
 
 
 def in_place(window):

@@ -136,9 +136,7 @@ def element(c):
 class Everything(models.Integrator):
     def __init__(self, dtype=torch.float64):
         dim = len(OPERATIONS)
-        super().__init__(
-            torch.nn.Identity(), dim=dim, window=1, prediction_window=1, arguments={}, dtype=dtype
-        )
+        super().__init__(torch.nn.Identity(), dim, dtype=dtype)
         generator = torch.Generator().manual_seed(5)
         self.c = torch.nn.Parameter(torch.randn(WIDTH, generator=generator, dtype=dtype))
         self.factors = torch.cos(torch.arange(64.0, dtype=dtype))
@@ -223,7 +221,7 @@ class AtZero(models.Integrator):
 
     def __init__(self):
         dim = 2 * len(KINKS)
-        super().__init__(torch.nn.Identity(), dim=dim, window=1, prediction_window=1, arguments={})
+        super().__init__(torch.nn.Identity(), dim)
         self.c = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
 
     def forward(self, window):

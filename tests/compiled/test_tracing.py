@@ -18,7 +18,7 @@ def of_ones_own(function):
         def forward(self, window):
             return function(window)
 
-    return Own(torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={})
+    return Own(torch.nn.Identity(), 2)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ class Own(models.Integrator):
     """A weight (2,), and this function of it and windows (1, 2)."""
 
     def __init__(self, function, dtype=torch.float64):
-        super().__init__(
-            torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={}, dtype=dtype
-        )
+        super().__init__(torch.nn.Identity(), 2, dtype=dtype)
         self.c = torch.nn.Parameter(torch.tensor([0.3, -0.7], dtype=dtype))
         self.register_buffer("count", torch.zeros(2, dtype=dtype))
         self.function = function

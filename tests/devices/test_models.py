@@ -14,6 +14,7 @@ from tests.nn.laws import SIGN_FLIPS, randomise, sample
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import prolong
 
 SMALL = {"depth": 1, "width": 4, "attention_width": 2, "heads": 2, "inner": 3, "degree": 2}
@@ -24,7 +25,7 @@ POLYNOMIAL = {"functions": "polynomial", "degree": 3, "depth": 1}
 def small():
     """By name: an architecture and arguments."""
     for name, architecture in ARCHITECTURES.items():
-        declared = architecture.Arguments.declared()
+        declared = arguments_of(architecture)
         sizes = {key: value for key, value in SMALL.items() if key in declared}
         yield name, (name, {"dim": 4, **sizes, **needed(name)})
 

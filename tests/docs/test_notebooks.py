@@ -12,8 +12,6 @@ import matplotlib.pyplot as plt
 import pytest
 from click.testing import CliRunner
 
-import vpintegrator as vp
-
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path
@@ -51,7 +49,6 @@ def run(source, names):
 def test_it_runs(path, tmp_path, site, monkeypatch):
     """With trainings of a second."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(vp.models.ARCHITECTURES, "_registered", {})
     text = site("notebooks").shortened(path.read_text(encoding="utf-8"), "1")
     assert not re.search(r"seconds(=|\s+)(?!1\b)\d", text)
     names = {"shell": shell, "__name__": "__main__"}

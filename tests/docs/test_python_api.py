@@ -78,17 +78,6 @@ def test_the_table_of_methods_has_them_all(api):
         assert f"- {method.source}" in table
 
 
-def test_models_say_their_arguments():
-    """Generated: all of them, with help and default."""
-    for name in vp.models.ARCHITECTURES:
-        model = vp.models.ARCHITECTURES[name]
-        said = inspect.getdoc(model)
-        for argument, field in model.Arguments.declared().items():
-            entry = re.search(rf"^{argument} : .*\n    (.*)", said, re.MULTILINE)
-            assert entry, (name, argument)
-            assert field.metadata["help"].split()[0] == entry[1].split()[0]
-
-
 def test_first_sentences(api):
     assert api.first_sentence(vp.nn.cayley).endswith("rotations.")
     assert (
@@ -138,5 +127,5 @@ OF_ALL = {"dtype", "args", "arguments", "groups", "layers"}
 def is_described_elsewhere(thing):
     """Classical methods, by their base; what other functions make; arguments of models."""
     classical = vp.maps.ClassicalMethod
-    bases = (vp.models.Arguments, classical, Exception, SimpleNamespace)
+    bases = (classical, Exception, SimpleNamespace)
     return issubclass(thing, bases) or inspect.isabstract(thing)

@@ -270,9 +270,8 @@ def test_models_made_for_another_order_are_refused(dataset):
     with pytest.raises(vp.InputError, match="takes all positions first"):
         vp.train(model, data, epochs=1)
     order = list(data.system.canonical_order)
-    model = vp.models.SymplecticFeedForward(
-        dim=4, depth=6, functions="polynomial", degree=3, component_order=order
-    )
+    model = vp.models.SymplecticFeedForward(dim=4, depth=6, functions="polynomial", degree=3)
+    model.set_coordinates(order=order)
     assert vp.train(model, data, epochs=20).best_validation_error < 1e-2
 
 

@@ -15,6 +15,7 @@ from vpintegrator.compiled import CompiledModel
 from vpintegrator.export.c_library import CLibrary
 from vpintegrator.export.c_source import write_c
 from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.family import KEY, FamilyConditions
 
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror")
@@ -25,7 +26,7 @@ SMALL = {"depth": 1, "width": 4, "attention_width": 4}
 def some(name, dtype=torch.float64):
     """A small model of an architecture, at random weights."""
     torch.manual_seed(0)
-    declared = ARCHITECTURES[name].Arguments.declared()
+    declared = arguments_of(ARCHITECTURES[name])
     sizes = {key: size for key, size in SMALL.items() if key in declared}
     model = ARCHITECTURES[name](dim=4, **needed(name), **sizes, dtype=dtype)
     with torch.no_grad():

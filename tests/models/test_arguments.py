@@ -1,36 +1,76 @@
-"""Arguments of models are declared once: check, signature, docstring and options come of them."""
+"""Arguments of models: typed keywords, checked and stored as they are given."""
 
+import copy
 import inspect
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import vpintegrator as vp
+from vpintegrator.cli.architecture import described
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, ClassificationTransformer
+from vpintegrator.models.arguments import arguments_of
 
 CLASSES = [*ARCHITECTURES.values(), ClassificationTransformer]
 
 
 @pytest.mark.parametrize("architecture", CLASSES)
 def test_every_argument_says_what_it_is(architecture):
-    parameters = inspect.signature(architecture).parameters
-    declared = architecture.Arguments.declared()
-    assert list(parameters) == list(declared)
-    for name, each in declared.items():
-        assert each.metadata["help"], name
-        assert f"\n{name} : " in architecture.__doc__
-        assert each.default == parameters[name].default or each.default is not None
-    assert inspect.signature(architecture.forward).parameters.keys() >= {"self"}
+    words = described(architecture)
+    assert list(words) == list(inspect.signature(architecture).parameters)
+    assert all(words.values())
+    assert all(kinds != (Any,) for kinds, _, _ in arguments_of(architecture).values())
 
 
-def test_an_unknown_argument_is_one_sentence_with_the_nearest_name():
-    with pytest.raises(InputError, match="has no argument 'depht'; did you mean 'depth'"):
-        vp.models.VolumePreservingFeedForward(dim=3, depht=2)
-    with pytest.raises(InputError, match="VolumePreservingFeedForward needs dim"):
-        vp.models.VolumePreservingFeedForward(depth=2)
+@pytest.mark.parametrize("architecture", CLASSES)
+def test_a_misspelt_or_missing_argument_is_a_type_error(architecture):
+    name, *_ = inspect.signature(architecture).parameters
+    with pytest.raises(TypeError, match=r"__init__\(\) got an unexpected keyword argument 'depht'"):
+        architecture(**{name: 3, "depht": 2})
+    with pytest.raises(TypeError, match=r"__init__\(\) missing .* required .*'"):
+        architecture()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dim": 3.5}, "dim must be an integer, not 3.5"),
+        ({"dim": 3, "depth": True}, "depth must be an integer, not True"),
+        ({"dim": 3, "depth": 0}, "depth = 0 must be a whole number, at least 1"),
+        ({"dim": 3, "functions": "splines"}, "functions must be one of neurons, polynomial"),
+        ({"dim": 3, "explicit_time": "no"}, "explicit_time must be true or false, not 'no'"),
+        ({"dim": 3, "initial_scale": float("nan")}, "initial_scale must be a finite number"),
+    ],
+)
+def test_values_of_another_kind_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        vp.models.VolumePreservingFeedForward(**arguments)
+
+
+def test_stored_arguments_are_what_the_class_was_called_with():
+    class Own(vp.models.VolumePreservingFeedForward):
+        def __init__(
+            self, dim: int, *, gain: float = 1.0, rhos: tuple = (), angles: dict | None = None
+        ):
+            super().__init__(dim, depth=1)
+
+    rho = torch.diag(torch.tensor([1.0, -1.0]))
+    assert Own(2).arguments == {"dim": 2, "gain": 1.0}
+    model = Own(dim=2, gain=np.float32(0.5), rhos=[rho, np.eye(2)], angles={1: 3.0})
+    assert model.arguments == {
+        "dim": 2,
+        "gain": 0.5,
+        "rhos": [[[1.0, 0.0], [0.0, -1.0]], [[1.0, 0.0], [0.0, 1.0]]],
+        "angles": [[1, 3.0]],
+    }
+    assert copy.deepcopy(model).arguments == model.arguments
+    with pytest.raises(TypeError):
+        Own(gian=2)
 
 
 def test_single_precision_begins_with_the_weights_of_double_precision():

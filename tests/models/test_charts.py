@@ -58,7 +58,7 @@ def test_the_volume_of_the_chart_is_kept(name, tmp_path):
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
     assert torch.equal(again(states), images)
-    assert torch.equal(again.state_scale, model.state_scale)
+    assert torch.equal(again.coordinates.state_scale, model.coordinates.state_scale)
     machine = compile_model(model, len(states))
     np.testing.assert_allclose(
         machine.advance(states.numpy(), 1)[0], images.numpy(), rtol=1e-13, atol=1e-13
@@ -79,11 +79,10 @@ def test_nothing_breaks_where_an_angle_jumps():
         images = model(beside)
     torch.testing.assert_close(images[0], images[1], rtol=0, atol=1e-8)
     turned = torch.tensor([[0.0, 3.1], [0.0, -3.1]], dtype=torch.float64)
-    model = vp.models.VolumePreservingFeedForward(
-        dim=2, **POLYNOMIAL, **POLAR, periodic={1: 2 * np.pi}
-    )
+    model = vp.models.VolumePreservingFeedForward(dim=2, **POLYNOMIAL, periodic={1: 2 * np.pi})
+    model.set_coordinates(**POLAR)
     states = model.chart.inverse(turned + torch.tensor([1.0, 0.0]))
-    near = model.normalised(states[1:], near=model.normalised(states[:1]))
+    near = model.coordinates(states[1:], near=model.coordinates(states[:1]))
     assert near[0, 1].item() == pytest.approx(2 * np.pi - 3.1)
 
 
@@ -121,7 +120,7 @@ def test_what_is_chosen():
     assert vp.models.suited(system) == "spff"
     assert vp.models.suited(system, chart=False) == "resnet"
     plain = vp.models.build(system, chart=False)
-    assert plain.name == "resnet" and "chart" not in plain.arguments
+    assert plain.name == "resnet" and not plain.coordinates.arguments
     assert vp.models.build(system, "resnet").chart is None
     assert vp.models.build(system, "resnet", chart=True).chart.texts == ["log(z[0])", "log(z[1])"]
     tokamak = load_system("tokamak")
@@ -147,9 +146,9 @@ def test_training_compares_states_as_they_are(tmp_path):
     history = vp.train(model, dataset, epochs=20)
     assert history.best_validation_error < 1e-5
     spread = dataset.states("train").std((0, 1))
-    assert np.all(np.abs(np.log2(model.state_scale.numpy() / spread)) <= 0.5)
+    assert np.all(np.abs(np.log2(model.coordinates.state_scale.numpy() / spread)) <= 0.5)
     again = vp.load_system(dataset.system.text)
-    assert again.chart.texts == model.arguments["chart"]
+    assert again.chart.texts == model.coordinates.arguments["chart"]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +157,12 @@ def test_training_compares_states_as_they_are(tmp_path):
         ({"chart": ["log(z[0])"]}, r"chart must be 2 expressions \(dim = 2\), not 1"),
         (LOGARITHMS | {"inverse_chart": ["exp(z[1])", "exp(z[0])"]}, "is not the inverse of"),
         (LOGARITHMS | {"chart": ["log(z[0])", "open(z[1])"]}, r"chart\[1\], column 1: unknown"),
-        (POLAR | {"periodic": {1: 2 * np.pi}}, "atan2 jumps from pi to -pi"),
+        (POLAR, "atan2 jumps from pi to -pi"),
+        ({"order": [0, 0]}, "order must hold the numbers 0 to 1, each once"),
     ],
 )
 def test_charts_that_are_none(arguments, message):
+    model = vp.models.VolumePreservingFeedForward(dim=2, periodic={1: 2 * np.pi}, **POLYNOMIAL)
+    model = vp.models.VolumePreservingFeedForward(dim=2) if arguments is POLAR else model
     with pytest.raises(InputError, match=message):
-        vp.models.VolumePreservingFeedForward(dim=2, **arguments)
+        model.set_coordinates(**arguments)

@@ -9,6 +9,7 @@ import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, randomise, sample, symplecticity_defect
 from vpintegrator.compiled import compile_model
 from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.arguments import arguments_of
 
 
 def diagonal(*signs):
@@ -88,7 +89,7 @@ def test_single_precision_machine_code_and_files(name, tmp_path):
 def test_every_architecture_leaves_constants_as_they_are(name):
     """And those without structure read them all the same; at given values the map is one of z."""
     torch.manual_seed(0)
-    declared = ARCHITECTURES[name].Arguments.declared()
+    declared = arguments_of(ARCHITECTURES[name])
     size = {"depth": 1} if "depth" in declared else {"degree": 3}
     model = ARCHITECTURES[name](dim=6, conserved=[4, 5], **size).eval()
     assert model.arguments["conserved"] == [4, 5] and "conserved" in declared
@@ -102,7 +103,7 @@ def test_every_architecture_leaves_constants_as_they_are(name):
     assert torch.equal(y[..., N:], x[..., N:])
     assert (model(torch.cat([z, -x[..., N:]], -1)) - y)[..., :N].abs().max() > 1e-6
     values = (k - model.shift[N:]) / model.scale[N:]
-    plain = model.core.at(values)(model.normalised(x)[..., :N])
+    plain = model.core.at(values)(model.coordinates(x)[..., :N])
     assert_close(plain * model.scale[:N] + model.shift[:N], y[..., :N], 1e-12)
     if not model.structure.keeps_volume:  # the others are compiled above
         states, _ = compile_model(model, 5).advance(x.numpy(), 1)

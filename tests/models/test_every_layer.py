@@ -12,6 +12,7 @@ from vpintegrator import models, nn
 from vpintegrator.compiled import compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, StandardTransformer
+from vpintegrator.models.arguments import arguments_of
 
 TRANSFORMERS = [
     {"block": block, "attention": attention}
@@ -23,9 +24,9 @@ TRANSFORMERS = [
 def choices(architecture):
     """Each choice of each option alone, the others as they are by default."""
     yield {}
-    for name, field in architecture.Arguments.declared().items():
-        flags = [True] if field.type in (bool, "bool") else []
-        for value in (*field.metadata["choices"], *flags):
+    for name, field in arguments_of(architecture).items():
+        flags = [True] if bool in field.kinds else []
+        for value in (*field.choices, *flags):
             yield {name: value}
 
 
@@ -53,7 +54,8 @@ def test_every_layer_is_in_a_model():
 def test_transformers_are_saved_and_compiled(arguments, tmp_path):
     torch.manual_seed(0)
     model = StandardTransformer(dim=2, depth=1, window=2, inner=3, **arguments).eval()
-    assert model.arguments["norm"] == ("layer" if arguments["block"] == "encoder" else "none")
+    normed = any(isinstance(part, torch.nn.LayerNorm) for part in model.modules())
+    assert normed == (arguments["block"] == "encoder")
     X = sample(5, 2, 2)
     vp.save(model, tmp_path / "a.safetensors")
     assert_close(vp.load(tmp_path / "a.safetensors")(X), model(X), 0)

@@ -12,7 +12,7 @@ from tests.nn.laws import assert_close, sample
 from vpintegrator.compiled import compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
-from vpintegrator.models.declaration import kinds_of
+from vpintegrator.models.arguments import arguments_of
 
 LARGE = 10**9
 
@@ -21,7 +21,7 @@ LARGE = 10**9
 def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
     torch.manual_seed(0)
     small = {"depth": 1, "width": 4, "attention_width": 4}
-    declared = ARCHITECTURES[name].Arguments.declared()
+    declared = arguments_of(ARCHITECTURES[name])
     sizes = {key: size for key, size in small.items() if key in declared}
     model = ARCHITECTURES[name](dim=4, **needed(name), **sizes).eval()
     X = sample(6, model.window, 4)
@@ -36,7 +36,7 @@ def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_header_of_a_few_bytes_makes_no_large_model(name, tmp_path):
     model = ARCHITECTURES[name](dim=4, **needed(name))
-    whole = [key for key, kinds in kinds_of(model.Arguments).items() if int in kinds]
+    whole = [key for key, each in arguments_of(type(model)).items() if int in each.kinds]
     assert whole
     for key in whole:
         path = tmp_path / f"{key}.safetensors"

@@ -101,7 +101,7 @@ def test_no_step_is_no_motion_and_a_step_back_the_inverse(family, case, share):
         z, still = windows_of(model, {"step": 0.0, **conditions})
         if model.window == 1:
             assert torch.equal(
-                model(still)[..., :n], model.denormalised(model.normalised(still))[..., :n]
+                model(still)[..., :n], model.coordinates.inverse(model.coordinates(still))[..., :n]
             )
         _, there = windows_of(model, {"step": step, **conditions})
         torch.testing.assert_close(model.inverse(model(there)), there, rtol=0, atol=1e-11)

@@ -30,10 +30,10 @@ def randomised(model, scale=0.05):
 )
 def test_a_grown_model_is_the_same_map(seed, window, symmetric, shears, more):
     torch.manual_seed(seed)
-    name = "vpff" if window == 1 else "vpt"
+    name, windows = ("vpff", {}) if window == 1 else ("vpt", {"window": window})
     model = models.ARCHITECTURES[name](
         dim=3,
-        window=window,
+        **windows,
         depth=2,
         functions="polynomial",
         degree=4,

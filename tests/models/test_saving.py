@@ -53,7 +53,7 @@ def header(**changes):
     entries = {
         "format": FORMAT,
         "version": "1",
-        "architecture": "vpt",
+        "class": "vpt",
         "arguments": json.dumps({"dim": 2}),
         "dtype": "float64",
         "metadata": "{}",
@@ -67,8 +67,8 @@ def header(**changes):
         (None, "is a safetensors file of another program, not a model"),
         ({"format": "pt"}, "is a safetensors file of another program, not a model"),
         (header(version="2"), "version 2"),
-        (header(architecture="gpt"), "'gpt'"),
-        (header(architecture=None), "architecture"),
+        (header(**{"class": "gpt"}), "'gpt'"),
+        (header(**{"class": None}), "of the class ''"),
         (header(arguments="{"), "does not describe"),
         (header(arguments="{}"), "dim"),
         (header(dtype="int8"), "dtype"),
@@ -113,11 +113,11 @@ def damaged(path, model, change=lambda tensors: None, **entries):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("scale"), "'scale' is missing"),
-        (lambda t: t.update(shift=t["shift"][:, None]), r"\(3, 1\)"),
-        (lambda t: t["scale"].fill_(-1), "scale must be positive"),
-        (lambda t: t["shift"].fill_(torch.nan), "not finite"),
-        (lambda t: t["shift"].fill_(1), "do not respect the reversing symmetries"),
+        (lambda t: t.pop("coordinates.scale"), "'coordinates.scale' is missing"),
+        (lambda t: t.update({"coordinates.shift": t["coordinates.shift"][:, None]}), r"\(3, 1\)"),
+        (lambda t: t["coordinates.scale"].fill_(-1), "scale must be positive"),
+        (lambda t: t["coordinates.shift"].fill_(torch.nan), "not finite"),
+        (lambda t: t["coordinates.shift"].fill_(1), "do not respect the reversing symmetries"),
     ],
 )
 def test_tensors_that_are_no_model(path, change, message):

@@ -19,6 +19,7 @@ from vpintegrator.models import (
     SymplecticGeneratingFunctionMap,
     SymplecticTransformer,
 )
+from vpintegrator.models.arguments import arguments_of
 
 MOMENTA = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
 POSITIONS = torch.diag(torch.tensor([-1.0, -1, 1, 1])).tolist()
@@ -54,7 +55,7 @@ MODELS = {
 def made(name, seed, scale=0.5):
     kind, arguments = MODELS[name]
     torch.manual_seed(seed)
-    size = {"depth": 1} if "depth" in kind.Arguments.declared() else {}
+    size = {"depth": 1} if "depth" in arguments_of(kind) else {}
     model = randomise(kind(dim=4, **size, **arguments), scale, seed)
     model.set_normalisation(sample(4, seed=seed), sample(4, seed=seed).abs() + 0.5)
     return solvable(model)
@@ -89,7 +90,7 @@ def test_every_model_that_says_symplectic_is():
     claiming = set()
     small = {"depth": 1, "degree": 3}  # polynomials of polynomials of high degree overflow
     for architecture in ARCHITECTURES.values():
-        size = {name: small[name] for name in small if name in architecture.Arguments.declared()}
+        size = {name: small[name] for name in small if name in arguments_of(architecture)}
         for arguments in choices(architecture):
             with contextlib.suppress(InputError):  # a choice that needs another
                 torch.manual_seed(0)

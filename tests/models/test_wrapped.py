@@ -152,24 +152,24 @@ def test_weights_are_stored_and_fill_a_module_that_is_given(net, swing, tmp_path
     model = vp.wrap(net, dim=2, step=0.1)
     vp.train(model, swing, epochs=2)
     vp.save(model, path)
-    found = vp.load(path, module=Net())
+    found = vp.load(path, model=Net())
     np.testing.assert_array_equal(vp.rollout(found, STATES, 3), vp.rollout(model, STATES, 3))
     assert found.metadata == model.metadata
     assert found.name == "Net"
     for module, message in (
-        (None, r"holds the weights of a module .*test_wrapped.Net, .*vp.load\(path, module="),
-        (3, "whose code is not in the file"),
-        (Net(width=9), "do not fit the module given"),
+        (None, r"of the class '.*test_wrapped.Net', .* a new module .*vp.load\(path, model="),
+        (3, "or a new module to be filled"),
+        (Net(width=9), "do not fit the class .*Net"),
         (Reader(), "must map states"),
     ):
         with pytest.raises(InputError, match=message):
-            vp.load(path, module=module)
+            vp.load(path, model=module)
     with pytest.raises(InputError, match=r"save vp.wrap\(module"):
         vp.save(net, tmp_path / "other.safetensors")
     ours = tmp_path / "ours.safetensors"
     vp.save(vp.models.ResidualNetwork(dim=2), ours)
-    with pytest.raises(InputError, match="leave out module"):
-        vp.load(ours, module=net)
+    with pytest.raises(InputError, match="leave out model"):
+        vp.load(ours, model=net)
 
 
 def test_a_module_that_shares_weights_is_stored(tmp_path):
@@ -178,7 +178,7 @@ def test_a_module_that_shares_weights_is_stored(tmp_path):
     vp.save(vp.wrap(tied, dim=2, step=0.1), tmp_path / "tied.safetensors")
     fresh = Net(width=2)
     fresh.outer.weight = fresh.inner.weight
-    found = vp.load(tmp_path / "tied.safetensors", module=fresh)
+    found = vp.load(tmp_path / "tied.safetensors", model=fresh)
     np.testing.assert_array_equal(vp.rollout(found, STATES, 2), vp.rollout(tied, STATES, 2))
 
 

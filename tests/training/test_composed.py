@@ -141,7 +141,7 @@ def test_the_error_is_that_of_pairs_that_are_left_out(tmp_path):
     assert isinstance(pairs, WholePairs)
     inputs, targets = (states[:, -1] for states in pairs[: len(pairs)])
     fit = fit_pairs(model, pairs)
-    spread = model.normalised(targets).std(0)
+    spread = model.coordinates(targets).std(0)
     squares = []
     for n in range(len(inputs)):
         other, kept = made(), torch.arange(len(inputs)) != n

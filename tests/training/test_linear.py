@@ -73,7 +73,7 @@ def pairs_of(before, after):
 def matrices(model, before, after):
     """Weighted equations of pairs of states."""
     layer = implicit_map(model)
-    z, image = model.normalised(before), model.normalised(after)
+    z, image = model.coordinates(before), model.coordinates(after)
     matrix, right = layer.equations(z, image)
     weight = 1 / image.std(0)
     matrix = (matrix * weight[:, None]).detach().numpy()
@@ -169,7 +169,7 @@ def test_reversing_symmetries_act_in_the_coordinates_of_a_chart(tmp_path):
     model, fit, before, after = fitted("hill-vortex", "vpgf", 8, tmp_path / "a.h5")
     assert model.chart is not None and len(model.reversing_symmetries) == 1
     assert fit.error < 1e-6
-    assert_close(implicit_map(model)(model.normalised(before)), model.normalised(after), 1e-5)
+    assert_close(implicit_map(model)(model.coordinates(before)), model.coordinates(after), 1e-5)
 
 
 def test_the_error_of_flows_on_a_torus_falls_with_the_degree(tmp_path):

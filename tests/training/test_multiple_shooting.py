@@ -97,7 +97,7 @@ def test_layers_are_those_of_the_model_itself(tmp_path):
     for part, pairs, _ in seen:
         assert isinstance(pairs, Pairs)
         psi = part(psi)
-    expected = model.denormalised(model.core.psi(model.normalised(z)))
+    expected = model.coordinates.inverse(model.core.psi(model.coordinates(z)))
     torch.testing.assert_close(psi, expected, rtol=1e-13, atol=1e-13)
 
 

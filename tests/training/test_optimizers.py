@@ -18,7 +18,7 @@ class Linear(models.Integrator):
 
     def __init__(self):
         core = torch.nn.Linear(3, 3, bias=False, dtype=torch.float64)
-        super().__init__(core, dim=3, window=1, prediction_window=1, arguments={})
+        super().__init__(core, 3)
 
 
 def random_pairs(count=300):

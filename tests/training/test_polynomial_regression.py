@@ -76,7 +76,7 @@ def test_errors_of_pairs_left_out_are_those_of_fits_without_them(states):
     after = np.sin(2 * states) + 1e-4 * np.random.default_rng(3).normal(size=states.shape)
     model, fit = fitted(states, after, 4, searched=0)
     layer = model.core
-    z, y = (model.normalised(torch.from_numpy(each)) for each in (states, after))
+    z, y = (model.coordinates(torch.from_numpy(each)) for each in (states, after))
     weights = 8.0 ** layer.orders.sum(1).numpy()
     A = layer.values(z).numpy() / weights
     change, damped = (y - z).numpy(), np.sqrt(fit.penalty * len(A)) * np.eye(A.shape[1])

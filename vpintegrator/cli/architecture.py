@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING
+from inspect import Parameter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.arguments import flagged
-from vpintegrator.models.declaration import Blocks, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vpintegrator.models import Integrator
 
-FLAGS = flagged()
+# kind and text of the arguments that have a flag of their own, known before any model is imported
+FLAGS: dict[str, tuple[type, str]] = {
+    "window": (int, "Time steps that the model reads."),
+    "prediction_window": (
+        int,
+        "How many of its output are new.  [default: 1 for transformers, else window]",
+    ),
+    "depth": (int, "Blocks."),
+    "width": (
+        int,
+        "Hidden units.  [default: of resnet and transformer as many as there is time for]",
+    ),
+    "functions": (
+        str,
+        "What couplings are made of: neurons; polynomial, more accurate where the flow is "
+        "smooth, and only there where the data are; system, polynomials also in the functions that "
+        "the system's equations are made of; hamiltonian, for sgf, polynomials beside exact terms "
+        "of a known Hamiltonian; or auto, which tries neurons and prolonged polynomials for some "
+        "half of the budget.  [default: auto where the model has the choice]",
+    ),
+    "degree": (int, "Of polynomials.  [default: found by --functions auto]"),
+    "heads": (int, "Attention heads."),
+    "weighting": (
+        str,
+        "Attention weighting: skew, coupled, arbitrary, or auto, which is skew where the "
+        "symmetries allow it, else coupled.",
+    ),
+    "feed_forward": (str, "Feed-forward layers: coupling, triangular."),
+    "activation": (str, "Activation function, such as tanh."),
+}
 GIVEN_OTHERWISE = {
     "dim": "it is the number of components in the dataset",
     "dtype": "give --dtype",
-    "shift": "training sets it from the data",
-    "scale": "training sets it from the data",
     "reversing_symmetries": "they are those of the system; --no-reversible leaves them out",
     "periodic": "angles are those that the system declares",
     **dict.fromkeys(
         ("cyclic", "conserved", "scaling", "explicit_time"),
         "the equations say which components are",
     ),
-    **dict.fromkeys(
-        ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"
-    ),
-    "component_order": "the names of the components tell positions from momenta",
     "expressions": "--functions system takes those of the system",
     "field": "the equations are those of the system",
 }
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
-_SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT", Blocks: "BLOCKS"}
+_SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT"}
 _WORDS = {bool: "true or false", int: "an integer", float: "a number", NoneType: "none"}
 
 
@@ -80,10 +103,12 @@ def read_options(
         If the architecture has no such argument, it is not for the user to give, it is given
         twice, or the value is of the wrong kind.
     """
-    known = kinds_of(architecture.Arguments)
+    from vpintegrator.models.arguments import arguments_of
+
+    known = arguments_of(architecture)
     options = {name: value for name, value in flags.items() if value is not None}
     for name in options:
-        if name not in known:
+        if name not in known and name not in ("window", "prediction_window"):  # 1, for one step
             raise InputError(f"the model {architecture.name} has no option {flag(name)}")
     for entry in entries:
         name, equals, text = (part.strip() for part in entry.partition("="))
@@ -97,13 +122,13 @@ def read_options(
             raise InputError(f"--option {entry}: {architecture.name} has no option '{name}'{hint}")
         if name in options:
             raise InputError(f"--option {entry}: {name} is given twice")
-        options[name] = _value(name, text, known[name])
+        options[name] = _value(name, text, known[name].kinds, known[name].choices)
     return options
 
 
-def _value(name: str, text: str, kinds: Collection[Any]) -> Any:
+def _value(name: str, text: str, kinds: Collection[Any], choices: Collection[str]) -> Any:
     """Convert a text to a value of one of the kinds."""
-    if Blocks in kinds:
+    if name == "split":
         from vpintegrator.nn.split import parse_split
 
         return parse_split(text)
@@ -117,7 +142,7 @@ def _value(name: str, text: str, kinds: Collection[Any]) -> Any:
                 return kind(text)
             except ValueError:
                 continue
-    if str in kinds:
+    if str in kinds or choices:
         return text
     expected = " or ".join(word for kind, word in _WORDS.items() if kind in kinds)
     raise InputError(f"--option {name}={text}: {name} must be {expected}, not '{text}'")
@@ -125,19 +150,31 @@ def _value(name: str, text: str, kinds: Collection[Any]) -> Any:
 
 def model_options(architecture: type[Integrator]) -> list[tuple[str, str, Any]]:
     """Return the option, the description and the default of each argument of an architecture."""
-    kinds = kinds_of(architecture.Arguments)
-    result = []
-    for name, each in architecture.Arguments.declared().items():
+    from vpintegrator.models.arguments import arguments_of
+
+    words, result = described(architecture), []
+    for name, (kinds, choices, default) in arguments_of(architecture).items():
         if name in GIVEN_OTHERWISE:
             continue
-        shown = [_SHOWN[kind] for kind in kinds[name] if kind in _SHOWN]
-        value = "|".join(each.metadata["choices"] or shown)
-        if NoneType in kinds[name]:
+        shown = choices or [_SHOWN[kind] for kind in kinds if kind in _SHOWN]
+        value = "BLOCKS" if name == "split" else "|".join(shown)
+        if NoneType in kinds:
             value += "|none"
         given = f"{flag(name)} {value}" if name in FLAGS else f"--option {name}={value}"
-        default = None if each.default is MISSING else each.default
-        result.append((given, each.metadata["help"].replace("``", ""), default))
+        result.append((given, words[name], None if default is Parameter.empty else default))
     return result
+
+
+def described(architecture: type[Integrator]) -> dict[str, str]:
+    """Return the words of a class's docstring on each of its parameters."""
+    text = inspect.getdoc(architecture) or ""
+    section = re.split(r"^\w+\n-+\n", text.partition("Parameters\n----------\n")[2], flags=re.M)[0]
+    entries = re.findall(r"^(\w[\w, ]*)\n((?: +.*\n?)+)", section, flags=re.M)
+    return {
+        name: " ".join(words.split()).replace("``", "")
+        for names, words in entries
+        for name in names.split(", ")
+    }
 
 
 def help_of_options(architecture: type[Integrator]) -> list[tuple[str, str]]:

@@ -91,8 +91,8 @@ def _trace(
         if not (computed and ".parametrizations." in f".{name}")
     }
     # the normalisation differs from dataset to dataset: unless it is trivial it is not baked in
-    weights |= {"shift": model.shift} if model.shift.any() else {}
-    weights |= {"scale": model.scale} if (model.scale != 1).any() else {}
+    weights |= {"coordinates.shift": model.shift} if model.shift.any() else {}
+    weights |= {"coordinates.scale": model.scale} if (model.scale != 1).any() else {}
     weights |= held
     tensors = [*weights.values(), *computed.values(), *model.buffers()]
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)

@@ -92,13 +92,13 @@ def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> No
     if near.any():
         both, new_states = both[near], new_states[near]
     found = by_component(new_states)
-    floors = dict(zip(found, _HIDDEN * model.state_scale.numpy(), strict=True))
+    floors = dict(zip(found, _HIDDEN * model.coordinates.state_scale.numpy(), strict=True))
     _check(model, found, predicted, (both,), floors)
 
 
 def _near(model: Integrator, states: np.ndarray) -> np.ndarray:
     """Return whether windows of states are within the usual range of the normalisation."""
-    distances = model.normalised(torch.from_numpy(states)).abs().numpy()
+    distances = model.coordinates(torch.from_numpy(states)).abs().numpy()
     return np.asarray((distances <= _FAR).all((1, 2)))
 
 

@@ -91,7 +91,7 @@ def verify(library: CLibrary, model: Integrator, jacobian: bool, many: bool) -> 
     generator = np.random.default_rng(2)
     shape = _WINDOWS, model.window, model.dim
     states = torch.from_numpy(generator.normal(size=shape)).to(model.scale)
-    windows = model.denormalised(0.5 * states).detach()
+    windows = model.coordinates.inverse(0.5 * states).detach()
     with torch_threads(1), torch.no_grad():
         expected = torch.func.vmap(torch.func.jacrev(model.predict))(windows).numpy()
     found = library.jacobian(windows.numpy())[1]

@@ -1,8 +1,7 @@
 """Architectures built from the layers, and their files.
 
 Every integrator maps windows (..., window, dim) to the windows ``prediction_window`` steps later.
-Names are imported when they are first used: what the arguments of models are is known without
-torch.
+Names are imported when they are first used, so that a command line needs no torch.
 """
 
 from __future__ import annotations
@@ -10,16 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.models.arguments import (
-    CouplingArguments,
-    IntegratorArguments,
-    ReversibleArguments,
-    StackArguments,
-    TriangularArguments,
-)
 from vpintegrator.models.built_in import BUILT_IN
-from vpintegrator.models.declaration import Arguments, argument
-from vpintegrator.models.registry import ARCHITECTURES, register
+from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator
@@ -28,6 +19,8 @@ if TYPE_CHECKING:
         ClassificationTransformer,
         image_patches,
     )
+    from vpintegrator.models.components import Components
+    from vpintegrator.models.coordinates import Coordinates
     from vpintegrator.models.gml import load_gml
     from vpintegrator.models.growth import prolong
     from vpintegrator.models.linear_map import LinearMap
@@ -53,6 +46,8 @@ if TYPE_CHECKING:
 
 _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
+    "Components": "components",
+    "Coordinates": "coordinates",
     "Integrator": "base",
     "build": "untrained",
     "prolong": "growth",
@@ -64,18 +59,7 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "wrap": "wrapped",
 }
 
-__all__ = [
-    "ARCHITECTURES",
-    "Arguments",
-    "CouplingArguments",
-    "IntegratorArguments",
-    "ReversibleArguments",
-    "StackArguments",
-    "TriangularArguments",
-    "argument",
-    "register",
-    *_MODULES,
-]
+__all__ = ["ARCHITECTURES", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

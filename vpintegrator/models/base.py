@@ -1,41 +1,32 @@
-"""Base class of neural integrators: a map of normalised windows."""
+"""Base class of models: layers that map windows of states, in coordinates of states."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
+from vpintegrator.arguments import whole
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.training_domain import recorded_domain
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.built_in import BUILT_IN
-from vpintegrator.models.declaration import show_arguments
-from vpintegrator.models.family import conditions_of, extended, member
-from vpintegrator.models.normalisation import (
-    Normalised,
-    averaged_over_connected,
-    chart_of,
-    check_angles,
-    order_of,
-    positive,
-    vector,
-)
-from vpintegrator.nn.canonical import canonical_scale
+from vpintegrator.models.components import Components
+from vpintegrator.models.coordinates import Coordinates
+from vpintegrator.models.family import Stepping, conditions_of, extended, member
+from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import having, is_invertible
-from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
+LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(Normalised):
+class Integrator(Stepping):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -44,52 +35,40 @@ class Integrator(Normalised):
     .. math:: (z_1, \dots, z_T) \mapsto (z_{1+P}, \dots, z_{T+P}), \qquad
         T = \text{window}, \quad P = \text{prediction window}.
 
-    States enter the network as :math:`(z - \text{shift}) / \text{scale}` and leave it the other way
-    round. This is a conjugation, so it changes neither the determinant nor the inverse nor the
-    reversibility. With a ``chart`` z are the components of that chart, of which the volume (or
-    symplectic form) is kept: the volume of states only where the chart keeps it.
+    The layers work in :class:`Coordinates`: states enter as :math:`(z - \text{shift}) /
+    \text{scale}` and leave it the other way round. In a chart z are its components, of which the
+    volume (or symplectic form) is kept: the volume of states only where the chart keeps it.
 
-    With ``reversing_symmetries`` the map is :math:`\psi R \psi^{-1} R`, reversible for every one of
-    them (see ``vpintegrator.nn.Reversible``), where :math:`\psi` is the network on normalised
-    windows; where there are several reversing symmetries it must commute with their products.
+    With reversing symmetries the map is :math:`\psi R \psi^{-1} R`, reversible for every one of
+    them (see ``vpintegrator.nn.Reversible``), where :math:`\psi` is the core; where there are
+    several it must commute with their products.
 
-    A class of models names its arguments, a dataclass ``Arguments``, and builds its :math:`\psi`
-    from them in ``network``; or ``psi`` is given here.
+    A class of models builds its core in ``__init__`` and gives it to this one. What ``__init__`` is
+    called with is stored, so its arguments are plain values.
 
     Parameters
     ----------
-    psi : Module, optional
-        The network on normalised windows, of a class that does not build it.
-    arguments
-        As keywords, those that ``Arguments`` declares; some for all models:
-
-        ``dim``, ``window``, ``prediction_window``: components of a state, time steps read, time
-        steps predicted (window by default).
-
-        ``reversing_symmetries``: matrices :math:`\rho` (dim, dim) with
-        :math:`f(\rho z) = -\rho f(z)`; for ``psi`` with an explicit inverse only.
-
-        ``periodic``: components that are angles, by number, with their periods. They enter the
-        network in radians: their scale is period / (2 pi).
-
-        ``shift``, ``scale``: normalisation of each component; by default 0 and 1. See
-        ``set_normalisation``.
-
-        ``component_order``: numbers of the components in the order in which the network takes them,
-        where states have another one; symplectic models take all positions and then their momenta.
-
-        ``chart``, ``inverse_chart``: other coordinates in which the network works, as expressions
-        of the components of a state, and these as expressions of the new ones.
-
-        ``dtype``: type of the weights; they are drawn in float64 and cast.
+    core
+        The network on windows in coordinates, in float64.
+    components
+        Number of components of a state, or :class:`Components` with their symmetries and angles.
+    window
+        Time steps read.
+    prediction_window
+        Time steps predicted; by default all of the window.
+    dtype
+        Type of the weights; they are drawn in float64 and cast.
+    description
+        One line about the architecture.
 
     Attributes
     ----------
     name, description : str
-        Name on the command line, and one line about the architecture; that of a model may say more
-        than that of its class.
+        Name on the command line, and one line about the model.
     arguments : dict
         The arguments that make an equal model, JSON-serialisable.
+    coordinates : Coordinates
+        Chart, normalisation and order of the components.
     metadata : dict of str to str
         Origin of the model, stored with it; training fills it in.
     choices : list of str
@@ -100,91 +79,122 @@ class Integrator(Normalised):
     Raises
     ------
     InputError
-        If an argument is unknown or of the wrong kind, sizes do not fit, or psi cannot be made
-        reversible.
+        If sizes do not fit, or the core cannot be made reversible.
 
     Examples
     --------
-    A class of one's own; ``vpintegrator.models.register`` makes it known by its name.
+    A class of one's own, with its own arguments:
 
-    >>> from dataclasses import dataclass
     >>> import torch, vpintegrator as vp
     >>> class Linear(vp.models.Integrator):
-    ...     @dataclass(frozen=True, kw_only=True)
-    ...     class Arguments(vp.models.IntegratorArguments):
-    ...         bias: bool = vp.models.argument(False, "Whether the origin moves.")
-    ...
-    ...     def network(self, a):
-    ...         return torch.nn.Linear(a.dim, a.dim, bias=a.bias, dtype=torch.float64)
-    >>> Linear(dim=2, bias=True).arguments
-    {'dim': 2, 'window': 1, 'prediction_window': 1, 'bias': True}
+    ...     def __init__(self, dim: int, *, bias: bool = False) -> None:
+    ...         super().__init__(torch.nn.Linear(dim, dim, bias=bias, dtype=torch.float64), dim)
+    >>> model = Linear(dim=2, bias=True)
+    >>> model.arguments
+    {'dim': 2, 'bias': True}
+    >>> vp.save(model, "linear.safetensors", overwrite=True)
+    >>> vp.load("linear.safetensors", model=Linear).arguments
+    {'dim': 2, 'bias': True}
     """
 
-    Arguments: ClassVar[type[IntegratorArguments]] = ReversibleArguments
-    attention_mixes_alone: ClassVar[bool] = False  # all other layers take states one by one
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     description: str = ""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.name in BUILT_IN and "name" in cls.__dict__:
-            cls.description = BUILT_IN[cls.name].description
-        if {"Arguments", "network"} & cls.__dict__.keys():
-            show_arguments(cls)
-
-    def __init__(self, psi: nn.Module | None = None, **arguments: Any) -> None:
+    def __init__(
+        self,
+        core: nn.Module,
+        components: int | Components,
+        *,
+        window: int = 1,
+        prediction_window: int | None = None,
+        dtype: str | torch.dtype = "float64",
+        description: str = "",
+    ) -> None:
         super().__init__()
-        self.arguments: dict[str, Any] = arguments.pop("arguments", {})
-        a = self.Arguments.given(type(self).__name__, arguments)
-        dtype = as_dtype(a.dtype)
-        self.dim, self.window = a.dim, a.window
-        self.prediction_window: int = a.prediction_window or a.window
-        self.arguments = a.stored() | self.arguments
-        rhos = as_reversing_symmetries(getattr(a, "reversing_symmetries", ()), a.dim)
-        self.reversing_symmetries = rhos
-        self.periods: dict[int, float] = getattr(a, "periods", {})
-        check_angles(self.periods, rhos)
-        self.conserved: list[int] = list(getattr(a, "conserved", ()))
-        self.scaling: list[int] = list(getattr(a, "scaling", ()))
-        if self.conserved and self.attention_mixes_alone:
+        known = components if isinstance(components, Components) else Components(components)
+        self.dim, self.window = known.dim, whole("window", window, 1, LARGEST_WINDOW)
+        self.prediction_window = whole(
+            "prediction_window", window if prediction_window is None else prediction_window
+        )
+        if self.prediction_window > window:
             raise InputError(
-                "attention reads no conserved components; take a model of one step, such as vpff"
+                f"prediction_window = {prediction_window} must not be larger than window = {window}"
             )
-        self.component_order = order_of(a.component_order, a.dim)
-        self.chart = chart_of(a, self.periods, self.component_order)
-        self.explicit_time: bool = getattr(a, "explicit_time", False)
+        self.reversing_symmetries = known.reversing_symmetries
+        self.conserved, self.scaling = known.conserved, known.scaling
+        self.explicit_time = known.explicit_time
+        known_by_name = BUILT_IN[self.name].description if self.name in BUILT_IN else ""
+        self.description = description or self.description or known_by_name
         if self.explicit_time:
             self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
-        with default_dtype(torch.float64):
-            self.core = self.network(a) if psi is None else psi
-        if len(rhos):
-            if not getattr(self.core, "reversible_by_terms", False):
-                self.core = Reversible(self.core, rhos[0])
-            self.arguments["reversing_symmetries"] = rhos.tolist()
-        if self.chart is not None:
-            self.description += f"; in the coordinates ({', '.join(self.chart.texts)})"
-        if self.periods:
-            self.arguments["periodic"] = [list(pair) for pair in self.periods.items()]
+        self.core = core
+        if len(known.reversing_symmetries) and not getattr(core, "reversible_by_terms", False):
+            self.core = Reversible(core, known.reversing_symmetries[0])
         self.metadata: dict[str, str] = {}
         self.choices: list[str] = []
         self.seen: np.ndarray | None = None
-        self.register_buffer("shift", torch.zeros(a.dim, dtype=torch.float64))
-        self.register_buffer("scale", torch.ones(a.dim, dtype=torch.float64))
-        if self.chart is not None:
-            self.register_buffer("spread", torch.ones(a.dim, dtype=torch.float64))
-        if a.shift is not None or a.scale is not None or self.periods:
-            self.set_normalisation(
-                torch.zeros(a.dim) if a.shift is None else a.shift,
-                torch.ones(a.dim) if a.scale is None else a.scale,
-            )
-        self.to(dtype)
+        self.coordinates = Coordinates(known.dim, known.periods)
+        if known.periods:
+            self.set_normalisation(0.0, 1.0)
+        self.to(as_dtype(dtype))
 
-    def network(self, a: Any) -> nn.Module:
-        """Build the network on normalised windows, in float64, from the checked arguments.
+    def set_coordinates(
+        self,
+        *,
+        order: Sequence[int] | None = None,
+        chart: Sequence[str] = (),
+        inverse_chart: Sequence[str] = (),
+    ) -> None:
+        """Let the layers work in other coordinates of states; the normalisation becomes trivial.
 
-        It may set ``description`` and other attributes, and put what it chose into ``arguments``.
+        Parameters
+        ----------
+        order, chart, inverse_chart
+            Arguments of :class:`Coordinates`. Symmetries and angles are those of the new
+            components, in their order.
+
+        Raises
+        ------
+        InputError
+            As :class:`Coordinates`; or if the chart has angles that the layers are not periodic in.
+
+        Examples
+        --------
+        >>> model = vp.models.ResidualNetwork(dim=1)
+        >>> model.set_coordinates(chart=["log(z[0])"], inverse_chart=["exp(z[0])"])
+        >>> model.coordinates.chart.texts
+        ['log(z[0])']
         """
-        raise NotImplementedError(f"{type(self).__name__} builds no network, and none was given")
+        periods = self.coordinates.periods
+        new = Coordinates(self.dim, periods, order=order, chart=chart, inverse_chart=inverse_chart)
+        angles = set() if new.chart is None else new.chart.angles
+        places = {k if new.order is None else new.order[k] for k in periods}
+        if angles and not (angles <= places and self.arguments.get("functions") == "polynomial"):
+            raise InputError(
+                "chart: atan2 jumps from pi to -pi, so the layers must be periodic in its "
+                f"components {sorted(angles)}: name them in periodic, and take functions = "
+                "polynomial"
+            )
+        if new.chart is not None:
+            self.description += f"; in the coordinates ({', '.join(new.chart.texts)})"
+        self.coordinates = new.to(self.scale)
+        if periods:
+            self.set_normalisation(0.0, 1.0)
+
+    @property
+    def shift(self) -> torch.Tensor:
+        """Shift (dim,) of the normalisation."""
+        return self.coordinates.shift
+
+    @property
+    def scale(self) -> torch.Tensor:
+        """Scale (dim,) of the normalisation."""
+        return self.coordinates.scale
+
+    @property
+    def chart(self) -> ChartMap | None:
+        """The chart in which the layers work, or None."""
+        return self.coordinates.chart
 
     @property
     def structure(self) -> Structure:
@@ -198,13 +208,13 @@ class Integrator(Normalised):
             form = "volume"
         if self._canonical and (self.chart is None or self.chart.is_canonical):
             form = "symplectic"
-        order = self.component_order or list(range(self.dim))
+        order = self.coordinates.order or list(range(self.dim))
         half = (self.dim - getattr(self.core, "conserved", 0)) // 2
         pairs = zip(order[:half], order[half : 2 * half], strict=True)
         return Structure.of(
             form,
             self.reversing_symmetries.tolist(),
-            periods=self.periods,
+            periods=self.coordinates.periods,
             pairs=pairs if form == "symplectic" else (),
         )
 
@@ -222,8 +232,8 @@ class Integrator(Normalised):
         """Map windows (..., window, dim) to the windows ``prediction_window`` steps later."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
         middle = self._at(window, window, 0.5)
-        after = self.core(self.normalised(middle))
-        return self._at(self._kept(self.denormalised(after), middle), window, 1.0)
+        after = self.core(self.coordinates(middle))
+        return self._at(self._kept(self.coordinates.inverse(after), middle), window, 1.0)
 
     def inverse(self, window: torch.Tensor) -> torch.Tensor:
         """Return the windows (..., window, dim) that ``forward`` maps to ``window``.
@@ -237,13 +247,13 @@ class Integrator(Normalised):
             raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
         last_size("window", window, {"window": self.window, "dim": self.dim})
         middle = self._at(window, window, -0.5)
-        before = self.core.inverse(self.normalised(middle))  # type: ignore[operator]
-        return self._at(self._kept(self.denormalised(before), middle), window, -1.0)
+        before = self.core.inverse(self.coordinates(middle))  # type: ignore[operator]
+        return self._at(self._kept(self.coordinates.inverse(before), middle), window, -1.0)
 
     @property
     def conserved_components(self) -> set[int]:
         """Numbers of the components of states that stay as they are."""
-        order = self.component_order
+        order = self.coordinates.order
         return {k if order is None else order[k] for k in self.conserved}
 
     def _kept(self, images: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
@@ -394,25 +404,17 @@ class Integrator(Normalised):
         InputError
             If a value is not finite or a scale is not positive.
         """
-        shift_, scale_ = vector("shift", shift, self.dim), positive("scale", scale, self.dim)
-        shift_, scale_ = self.network_order(shift_), self.network_order(scale_)
-        if len(rhos := self.reversing_symmetries):
-            shift_ = fixed_point_projection(rhos, self.dim) @ shift_
-            scale_ = averaged_over_connected(scale_, rhos)
-        shift_, scale_ = shift_.clone(), scale_.clone()
-        shift_[self.scaling] = 0
-        for component, period in self.periods.items():
-            scale_[component] = period / (2 * math.pi)
-        if self._canonical:
-            scale_ = canonical_scale(scale_, getattr(self.core, "conserved", 0))
-        with torch.no_grad():
-            self.shift.copy_(self.state_order(shift_))
-            self.scale.copy_(self.state_order(scale_))
-            if self.chart is not None and spread is not None:
-                self.state_scale.copy_(positive("spread", spread, self.dim))
+        shift, scale = self.coordinates.set_normalisation(
+            shift,
+            scale,
+            spread,
+            symmetries=self.reversing_symmetries,
+            fixed=self.scaling,
+            constants=getattr(self.core, "conserved", 0) if self._canonical else None,
+        )
         for layer in self.core.modules():
             if hasattr(layer, "set_units"):
-                layer.set_units(shift_, scale_)  # type: ignore[operator]
+                layer.set_units(shift, scale)  # type: ignore[operator]
 
     def adapt(self, states: torch.Tensor) -> None:
         """Let layers with variables of their own scale them to the range that states give them.
@@ -425,20 +427,11 @@ class Integrator(Normalised):
         if not len(states):
             return
         self.seen = states[:: -(-len(states) // _SEEN)].numpy(force=True)
-        normalised = self.normalised(states.to(self.scale))
+        normalised = self.coordinates(states.to(self.scale))
         if isinstance(self.core, Reversible):  # psi meets reflected states too
             normalised = torch.cat([normalised, self.core.reflection(normalised)])
         for layer in having(self.core, "adapt"):
             layer.adapt(normalised)  # type: ignore[operator]
-
-    def normalise_like(self, other: Integrator) -> None:
-        """Take the normalisation of a model of the same states and kind of layers."""
-        self.set_normalisation(other.shift, other.scale, other.state_scale)
-        if self.explicit_time:
-            self.set_advance(other.get_buffer("advance").item())
-        like = next(having(other.core, "adapt"), None)
-        for layer in having(self.core, "adapt"):
-            layer.adapt_like(like)  # type: ignore[operator]
 
     @property
     def _canonical(self) -> bool:

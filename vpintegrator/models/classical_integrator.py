@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from torch import nn
+import torch
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import one_of, whole
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.dynamics.expressions import ComponentFunction
-from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.splitting_map import EquationArguments
+from vpintegrator.models.splitting_map import check_equations
 from vpintegrator.names import EXPLICIT, RUNGE_KUTTA
 from vpintegrator.nn.classical_steps import RungeKuttaStep, Substeps
 from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import StateExpressions, deriving
-from vpintegrator.nn.layer import Layer
+from vpintegrator.nn.layer import Layer, default_dtype
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 
 MOST_SUBSTEPS = 1024
@@ -28,6 +27,21 @@ class ClassicalIntegrator(Integrator):
     A Runge-Kutta method of :math:`\dot z = f(z)` keeps no structure. A splitting method needs
     equations whose parts have exact flows: it preserves volume, and the form of a Hamiltonian of an
     even number of components. The model has no weights to train; ``set_advance`` sets its step.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    hamiltonian
+        Formula ``z[1]**2/2 - cos(z[0])`` of the Hamiltonian.
+    field
+        Formulas of the rates of all components, where there is no Hamiltonian.
+    method
+        Name of the explicit method.
+    substeps
+        Equal steps of the method in a step.
+    dtype
+        Type of the numbers.
 
     Raises
     ------
@@ -45,39 +59,32 @@ class ClassicalIntegrator(Integrator):
 
     name = "classical"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(EquationArguments):
-        """See the class."""
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hamiltonian: str = "",
+        field: Sequence[str] = (),
+        method: str = "rk4",
+        substeps: int = 1,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        rates = check_equations(dim, hamiltonian, field)
+        one_of("method", method, EXPLICIT)
+        whole("substeps", substeps, 1, MOST_SUBSTEPS)
+        if method in RUNGE_KUTTA:
+            from vpintegrator.dynamics.tableaus import TABLEAUS  # loads scipy.integrate: slow
 
-        method: str = argument("rk4", "Name of the explicit method.", choices=EXPLICIT)
-        substeps: int = argument(1, "Equal steps of the method in a step.", least=1)
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            whole("substeps", self.substeps, 1, MOST_SUBSTEPS)
-
-        @property
-        def rates(self) -> ComponentFunction:
-            """The vector field; a last component of an odd number is the time."""
-            texts = {"hamiltonian": self.hamiltonian} if self.hamiltonian else {}
-            texts = texts or {f"field[{i}]": text for i, text in enumerate(self.field)}
-            parsed, n = StateExpressions(texts, self.dim), self.dim // 2
-            if not self.hamiltonian:
-                return parsed.function(parsed.values)
-            with deriving("the Hamiltonian cannot be differentiated"):
-                slopes = parsed.gradient(parsed.values[0])
-            kicks = [parsed.algebra.scale(-1, slopes.get(i, 0)) for i in range(n)]
-            drifts = [slopes.get(n + i, 0) for i in range(n)]
-            return parsed.function([*drifts, *kicks, *[1] * (self.dim % 2)])
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the substeps."""
-        self.description = f"{a.method}, {a.substeps} substeps" if a.substeps > 1 else a.method
-        if a.method not in RUNGE_KUTTA:
-            return Substeps(_splitting(a), a.substeps)
-        from vpintegrator.dynamics.tableaus import TABLEAUS  # loads scipy.integrate, which is slow
-
-        return Substeps(RungeKuttaStep(a.rates, a.dim, *TABLEAUS[a.method]), a.substeps)
+            layer: Layer = RungeKuttaStep(_rates(hamiltonian, rates, dim), dim, *TABLEAUS[method])
+        else:
+            layer = _splitting(method, hamiltonian, rates, dim)
+        super().__init__(
+            Substeps(layer, substeps),
+            dim,
+            dtype=dtype,
+            description=f"{method}, {substeps} substeps" if substeps > 1 else method,
+        )
 
     def set_advance(self, time: float) -> None:
         """Set the step, in units of time."""
@@ -85,15 +92,29 @@ class ClassicalIntegrator(Integrator):
         self.core.set_step(time)  # type: ignore[operator]
 
 
-def _splitting(a: ClassicalIntegrator.Arguments) -> Layer:
+def _rates(hamiltonian: str, field: list[str], dim: int) -> ComponentFunction:
+    """Return the vector field; a last component of an odd number is the time."""
+    texts = {"hamiltonian": hamiltonian} if hamiltonian else {}
+    texts = texts or {f"field[{i}]": text for i, text in enumerate(field)}
+    parsed, n = StateExpressions(texts, dim), dim // 2
+    if not hamiltonian:
+        return parsed.function(parsed.values)
+    with deriving("the Hamiltonian cannot be differentiated"):
+        slopes = parsed.gradient(parsed.values[0])
+    kicks = [parsed.algebra.scale(-1, slopes.get(i, 0)) for i in range(n)]
+    drifts = [slopes.get(n + i, 0) for i in range(n)]
+    return parsed.function([*drifts, *kicks, *[1] * (dim % 2)])
+
+
+def _splitting(method: str, hamiltonian: str, field: list[str], dim: int) -> Layer:
     """Return the composition of exact flows with the coefficients of the method."""
-    if a.hamiltonian:
-        even = a.dim % 2 == 0
-        flows = hamiltonian_parts(a.hamiltonian, a.dim - (not even), False, not even, False)
+    if hamiltonian:
+        even = dim % 2 == 0
+        flows = hamiltonian_parts(hamiltonian, dim - (not even), False, not even, False)
     else:
-        even, flows = False, field_parts(tuple(a.field))
-    layer = LearnedSplitting(flows, a.dim, len(FACTORS[a.method]) // 2)
-    layer.begin_as(FACTORS[a.method])
+        even, flows = False, field_parts(tuple(field))
+    layer = LearnedSplitting(flows, dim, len(FACTORS[method]) // 2)
+    layer.begin_as(FACTORS[method])
     for name in ("weights", "commutators"):  # given, and no parameters
         layer.register_buffer(name, layer._parameters.pop(name).detach())  # type: ignore[union-attr]
     layer.symplectic = even

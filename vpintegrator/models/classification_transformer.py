@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import nn
 
-from vpintegrator.arguments import divisible, of_kind
+from vpintegrator.arguments import divisible, of_kind, one_of, whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.declaration import Arguments as _Arguments
-from vpintegrator.models.declaration import argument, show_arguments
 from vpintegrator.nn import Composition, MultiHeadAttention, ResidualLayer
-from vpintegrator.nn.encoder import NORMS, Norm
+from vpintegrator.nn.encoder import Norm
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
@@ -52,9 +49,37 @@ def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:
     return cut.transpose(-2, -3).flatten(-2).flatten(-3, -2)
 
 
-@show_arguments
 class ClassificationTransformer(nn.Module):
     """Images cut into patches, ``depth`` units of attention and residual layer, softmax read-out.
+
+    Parameters
+    ----------
+    height, width
+        Size of an image in pixels.
+    patch
+        Size of its square patches, which must fill the image.
+    classes
+        Number of classes.
+    depth
+        Number of units: multihead attention, then a residual layer.
+    heads
+        Attention heads; must divide the components inside.
+    inside
+        Components of the vectors inside; by default patch * patch, without an embedding.
+    residual
+        Whether each attention adds its input to its output.
+    positions
+        Whether a learned vector is added per patch.
+    stiefel
+        Whether the projections of the heads stay on the Stiefel manifold.
+    norm
+        Normalisation after each attention and each residual layer.
+    readout
+        Whether the mean over the sequence is classified, or its first vector.
+    activation
+        Activation of the residual layers.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -74,64 +99,49 @@ class ClassificationTransformer(nn.Module):
 
     volume_preserving = False
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(_Arguments):
-        """See the class."""
-
-        height: int = argument(help="Of an image.")
-        width: int = argument(help="Of an image.")
-        patch: int = argument(help="Size of its square patches, which must fill the image.")
-        classes: int = argument(help="How many there are.", least=1)
-        depth: int = argument(
-            2, "Number of units: multihead attention, then a residual layer.", least=1
-        )
-        heads: int = argument(2, "Must divide the components inside.")
-        inside: int | None = argument(
-            None,
-            "Components of the vectors inside; by default patch * patch, without an embedding.",
-            least=1,
-        )
-        residual: bool = argument(True, "Add the input of each attention to its output.")
-        positions: bool = argument(True, "Add a learned vector per patch.")
-        stiefel: bool = argument(
-            False, "Keep the projections of the heads on the Stiefel manifold."
-        )
-        norm: str = argument(
-            "none", "Normalise after each attention and each residual layer.", choices=NORMS
-        )
-        readout: str = argument(
-            "mean",
-            "Classify the mean over the sequence, or its first vector.",
-            choices=["mean", "first"],
-        )
-        activation: str = argument("tanh", "Of the residual layers.")
-        dtype: Any = argument("float64", "Weights are drawn in float64.", kind="torch.dtype or str")
-
-    def __init__(self, **arguments: Any) -> None:
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        *,
+        height: int,
+        width: int,
+        patch: int,
+        classes: int,
+        depth: int = 2,
+        heads: int = 2,
+        inside: int | None = None,
+        residual: bool = True,
+        positions: bool = True,
+        stiefel: bool = False,
+        norm: Literal["layer", "batch", "none"] = "none",
+        readout: Literal["mean", "first"] = "mean",
+        activation: str = "tanh",
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
         super().__init__()
-        a = self.Arguments.given(type(self).__name__, arguments)
-        self.height, self.width, self.patch, self.readout = a.height, a.width, a.patch, a.readout
-        length = divisible("height", a.height, "patch", a.patch)
-        length *= divisible("width", a.width, "patch", a.patch)
-        size = a.patch * a.patch
-        inside = size if a.inside is None else a.inside
-        self.embedding = None if a.inside is None else nn.Linear(size, inside, dtype=torch.float64)
+        one_of("readout", readout, ["mean", "first"])
+        self.height, self.width, self.patch, self.readout = height, width, patch, readout
+        length = divisible("height", height, "patch", patch)
+        length *= divisible("width", width, "patch", patch)
+        size = patch * patch if inside is None else whole("inside", inside)
+        self.embedding = None
+        if inside is not None:
+            self.embedding = nn.Linear(patch * patch, inside, dtype=torch.float64)
         self.positions = None
-        if a.positions:
-            vectors = 1e-2 * torch.randn(length, inside, dtype=torch.float64)
+        if positions:
+            vectors = 1e-2 * torch.randn(length, size, dtype=torch.float64)
             self.positions = nn.Parameter(vectors)
         layers: list[nn.Module] = []
-        for _ in range(a.depth):
-            with default_dtype(torch.float64):
-                layers += [
-                    MultiHeadAttention(inside, a.heads, residual=a.residual, stiefel=a.stiefel),
-                    Norm(inside, a.norm),
-                    ResidualLayer(inside, activation=a.activation),
-                    Norm(inside, a.norm),
-                ]
+        for _ in range(whole("depth", depth)):
+            layers += [
+                MultiHeadAttention(size, heads, residual=residual, stiefel=stiefel),
+                Norm(size, norm),
+                ResidualLayer(size, activation=activation),
+                Norm(size, norm),
+            ]
         self.layers = Composition(*layers)
-        self.output = nn.Linear(inside, a.classes, dtype=torch.float64)
-        self.to(as_dtype(a.dtype))
+        self.output = nn.Linear(size, whole("classes", classes), dtype=torch.float64)
+        self.to(as_dtype(dtype))
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Return scores (..., classes) of images (..., height, width), for cross-entropy losses."""

@@ -1,121 +1,182 @@
-"""Layers of volume-preserving models, from the arguments of a model."""
+"""Layers of volume-preserving models."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
 
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import Blocks
+from vpintegrator.models.components import Components
 from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Rotated, spread_rotation
+from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 
-def couplings(a: Any) -> list[nn.Module]:
-    """Return a unit of couplings by the functions asked for, from ``CouplingArguments``.
+def couplings(
+    components: Components,
+    *,
+    functions: str = "neurons",
+    width: int = 16,
+    degree: int = 6,
+    expressions: Sequence[str] = (),
+    split: Blocks = "coordinates",
+    bases: int = 1,
+    sweep: str = "forward",
+    activation: str = "tanh",
+    initial_scale: float = 1e-2,
+) -> list[nn.Module]:
+    """Return a unit of couplings by the functions asked for.
 
     One sweep over the blocks or, in several bases, over those of each; to and fro where sweeps are
     symmetric. A block at which a sweep turns is met once: two shears of it would be one.
+
+    Parameters
+    ----------
+    components
+        Components of a state.
+    functions, width, degree, expressions, split, bases, sweep, activation, initial_scale
+        Arguments of ``VolumePreservingFeedForward``.
+
+    Raises
+    ------
+    InputError
+        If symmetries mix blocks of the split, or an argument is for other functions.
     """
-    blocks = a.split_blocks
-    back = a.sweep == "symmetric"
-    there = [n for n, block in enumerate(blocks) if not {*block}.issubset(a.conserved)]
-    if a.bases == 1:
-        return [_coupling(a, blocks, [*there, *there[-2:0:-1]] if back else there)]
-    if len(a.group) > 1:
+    dim, expressions = components.dim, as_expressions(expressions)
+    blocks = as_blocks(split, dim, components.conserved)
+    moving = [n for n, own in enumerate(blocks) if not {*own}.issubset(components.conserved)]
+    back = sweep == "symmetric"
+
+    def coupling(blocks: list[list[int]], order: list[int]) -> nn.Module:
+        """Return a coupling by polynomials of blocks in the order of their updates."""
+        return BasisCoupling(
+            dim,
+            degree,
+            periodic=list(components.periods),
+            cyclic=components.cyclic,
+            scaling=components.scaling,
+            expressions=expressions,
+            split=blocks,
+            sweep=order,
+            symmetries=components.group,
+            initial_scale=initial_scale / 10,
+        )
+
+    if functions == "neurons":
+        check_neurons(components, expressions)
+        if bases > 1 or back:
+            raise InputError("bases and sweep are for functions = polynomial; neurons take neither")
+        return [
+            AdditiveCoupling(
+                dim,
+                width,
+                split=[blocks[n] for n in moving],
+                conserved=components.constants,
+                scaling=components.scaling,
+                symmetries=components.group,
+                activation=activation,
+                initial_scale=initial_scale,
+            )
+        ]
+    if bases == 1:
+        return [coupling(blocks, [*moving, *moving[-2:0:-1]] if back else moving)]
+    if len(components.group) > 1:
         raise InputError(
             "shears in several bases respect one reversing symmetry, not more; give one, or "
             "bases = 1"
         )
-    aside = {*a.periods, *a.cyclic, *a.conserved}
-    turned = [index for index in range(a.dim) if index not in aside]
+    aside = {*components.periods, *components.cyclic, *components.conserved}
+    turned = [index for index in range(dim) if index not in aside]
     if len(turned) < 2:
         raise InputError(
-            f"bases = {a.bases}: there are not two components besides angles to be mixed; take 1"
+            f"bases = {bases}: there are not two components besides angles to be mixed; take 1"
         )
-    alone = as_blocks("coordinates", a.dim)
-    rotations = [spread_rotation(k, a.dim, turned) for k in range(a.bases)]
+    alone = as_blocks("coordinates", dim)
+    rotations = [spread_rotation(k, dim, turned) for k in range(bases)]
     last = [*turned, *turned[-2::-1]] if back else turned
-    sweeps = [there, *([turned] * (a.bases - 2)), last]
+    sweeps = [moving, *([turned] * (bases - 2)), last]
     unit = list(zip(rotations, sweeps, strict=True))
     if back:
-        unit += [(Q, sweep[::-1]) for Q, sweep in unit[-2:0:-1]] + [
-            (rotations[0], sweeps[0][:0:-1])
-        ]
+        unit += [(Q, order[::-1]) for Q, order in unit[-2:0:-1]]
+        unit += [(rotations[0], sweeps[0][:0:-1])]
     return [
-        Rotated(_coupling(a, alone, sweep), Q)
-        if Q is not rotations[0]
-        else _coupling(a, blocks, sweep)
-        for Q, sweep in unit
+        Rotated(coupling(alone, order), Q) if Q is not rotations[0] else coupling(blocks, order)
+        for Q, order in unit
     ]
 
 
-def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
-    if a.functions == "polynomial":
-        return BasisCoupling(
-            a.dim,
-            a.degree,
-            periodic=list(a.periods),
-            cyclic=a.cyclic,
-            scaling=a.scaling,
-            expressions=a.expressions,
-            split=blocks,
-            sweep=sweep,
-            symmetries=a.group,
-            initial_scale=a.initial_scale / 10,
-        )
-    a.check_neurons("periodic", "expressions")
-    a.check_neurons("bases", "sweep")
-    return AdditiveCoupling(
-        a.dim,
-        a.width,
-        split=a.moving_blocks,
-        conserved=a.constants,
-        scaling=a.scaling,
-        symmetries=a.group,
-        activation=a.activation,
-        initial_scale=a.initial_scale,
-    )
+def triangular(
+    components: Components,
+    *,
+    blocks: int = 2,
+    linear: int = 1,
+    upper_first: bool = False,
+    activation: str = "tanh",
+    expressions: Sequence[str] = (),
+) -> list[nn.Module]:
+    """Return the published stack of triangular layers.
 
+    Parameters
+    ----------
+    components, blocks, linear, upper_first, activation, expressions
+        Arguments of ``VolumePreservingFeedForward``, and the components of a state.
 
-def feed_forward(a: Any) -> list[nn.Module]:
-    """Return a unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
-    if a.feed_forward == "coupling":
-        return couplings(a)
-    if a.periods or a.expressions:
+    Raises
+    ------
+    InputError
+        If some components are angles or conserved, or there are expressions.
+    """
+    if components.periods or len(expressions):
         raise InputError("periodic and expressions are for couplings; triangular layers take none")
-    if a.conserved:
+    if components.conserved:
         raise InputError(
             "conserved components are for couplings; triangular layers move all components"
         )
-    idle = idle_components(a.group, a.dim)
+    idle = idle_components(components.group, components.dim)
     if idle:
         warnings.warn(
             f"triangular layers that respect all of the reversing symmetries never move the "
             f'components {idle} (counted from 0); use couplings (feed_forward="coupling") or '
             "fewer reversing_symmetries",
             IdleComponents,
-            stacklevel=6,  # the call that makes the model
+            stacklevel=4,  # the call that makes the model
         )
     return [
         TriangularFeedForward(
-            a.dim,
-            blocks=a.blocks,
-            linear=a.linear,
-            upper_first=a.upper_first,
-            activation=a.activation,
-            symmetries=a.group,
+            components.dim,
+            blocks=blocks,
+            linear=linear,
+            upper_first=upper_first,
+            activation=activation,
+            symmetries=components.group,
         )
     ]
 
 
-def in_words(a: Any) -> str:
-    """Return a description of the layers that ``feed_forward`` or ``coupling`` makes."""
-    if getattr(a, "feed_forward", "coupling") != "coupling":
-        return "triangular layers"
-    if a.functions == "neurons":
+def check_neurons(components: Components, expressions: Sequence[str]) -> None:
+    """Raise InputError if arguments of polynomials are given where functions are neurons."""
+    if components.periods or len(expressions):
+        raise InputError(
+            "periodic and expressions are for functions = polynomial; neurons take neither"
+        )
+
+
+def polynomials(degree: int, expressions: Sequence[str] = (), most: int = 3) -> str:
+    """Describe polynomials in words, with at most so many expressions."""
+    what = f"polynomials of degree {degree}"
+    shown = [*expressions[:most], *(["..."] if len(expressions) > most else [])]
+    return f"{what} in the components and {', '.join(shown)}" if shown else what
+
+
+def couplings_in_words(
+    functions: str, degree: int, expressions: Sequence[str] = (), bases: int = 1
+) -> str:
+    """Describe the layers that :func:`couplings` makes."""
+    if functions == "neurons":
         return "couplings"
-    words = f"couplings of {a.polynomials}"
-    return f"{words} in {a.bases} bases" if a.bases > 1 else words
+    words = f"couplings of {polynomials(degree, expressions)}"
+    return f"{words} in {bases} bases" if bases > 1 else words

@@ -7,13 +7,15 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
+from torch import nn
 
 from vpintegrator.arguments import is_number
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.normalisation import Normalised
+from vpintegrator.models.arguments import Stored
+from vpintegrator.models.coordinates import Coordinates
 from vpintegrator.nn import AdditiveCoupling, NeuronPotential
 from vpintegrator.nn.folding import at
 from vpintegrator.nn.formulas import Formulas, with_values
@@ -21,7 +23,21 @@ from vpintegrator.nn.layer import Layer
 from vpintegrator.nn.reversible import psi_of
 from vpintegrator.storage.reading import read_json
 
-Model = TypeVar("Model", bound=Normalised)
+
+class Stepping(Stored):
+    """Base of ``Integrator``, which imports this module, with the attributes that are read here."""
+
+    name: ClassVar[str] = ""
+    dim: int
+    window: int
+    core: nn.Module
+    coordinates: Coordinates
+    metadata: dict[str, str]
+    choices: list[str]
+    reversing_symmetries: torch.Tensor
+
+
+Model = TypeVar("Model", bound=Stepping)
 
 STEP = "step"
 KEY = "family"  # key of the metadata
@@ -151,7 +167,7 @@ def _is_range(value: Any) -> bool:
     )
 
 
-def conditions_of(model: Normalised) -> FamilyConditions | None:
+def conditions_of(model: Stepping) -> FamilyConditions | None:
     """Return step and parameters of a family of models, or None for a single model."""
     if KEY not in model.metadata:
         return None
@@ -171,8 +187,8 @@ def member(model: Model, values: Mapping[str, Any]) -> Model:
         )
     given = {name: _single(name, value) for name, value in values.items()}
     values = conditions.nominal | given
-    k = conditions.components(values).to(model.scale)
-    shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
+    k = conditions.components(values).to(model.coordinates.scale)
+    shift, scale = model.coordinates.shift[-len(k) :], model.coordinates.scale[-len(k) :]
     fixed = at(model.core, (k - shift) / scale)
     plain = _plain(model, k, fixed)
     _take(plain, fixed)
@@ -208,12 +224,12 @@ def member_for(
     return member(model, {name: given[name] for name in conditions.ranges if name in given})
 
 
-def extended(model: Normalised, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
+def extended(model: Stepping, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
     """Return states with the components k of a family, see ``Integrator.extended``."""
     conditions = conditions_of(model)
     if conditions is None:
         raise InputError(f"the model {model.name} is no family; give it states as they are")
-    z = torch.as_tensor(states).to(model.scale)
+    z = torch.as_tensor(states).to(model.coordinates.scale)
     k = conditions.components(values).to(z)
     if z.shape[-1] + k.shape[-1] != model.dim:
         raise InputError(
@@ -241,15 +257,13 @@ def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
 
     Its hidden layers are as wide as those that the family was reduced to, which may be wider.
     """
-    more = len(k)
-    dim = model.dim - more
+    more, dim = len(k), model.dim - len(k)
+    scale, spread = model.coordinates.scale, model.coordinates.state_scale
     arguments = {n: value for n, value in model.arguments.items() if n not in _OF_EXTENDED}
     arguments["dim"] = dim
     cyclic = [i for i in model.arguments.get("cyclic", ()) if i < dim]
     if cyclic:
         arguments["cyclic"] = cyclic
-    if order := arguments.get("component_order"):
-        arguments["component_order"] = [i for i in order if i < dim]
     if isinstance(split := arguments.get("split"), list):
         arguments["split"] = [block for block in split if max(block) < dim]
     layers = [each for each in fixed.modules() if isinstance(each, _OF_NEURONS)]
@@ -269,13 +283,15 @@ def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
     if kept:
         arguments["reversing_symmetries"] = kept
     with torch.random.fork_rng(devices=[]):
-        plain: Any = type(model)(**arguments, dtype=model.scale.dtype).to(model.scale.device)
-    plain.set_normalisation(model.shift[:dim], model.scale[:dim], model.state_scale[:dim])
+        plain: Any = type(model)(**arguments, dtype=scale.dtype).to(scale.device)
+    if order := model.coordinates.order:
+        plain.set_coordinates(order=[i for i in order if i < dim])
+    plain.set_normalisation(model.coordinates.shift[:dim], scale[:dim], spread[:dim])
     return plain
 
 
 @torch.no_grad()
-def _take(plain: Normalised, core: torch.nn.Module) -> None:
+def _take(plain: Stepping, core: torch.nn.Module) -> None:
     """Copy the weights of the folded layers of a family to a model."""
     layer, folded = (psi_of(each) for each in (plain.core, core))
     assert isinstance(layer, Layer)
@@ -289,18 +305,19 @@ def _take(plain: Normalised, core: torch.nn.Module) -> None:
 
 
 @torch.no_grad()
-def _check(model: Normalised, plain: Normalised, k: torch.Tensor) -> None:
+def _check(model: Stepping, plain: Stepping, k: torch.Tensor) -> None:
     """Raise InputError if a member differs from its family at random states."""
     generator = torch.Generator().manual_seed(0)
     size = (_CHECKED, model.window, plain.dim)
-    z = 3 * torch.rand(size, generator=generator, dtype=torch.float64).to(plain.scale) - 1.5
-    states = plain.denormalised(z)
+    scale = plain.coordinates.scale
+    z = 3 * torch.rand(size, generator=generator, dtype=torch.float64).to(scale) - 1.5
+    states = plain.coordinates.inverse(z)
     extended = torch.cat([states, k.expand(*states.shape[:-1], len(k))], -1)
     expected, found = model(extended)[..., : plain.dim], plain(states)
-    unit = plain.scale + expected.abs()
+    unit = scale + expected.abs()
     known = torch.isfinite(expected)
     defect = ((found - expected).abs() / unit)[known].max() if known.any() else 0.0
-    if defect > _ROUNDING * torch.finfo(plain.scale.dtype).eps / torch.finfo(torch.float64).eps:
+    if defect > _ROUNDING * torch.finfo(scale.dtype).eps / torch.finfo(torch.float64).eps:
         raise InputError(
             f"the model {model.name} of these parameters differs by {float(defect):.1g} from the "
             "family; this is a mistake of vpintegrator, please report it"

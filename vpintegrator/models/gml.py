@@ -14,7 +14,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.gml_file import StoredLayer, UnknownNetwork, read_layers
 from vpintegrator.models.residual_network import ResidualNetwork
-from vpintegrator.models.saving import made_of_file
+from vpintegrator.models.saving import built_of_file
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
 from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
@@ -84,9 +84,11 @@ def load_gml(
         if "attention" in kinds and kinds <= {"attention", "lower", "upper"}:
             options["window"] = 3 if window is None else window
             return _volume_preserving_transformer(layers, options)
-        options["window"] = 1 if window is None else window
         if kinds <= {"lower", "upper"}:
-            return _volume_preserving_feed_forward(layers, options)
+            if window not in (None, 1) or prediction_window not in (None, 1):
+                raise UnknownNetwork("it steps single states: window must be 1")
+            return _volume_preserving_feed_forward(layers, {"activation": activation})
+        options["window"] = 1 if window is None else window
         if kinds == {"residual"}:
             return _residual_network(layers, options)
         raise UnknownNetwork(f"its layers are {', '.join(sorted(kinds))}")
@@ -103,9 +105,8 @@ def _build(architecture: type[Integrator], layers: list[StoredLayer], **argument
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
     numbers = sum(array.size for array in arrays)
-    arguments["dtype"] = dtype
     try:
-        return made_of_file(architecture, arguments, numbers, "no such model can be made")
+        return built_of_file(architecture, arguments, dtype, numbers, "no such model can be made")
     except InputError as error:
         raise UnknownNetwork(str(error)) from None
 

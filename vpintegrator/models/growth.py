@@ -12,7 +12,7 @@ from torch import nn
 from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
-from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.composition import Composition, having
 from vpintegrator.nn.reversible import psi_of
 from vpintegrator.nn.shears import is_prolongable
 
@@ -53,7 +53,8 @@ def prolong(model: Model, *, depth: int | None = None, degree: int | None = None
     for name, size in (("depth", depth), ("degree", degree)):
         if size is None:
             continue
-        if name not in model.arguments:
+        neurons = name == "degree" and model.arguments.get("functions") == "neurons"
+        if name not in model.arguments or neurons:
             raise InputError(f"the model {model.name} has no {name} to prolong")
         if size < model.arguments[name]:
             raise InputError(f"{name} = {size} is less than {model.arguments[name]} of the model")
@@ -68,7 +69,13 @@ def prolong(model: Model, *, depth: int | None = None, degree: int | None = None
     with torch.random.fork_rng(devices=[]):
         larger = type(model)(**arguments, dtype=model.scale.dtype)
     larger.arguments |= own
-    larger.normalise_like(model)
+    larger.set_coordinates(**model.coordinates.arguments)
+    larger.set_normalisation(model.shift, model.scale, model.coordinates.state_scale)
+    if model.explicit_time:
+        larger.set_advance(model.get_buffer("advance").item())
+    like = next(having(model.core, "adapt"), None)
+    for layer in having(larger.core, "adapt"):
+        layer.adapt_like(like)  # type: ignore[operator]
     larger.metadata, larger.choices = dict(model.metadata), list(model.choices)
     larger.to(model.scale.device)
     layers(larger).prolong(layers(model))  # layers that are left over stay the identity

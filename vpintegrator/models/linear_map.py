@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import torch
 
-from torch import nn
-
-from vpintegrator.models.arguments import IntegratorArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.affine_map import AffineMap
+from vpintegrator.nn.layer import default_dtype
 
 
 class LinearMap(Integrator):
@@ -17,6 +15,13 @@ class LinearMap(Integrator):
     A and b follow from pairs of states by least squares: ``optimizer = "linear"``. The map has the
     structure that the pairs give it: exact states of a linear symplectic map give a symplectic A to
     rounding. A quadratic generating function (``sgf`` of degree 2) is symplectic for any pairs.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    dtype
+        Type of the weights.
 
     Examples
     --------
@@ -27,13 +32,6 @@ class LinearMap(Integrator):
 
     name = "linear"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(IntegratorArguments):
-        """See the class."""
-
-        one_step = True
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the layer, which is the identity at first."""
-        self.description = "linear map"
-        return AffineMap(a.dim)
+    @default_dtype(torch.float64)
+    def __init__(self, dim: int, *, dtype: str | torch.dtype = "float64") -> None:
+        super().__init__(AffineMap(dim), dim, dtype=dtype, description="linear map")

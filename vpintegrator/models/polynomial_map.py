@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import torch
 
-from torch import nn
-
-from vpintegrator.models.arguments import PeriodicArguments, argument
+from vpintegrator.models.arguments import Periods
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.components import Components
+from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.polynomial_layer import PolynomialLayer
 
 
@@ -16,6 +16,17 @@ class PolynomialMap(Integrator):
 
     The coefficients follow from pairs of states by ridge regression: ``optimizer = "linear"``.
     States away from the training states leave fast: polynomials grow there.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    degree
+        Degree of the polynomials, in all components together.
+    periodic
+        Components that are angles, by number, with their periods.
+    dtype
+        Type of the weights.
 
     Raises
     ------
@@ -32,14 +43,19 @@ class PolynomialMap(Integrator):
     name = "polynomial"
     linear_in_parameters = True
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(PeriodicArguments):
-        """See the class."""
-
-        one_step = True
-        degree: int = argument(3, "Of the polynomials, in all components together.")
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the layer, which is the identity at first."""
-        self.description = f"polynomial map of degree {a.degree}, no structure"
-        return PolynomialLayer(a.dim, a.degree, periodic=[*a.periods])
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        degree: int = 3,
+        periodic: Periods = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, periodic=periodic)
+        super().__init__(
+            PolynomialLayer(dim, degree, periodic=[*components.periods]),
+            components,
+            dtype=dtype,
+            description=f"polynomial map of degree {degree}, no structure",
+        )

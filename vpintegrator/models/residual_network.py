@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 
-from vpintegrator.models.arguments import ConservedArguments, StackArguments, argument
+from vpintegrator.arguments import whole
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.components import Components
 from vpintegrator.nn import Composition, ResidualLayer
+from vpintegrator.nn.layer import default_dtype
 
 
 class ResidualNetwork(Integrator):
     """``depth`` residual layers on a window taken as one vector; no structure is preserved.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    window
+        Time steps read.
+    prediction_window
+        Time steps predicted; by default all of the window.
+    depth
+        Number of nonlinear layers.
+    width
+        Hidden units of z -> z + V activation(W z + b). None takes the published stack:
+        z -> z + activation(W z + b), and a last layer without activation.
+    activation
+        Activation of the nonlinear layers.
+    conserved
+        Last components, by number, that stay as they are and that the others depend on.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -35,31 +55,34 @@ class ResidualNetwork(Integrator):
 
     name = "resnet"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(StackArguments, ConservedArguments):
-        """See the class."""
-
-        depth: int = argument(4, "Number of nonlinear layers.", least=1)
-        width: int | None = argument(
-            32,
-            "Hidden units of z -> z + V activation(W z + b). None takes the published stack: "
-            "z -> z + activation(W z + b), and a last layer without activation.",
-        )
-        activation: str = argument("tanh", "Of the nonlinear layers.")
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the residual layers between a window and a vector."""
-        moving = a.dim - a.constants
-        own: dict[str, Any] = {"conserved": a.constants}
-        size = moving * a.window + a.constants
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 1,
+        prediction_window: int | None = None,
+        depth: int = 4,
+        width: int | None = 32,
+        activation: str = "tanh",
+        conserved: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, conserved=conserved)
+        constants, moving = components.constants, components.moving
+        size = moving * whole("window", window) + constants
         layers = [
-            ResidualLayer(size, a.width, activation=a.activation, **own) for _ in range(a.depth)
+            ResidualLayer(size, width, activation=activation, conserved=constants)
+            for _ in range(whole("depth", depth))
         ]
-        if a.width is None:
-            layers.append(ResidualLayer(size, activation="identity", **own))
-        if a.constants:
-            return OfWholeWindow(layers, (a.window, moving))
-        return Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (a.window, a.dim)))
+        if width is None:
+            layers.append(ResidualLayer(size, activation="identity", conserved=constants))
+        core: nn.Module = OfWholeWindow(layers, (window, moving))
+        if not constants:
+            core = Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (window, dim)))
+        super().__init__(
+            core, components, window=window, prediction_window=prediction_window, dtype=dtype
+        )
 
 
 class OfWholeWindow(nn.Module):

@@ -1,42 +1,40 @@
 """Models in safetensors files: tensors, and text that says how to build the model round them.
 
-The header of the file holds, as strings: ``format`` ("vpintegrator-model"), ``version``,
-``architecture`` (its name), ``arguments`` (JSON), ``dtype``, and the model's ``metadata`` (JSON).
-Nothing in such a file is ever executed, and reading one takes time and memory in proportion to its
-size, whatever it says.
+The header of the file holds, as strings: ``format`` ("vpintegrator-model"), ``version``, ``class``
+(a name of this package, or module and name of another class), ``arguments``, ``structure``,
+``coordinates`` (order and chart) and ``metadata`` as JSON, and ``dtype``. Nothing in such a file is
+ever executed.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import tempfile
+from collections.abc import Mapping
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
 
-from vpintegrator.arguments import as_path
+from vpintegrator.arguments import as_path, positive
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.models.wrapped import NAME as WRAPPED
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.runtime.devices import check_device
-from vpintegrator.storage.file_kinds import LARGEST_HEADER
 from vpintegrator.storage.files import check_version, replacing
 from vpintegrator.storage.reading import check_kind, read_json
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
-_MOST_TENSORS = 50_000
-_ANY_SIZE = 1_000  # sizes, such as a degree, that files of few numbers may have
 
 
 def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -45,7 +43,7 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     Parameters
     ----------
     model : Integrator
-        Model of a registered architecture; its ``metadata`` (strings) is stored with it.
+        The model; its ``metadata`` (strings) is stored with it.
     path : path
         Conventionally ends in ``.safetensors``.
     overwrite : bool
@@ -54,8 +52,8 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     Raises
     ------
     InputError
-        If the file exists and may not be replaced, the model is of no registered architecture, or
-        its metadata are no texts.
+        If the file exists and may not be replaced, the model cannot be built from its arguments,
+        or its metadata are no texts.
 
     Examples
     --------
@@ -68,32 +66,34 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
             f"{type(model).__name__} does not say of how many components and for which step it is: "
             "save vp.wrap(module, dim=..., step=...)"
         )
-    wrapped = isinstance(model, WrappedModel)
-    if not wrapped and ARCHITECTURES.get(model.name) is not type(model):
+    required = [n for n, a in arguments_of(type(model)).items() if a.default is Parameter.empty]
+    lacking = [name for name in required if name not in model.arguments]
+    if lacking and not isinstance(model, WrappedModel):
         raise InputError(
-            f"only the architectures {', '.join(ARCHITECTURES)} can be saved, not a "
-            f"{type(model).__name__}, which could not be found again; make it known by "
-            "vpintegrator.models.register, or take the state_dict() of it"
+            f"a {type(model).__name__} cannot be built again, for {lacking[0]} is no plain value; "
+            "build its layers in the __init__ of a class, or take state_dict()"
         )
     if not all(isinstance(part, str) for pair in model.metadata.items() for part in pair):
         raise InputError("the metadata of a model must be texts; write others as JSON")
+    try:
+        arguments = json.dumps(model.arguments)
+    except TypeError as error:
+        raise InputError(f"the arguments of the model cannot be stored: {error}") from None
     header = {
         "format": FORMAT,
         "version": str(VERSION),
-        "architecture": WRAPPED if wrapped else model.name,
-        "arguments": json.dumps(model.arguments),
+        "class": _class_of(model),
+        "arguments": arguments,
         "structure": model.structure.text,
-        "dtype": str(model.shift.dtype).removeprefix("torch."),
+        "coordinates": json.dumps(model.coordinates.arguments),
+        "dtype": str(model.scale.dtype).removeprefix("torch."),
         "metadata": json.dumps(model.metadata),
     }
-    tensors = model.state_dict()
-    if isinstance(model, WrappedModel):
-        header["class"] = model.class_name
-        tensors = {name: value.clone() for name, value in tensors.items()}  # they may share memory
+    # clones: modules of the user may share memory
+    tensors = {n: t.detach().cpu().contiguous().clone() for n, t in model.state_dict().items()}
     # as bytes: the library's own writer leaves a temporary file of its own when it is killed, and
     # has an exception of its own for a full disk
-    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    data = safetensors.torch.save(on_cpu, metadata=header)
+    data = safetensors.torch.save(tensors, metadata=header)
     with replacing(path, overwrite) as temporary:
         temporary.write_bytes(data)
 
@@ -128,7 +128,7 @@ def load(
     path: str | os.PathLike[str],
     device: str | torch.device = "cpu",
     *,
-    module: torch.nn.Module | None = None,
+    model: type[Integrator] | torch.nn.Module | None = None,
 ) -> Integrator:
     """Read a model written by ``save``.
 
@@ -136,10 +136,10 @@ def load(
     ----------
     path : path
     device : str or torch.device
-    module : torch.nn.Module, optional
-        New module of the same class and sizes, for the file of a wrapped module
-        (:func:`vpintegrator.wrap`); the module gets the weights. Nothing is imported or executed
-        for a file.
+    model : class or Module, optional
+        For the file of a model of your own: its class; of a wrapped module
+        (:func:`vpintegrator.wrap`): a new module of the same class and sizes, which gets the
+        weights. Nothing is imported or executed for a file.
 
     Returns
     -------
@@ -149,8 +149,8 @@ def load(
     Raises
     ------
     InputError
-        If there is no such file, or it is not a model of this package, or was made by a version
-        with other architectures; or if there is no such device.
+        If there is no such file or device, it is not a model of this package, or ``model`` is
+        missing or of another class.
 
     Examples
     --------
@@ -162,111 +162,61 @@ def load(
     path = as_path("path", path)
     header, tensors = _read(path)
     check_version(path, header.get("version"), VERSION)
-    name = header.get("architecture", "")
-    if name == WRAPPED:
-        model: Integrator = _wrapped(path, header, tensors, module)
-        model.metadata = _metadata(path, header)
-        return model.to(device).eval()
-    if module is not None:
-        raise InputError(f"{path} holds a model of this package, {name}; leave out module")
-    if name not in ARCHITECTURES:
-        raise InputError(
-            f"{path} holds a model of the architecture {name!r}, which this vpintegrator does not "
-            f"know (it knows {', '.join(ARCHITECTURES)}); update vpintegrator, or import the "
-            "module that registers it"
-        )
-    model = _build(path, ARCHITECTURES[name], header, tensors)
-    _fill(path, model, tensors)
-    model.metadata = _metadata(path, header)
-    return model.to(device).eval()
-
-
-def _wrapped(
-    path: Path,
-    header: dict[str, str],
-    tensors: dict[str, torch.Tensor],
-    module: torch.nn.Module | None,
-) -> WrappedModel:
-    """Return the module given by the user, filled with the weights of a file."""
-    own = header.get("class", "of one's own")
-    if not isinstance(module, torch.nn.Module):
-        raise InputError(
-            f"{path} holds the weights of a module {own}, whose code is not in the file: give a "
-            "new one to be filled, as in vp.load(path, module=Net())"
-        )
-    where = f"the header of {path} does not describe a wrapped module"
+    name = header.get("class", "")
+    where = f"the header of {path} does not describe a {name} model"
     arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
-    names = ("dim", "window", "prediction_window")
-    if {*arguments} != {*names} or not all(type(arguments[name]) is int for name in names):
-        raise InputError(f"{where}: expected dim, window and prediction_window")
-    module = module.to(as_dtype(header.get("dtype", "")))
-    dim, window, predicted = (arguments[name] for name in names)
-    model = WrappedModel(module, dim=dim, step=None, window=window, predicted=predicted)
-    _fill(path, model, tensors, f"the module given, while the file is of {own}")
-    return model
+    if name in ARCHITECTURES and model is not None:
+        raise InputError(f"{path} holds a model of this package, {name}; leave out model")
+    own: Any = ARCHITECTURES.get(name, model)
+    if isinstance(own, torch.nn.Module):
+        own = own.to(as_dtype(header.get("dtype", "")))
+        arguments, own = {"module": own, **arguments}, WrappedModel
+    elif not (isinstance(own, type) and issubclass(own, Integrator)):
+        raise InputError(
+            f"{path} holds a model of the class {name!r}, which is none of this package "
+            f"({', '.join(ARCHITECTURES)}): give the class, or a new module to be filled, as in "
+            "vp.load(path, model=MyModel)"
+        )
+    count = sum(tensor.numel() for tensor in tensors.values())
+    result = built_of_file(own, arguments, header.get("dtype", ""), count, where)
+    try:
+        result.set_coordinates(**read_json(header.get("coordinates", "{}"), "coordinates"))
+    except (InputError, TypeError) as error:
+        raise InputError(f"{where}: {error}") from None
+    if own is not ARCHITECTURES.get(name) and _class_of(result) != name:
+        raise InputError(f"{path} holds a model of the class {name}, not a {_class_of(result)}")
+    _fill(path, result, tensors)
+    result.metadata = _metadata(path, header)
+    return result.to(device).eval()
+
+
+def _class_of(model: Integrator) -> str:
+    """Return the name of a model's class in this package, or module and name of another one."""
+    kind: type = type(model)
+    if ARCHITECTURES.get(model.name) is kind:
+        return model.name
+    if isinstance(model, WrappedModel):
+        kind = type(model.core.get_submodule("module"))
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     check_kind(path, "model")
     try:
-        with path.open("rb") as stream:
-            size = int.from_bytes(stream.read(8), "little")
-            if size > LARGEST_HEADER:
-                raise InputError(
-                    f"{path} is not a safetensors file or is damaged; give a model written by "
-                    "vp-train"
-                )
-            text = stream.read(size).decode()
-        entries = read_json(text, f"{path} is not a safetensors file or is damaged: its header")
-        header = entries.get("__metadata__", {})
-        if not isinstance(header, dict) or not all(isinstance(v, str) for v in header.values()):
-            raise InputError(f"{path} is damaged: the metadata in its header must be texts")
-        if len(entries) > _MOST_TENSORS:
-            raise InputError(f"{path} holds {len(entries)} tensors, too many for a model")
         with safetensors.safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except InputError:
-        raise
-    except (safetensors.SafetensorError, OSError, UnicodeDecodeError, RuntimeError) as error:
+            return file.metadata() or {}, tensors
+    except (safetensors.SafetensorError, OSError, RuntimeError) as error:
         raise InputError(
             f"{path} is not a safetensors file or is damaged ({error}); give a model written by "
             "vp-train"
         ) from None
-    return header, tensors
 
 
-def _build(
-    path: Path,
-    architecture: type[Integrator],
-    header: dict[str, str],
-    tensors: dict[str, torch.Tensor],
+def built_of_file(
+    architecture: type[Any], arguments: Mapping[str, Any], dtype: Any, count: int, where: str
 ) -> Integrator:
-    where = f"the header of {path} does not describe a {architecture.name} model"
-    arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
-    known = set(architecture.Arguments.declared()) - {"dtype", "shift", "scale"}
-    if unknown := sorted(set(arguments) - known):
-        raise InputError(
-            f"{where} of this version, which has no argument {unknown[0]!r}; its arguments must be "
-            f"among {', '.join(sorted(known))}"
-        )
-    if "dim" not in arguments:
-        raise InputError(f"{where}: dim is missing")
-    shift = tensors.get("shift")
-    dim = arguments["dim"]
-    if shift is not None and isinstance(dim, int) and shift.shape != (dim,):
-        raise InputError(
-            f"the tensors in {path} do not fit the architecture {architecture.name} with its "
-            f"stored arguments: dim = {dim}, but 'shift' is {_shown(shift)}"
-        )
-    numbers = sum(tensor.numel() for tensor in tensors.values())
-    arguments["dtype"] = header.get("dtype", "")
-    return made_of_file(architecture, arguments, numbers, where)
-
-
-def made_of_file(
-    architecture: type[Integrator], arguments: dict[str, Any], numbers: int, where: str
-) -> Integrator:
-    """Make a model of the arguments that a file of so many numbers names.
+    """Return a model of the arguments that a file of so many numbers names.
 
     Raises
     ------
@@ -274,47 +224,41 @@ def made_of_file(
         If the arguments make no model, or a size is larger than any of a file of so many numbers.
     """
     for name, value in arguments.items():
-        if type(value) is int and value > max(numbers, _ANY_SIZE):
+        if type(value) is int and value > max(count, 1_000):  # few numbers may have a high degree
             raise InputError(
-                f"{where}: {name} = {value} is out of proportion to the {numbers} numbers that the "
+                f"{where}: {name} = {value} is out of proportion to the {count} numbers that the "
                 "file holds"
             )
+    options = {"dtype": dtype} if "dtype" in arguments_of(architecture) else {}
     try:
-        return architecture(**arguments)
+        return architecture(**arguments, **options)
     except (InputError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{where}: {detail}") from None
 
 
-def _fill(
-    path: Path, model: Integrator, tensors: dict[str, torch.Tensor], of_user: str = ""
-) -> None:
+def _fill(path: Path, model: Integrator, tensors: dict[str, torch.Tensor]) -> None:
     """Copy tensors into the model; their names and shapes must be those of its arguments."""
     expected = model.state_dict()
-    what = of_user or f"the architecture {model.name} with its stored arguments"
-    where = f"the tensors in {path} do not fit {what}"
-    damaged = "" if of_user else "; the file is damaged"
-    strange = sorted(set(expected) ^ set(tensors))
-    if strange:
+    where = f"the tensors in {path} do not fit the class {_class_of(model)} with its arguments"
+    if strange := sorted(set(expected) ^ set(tensors)):
         what = "missing" if strange[0] in expected else "not expected"
-        raise InputError(f"{where}: {strange[0]!r} is {what}{damaged}")
+        raise InputError(f"{where}: {strange[0]!r} is {what}")
     for name, tensor in expected.items():
-        found = tensors[name]
-        if found.shape != tensor.shape or found.dtype != tensor.dtype:
-            raise InputError(f"{where}: {name!r} is {_shown(found)}, not {_shown(tensor)}{damaged}")
-        if found.is_floating_point() and not torch.isfinite(found).all():
+        stored = tensors[name]
+        if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
+            raise InputError(f"{where}: {name!r} is {_shown(stored)}, not {_shown(tensor)}")
+        if stored.is_floating_point() and not torch.isfinite(stored).all():
             raise InputError(f"{path}: {name!r} holds numbers that are not finite")
     model.load_state_dict(tensors)
     # stored values must be values that ``set_normalisation`` accepts unchanged
-    shift, scale = tensors["shift"], tensors["scale"]
+    pair = model.shift.clone(), model.scale.clone()
     try:
-        model.set_normalisation(shift, scale, tensors.get("spread"))
+        model.set_normalisation(*pair, model.coordinates.state_scale)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    if not all(
-        torch.allclose(kept, given, rtol=1e-4, atol=1e-4)
-        for kept, given in ((model.shift, shift), (model.scale, scale))
-    ):
+    kept = zip(pair, (model.shift, model.scale), strict=True)
+    if not all(torch.allclose(new, old, rtol=1e-4, atol=1e-4) for old, new in kept):
         raise InputError(f"{path}: shift and scale do not respect the reversing symmetries")
     model.load_state_dict(tensors)
 
@@ -331,17 +275,15 @@ def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
         raise InputError(f"{where} must be an object of texts")
     metadata = {key: str(value) for key, value in metadata.items()}
     for key in ("parameters", "training"):
-        if key in metadata:
-            read_json(metadata[key], f"{where}: {key}")
+        read_json(metadata.get(key, "{}"), f"{where}: {key}")
     if KEY in metadata:
         FamilyConditions.from_text(metadata[KEY], f"{where}: family")
     if "region" in metadata:
         Domain.from_text(metadata["region"], f"{where}: region")
-    if "step" in metadata:
-        try:
-            step = float(metadata["step"])
-        except ValueError:
-            step = 0.0
-        if not 0 < step < math.inf:
-            raise InputError(f"{where}: step must be a positive number, not {metadata['step']!r}")
+    try:
+        positive("step", float(metadata.get("step", "1")))
+    except ValueError:  # an InputError is one, too
+        raise InputError(
+            f"{where}: step must be a positive number, not {metadata['step']!r}"
+        ) from None
     return metadata

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from torch import nn
+import torch
 
 from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import IntegratorArguments, argument
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.components import Components
 from vpintegrator.nn.canonical import check_even
-from vpintegrator.nn.exact_flows import ExactFlows, field_parts, hamiltonian_parts
+from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import as_expressions
+from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 
 MOST_STAGES = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class EquationArguments(IntegratorArguments):
-    """Arguments of models that are made of known equations."""
+def check_equations(dim: int, hamiltonian: str, field: Sequence[str]) -> list[str]:
+    """Return the formulas of the rates, if these or a Hamiltonian are the known equations.
 
-    one_step = True
-    hamiltonian: str = argument(
-        "", "Formula ``z[1]**2/2 - cos(z[0])`` of the Hamiltonian.", omitted=True
-    )
-    field: Any = argument(
-        (),
-        "Formulas of the rates of all components, where there is no Hamiltonian.",
-        kind="sequence of str",
-        omitted=True,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.hamiltonian, str):
-            raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
-        self._set("field", as_expressions(self.field, "field", self.dim))
-        if bool(self.hamiltonian) == bool(self.field):
-            raise InputError("known equations are either a hamiltonian or a field, as formulas")
-        if self.field and len(self.field) != self.dim:
-            raise InputError(
-                f"field must give the rates of all {self.dim} components, not {len(self.field)}"
-            )
+    Raises
+    ------
+    InputError
+        If both or none is given, or there are not as many rates as components.
+    """
+    rates = as_expressions(field, "field", dim)
+    if bool(hamiltonian) == bool(rates):
+        raise InputError("known equations are either a hamiltonian or a field, as formulas")
+    if rates and len(rates) != dim:
+        raise InputError(f"field must give the rates of all {dim} components, not {len(rates)}")
+    return rates
 
 
 class SplittingMap(Integrator):
@@ -56,6 +44,25 @@ class SplittingMap(Integrator):
     Symplectic where the parts are those of a Hamiltonian, volume-preserving where they are shears
     of a vector field, and its own adjoint. The few coefficients are fitted to data of one step;
     they belong to the equations, and hold for smaller steps and for other states as well.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    hamiltonian
+        Formula ``z[1]**2/2 - cos(z[0])`` of the Hamiltonian.
+    field
+        Formulas of the rates of all components, where there is no Hamiltonian.
+    stages
+        How often the last part is passed.
+    linear
+        Whether the quadratic terms of the Hamiltonian are one part, a linear flow.
+    commutators
+        Whether commutators such as ``|grad V|^2`` are further functions of the parts.
+    explicit_time
+        Whether the last component is the time.
+    dtype
+        Type of the weights.
 
     Raises
     ------
@@ -76,43 +83,38 @@ class SplittingMap(Integrator):
 
     name = "split"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(EquationArguments):
-        """See the class."""
-
-        stages: int = argument(5, "How often the last part is passed.", least=1)
-        linear: bool = argument(
-            False, "Whether the quadratic terms of the Hamiltonian are one part, a linear flow."
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hamiltonian: str = "",
+        field: Sequence[str] = (),
+        stages: int = 5,
+        linear: bool = False,
+        commutators: bool = False,
+        explicit_time: bool = False,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, explicit_time=explicit_time)
+        rates = check_equations(dim, hamiltonian, field)
+        whole("stages", stages, 1, MOST_STAGES)
+        if rates and linear:
+            raise InputError("linear is for the quadratic terms of a hamiltonian")
+        if hamiltonian:
+            size = dim - explicit_time
+            check_even(size)
+            flows = hamiltonian_parts(hamiltonian, size, linear, explicit_time, commutators)
+        else:
+            flows = field_parts(tuple(rates))
+        super().__init__(
+            LearnedSplitting(flows, dim, stages, explicit_time),
+            components,
+            dtype=dtype,
+            description=(
+                f"learned splitting of {len(flows.parts)} parts with exact flows, {stages} stages"
+            ),
         )
-        commutators: bool = argument(
-            False, "Whether commutators such as ``|grad V|^2`` are further functions of the parts."
-        )
-        explicit_time: bool = argument(False, "Whether the last component is the time.")
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            whole("stages", self.stages, 1, MOST_STAGES)
-            if self.hamiltonian:
-                check_even(self.dim - self.explicit_time)
-            if self.field and self.linear:
-                raise InputError("linear is for the quadratic terms of a hamiltonian")
-
-        @property
-        def flows(self) -> ExactFlows:
-            """The parts."""
-            if self.field:
-                return field_parts(tuple(self.field))
-            size = self.dim - self.explicit_time
-            given = (self.hamiltonian, size, self.linear, self.explicit_time, self.commutators)
-            return hamiltonian_parts(*given)
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the composition."""
-        layer = LearnedSplitting(a.flows, a.dim, a.stages, a.explicit_time)
-        self.description = (
-            f"learned splitting of {len(a.flows.parts)} parts with exact flows, {a.stages} stages"
-        )
-        return layer
 
     def set_advance(self, time: float) -> None:
         """Set the step, in units of time."""
@@ -140,7 +142,7 @@ class SplittingMap(Integrator):
         >>> model.with_step(0.05).core.step.item()
         0.05
         """
-        found = copy.deepcopy(self)
-        found.set_advance(positive("step", step))
-        found.metadata["step"] = repr(float(step))
-        return found
+        other = copy.deepcopy(self)
+        other.set_advance(positive("step", step))
+        other.metadata["step"] = repr(float(step))
+        return other

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Literal, Self
 
 import torch
 from torch import nn
 
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.attention import (
     AdditiveAttention,
@@ -19,8 +17,9 @@ from vpintegrator.nn.attention import (
     MultiplicativeAttention,
 )
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
+from vpintegrator.nn.encoder import EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
+from vpintegrator.nn.layer import default_dtype
 
 _LEAST_WIDTH = 8
 
@@ -45,6 +44,47 @@ class StandardTransformer(Integrator):
     block = "encoder", attention = "general", activation = "relu". If ``width`` differs from dim,
     linear layers lead there and back. ``published`` makes the baseline of arXiv 2312.11166.
 
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    window
+        Time steps read.
+    prediction_window
+        Time steps predicted, None for all of them.
+    depth
+        Number of units.
+    width
+        Components inside; by default dim, but at least 8. Divisible by ``heads``.
+    heads
+        Attention heads; by default one for each component inside.
+    blocks
+        Nonlinear residual layers in a unit.
+    residual
+        Whether each attention adds its input to its output.
+    positions
+        Whether a learned vector is added per time step; without, attention cannot tell the time
+        steps apart.
+    norm
+        Normalisation after attention and after the feed-forward layers of each unit; "auto" is
+        "layer" for encoder blocks, else "none".
+    stiefel
+        Whether the projections of the heads stay on the Stiefel manifold.
+    attention_scale
+        Factor of the scores; by default 1/sqrt(width/heads).
+    activation
+        Activation of the feed-forward layers.
+    block
+        Layers after attention: residual layers, or the pointwise feed-forward network of an encoder
+        block.
+    attention
+        Multihead attention by projections; the general one, with biases and a projection of its
+        output; or attention of one head with multiplicative or additive scores.
+    inner
+        Hidden units of the pointwise networks of encoder blocks; by default 4 width.
+    dtype
+        Type of the weights; they are drawn in float64.
+
     Raises
     ------
     InputError
@@ -64,75 +104,88 @@ class StandardTransformer(Integrator):
 
     name = "transformer"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(StackArguments):
-        """See the class; ``norm`` becomes the one that "auto" stands for."""
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        prediction_window: int | None = 1,
+        depth: int = 2,
+        width: int | None = None,
+        heads: int | None = None,
+        blocks: int = 1,
+        residual: bool = True,
+        positions: bool = True,
+        norm: Literal["auto", "layer", "batch", "none"] = "auto",
+        stiefel: bool = False,
+        attention_scale: float | None = None,
+        activation: str = "tanh",
+        block: Literal["residual", "encoder"] = "residual",
+        attention: Literal["multihead", "general", "multiplicative", "additive"] = "multihead",
+        inner: int | None = None,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        if attention != "multihead" and (stiefel or attention_scale is not None):
+            raise InputError("stiefel and attention_scale are for attention = multihead")
+        encoder = block == "encoder"
+        if encoder and not residual:
+            raise InputError("residual = false is for block = residual")
+        whole("blocks", blocks, 0)
+        inside = max(dim, _LEAST_WIDTH) if width is None else whole("width", width)
+        heads = inside if heads is None else whole("heads", heads)
+        if norm == "auto":
+            norm = "layer" if encoder else "none"
 
-        window: int = argument(3, "Time steps read.", least=1)
-        prediction_window: int | None = argument(
-            1, "Time steps predicted, None for all of them.", least=1
-        )
-        width: int | None = argument(
-            None,
-            "Components inside; by default dim, but at least 8. Divisible by ``heads``.",
-            least=1,
-        )
-        heads: int | None = argument(None, "By default one for each component inside.", least=1)
-        blocks: int = argument(1, "Nonlinear residual layers in a unit.", least=0)
-        residual: bool = argument(True, "Add the input of each attention to its output.")
-        positions: bool = argument(
-            True,
-            "Add a learned vector per time step; without, attention cannot tell the time steps "
-            "apart.",
-        )
-        norm: str = argument(
-            "auto",
-            'Normalise after attention and after the feed-forward layers of each unit; "auto" is '
-            '"layer" for encoder blocks, else "none".',
-            choices=["auto", *NORMS],
-        )
-        stiefel: bool = argument(
-            False, "Keep the projections of the heads on the Stiefel manifold."
-        )
-        attention_scale: float | None = argument(
-            None, "Factor of the scores; by default 1/sqrt(width/heads)."
-        )
-        activation: str = argument("tanh", "Of the feed-forward layers.")
-        block: str = argument(
-            "residual",
-            "What follows attention: residual layers, or the pointwise feed-forward network of an "
-            "encoder block.",
-            choices=["residual", "encoder"],
-            omitted=True,
-        )
-        attention: str = argument(
-            "multihead",
-            "Multihead attention by projections; the general one, with biases and a projection of "
-            "its output; or attention of one head with multiplicative or additive scores.",
-            choices=["multihead", "general", "multiplicative", "additive"],
-            omitted=True,
-        )
-        inner: int | None = argument(
-            None,
-            "Hidden units of the pointwise networks of encoder blocks; by default 4 width.",
-            least=1,
-            omitted=True,
-        )
+        def mixing(residual: bool) -> nn.Module:
+            """Return a layer of attention."""
+            if attention == "general":
+                return GeneralMultiHeadAttention(inside, heads, residual=residual)
+            if attention == "multiplicative":
+                return MultiplicativeAttention(inside, residual=residual)
+            if attention == "additive":
+                return AdditiveAttention(inside, residual=residual)
+            return MultiHeadAttention(
+                inside, heads, residual=residual, stiefel=stiefel, scale=attention_scale
+            )
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.width is None:
-                self._set("width", max(self.dim, _LEAST_WIDTH))
-            encoder = self.block == "encoder"
-            if self.norm == "auto":
-                self._set("norm", "layer" if encoder else "none")
-            if self.attention != "multihead" and (self.stiefel or self.attention_scale is not None):
-                raise InputError("stiefel and attention_scale are for attention = multihead")
-            if encoder and not self.residual:
-                raise InputError("residual = false is for block = residual")
+        layers: list[nn.Module] = []
+        if inside != dim:
+            layers.append(nn.Linear(dim, inside, dtype=torch.float64))
+        if positions:
+            layers.append(Positions(window, inside))
+        for _ in range(whole("depth", depth)):
+            if encoder:  # the block adds the input itself
+                own = mixing(residual=False)
+                layers.append(
+                    EncoderBlock(
+                        inside, attention=own, inner=inner, norm=norm, activation=activation
+                    )
+                )
+                continue
+            layers += [mixing(residual), Norm(inside, norm)]
+            layers += [ResidualLayer(inside, activation=activation) for _ in range(blocks)]
+            layers += [ResidualLayer(inside, activation="identity"), Norm(inside, norm)]
+        if norm == "none":
+            layers = [layer for layer in layers if not isinstance(layer, Norm)]
+        if inside != dim:
+            layers.append(nn.Linear(inside, dim, dtype=torch.float64))
+        words = ""
+        if encoder:
+            words = f"standard transformer: {attention} attention in encoder blocks"
+        elif attention != "multihead":
+            words = f"standard transformer: {attention} attention and residual layers"
+        super().__init__(
+            Composition(*layers),
+            dim,
+            window=window,
+            prediction_window=prediction_window,
+            dtype=dtype,
+            description=words,
+        )
 
     @classmethod
-    def published(cls, dim: int, **arguments: Any) -> Self:
+    def published(cls, dim: int, *, dtype: str | torch.dtype = "float32") -> Self:
         """Make the standard transformer of arXiv 2312.11166: 189 parameters in three dimensions.
 
         It reads and predicts windows of three states by three units of attention of one head and
@@ -143,8 +196,8 @@ class StandardTransformer(Integrator):
         ----------
         dim
             Components of a state, inside too.
-        **arguments
-            Arguments of the class that replace these.
+        dtype
+            Type of the weights.
 
         Examples
         --------
@@ -152,50 +205,15 @@ class StandardTransformer(Integrator):
         >>> sum(weight.numel() for weight in model.parameters())
         189
         """
-        sizes = {"window": 3, "prediction_window": 3, "depth": 3, "blocks": 2, "heads": 1}
-        layers = {"width": dim, "positions": False, "residual": False, "dtype": "float32"}
-        return cls(**{"dim": dim, **sizes, **layers, **arguments})
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return units of attention and feed-forward layers, between linear layers if need be."""
-        inside = a.width or a.dim
-        if a.block == "encoder":
-            self.description = f"standard transformer: {a.attention} attention in encoder blocks"
-        elif a.attention != "multihead":
-            self.description = f"standard transformer: {a.attention} attention and residual layers"
-        layers: list[nn.Module] = []
-        if inside != a.dim:
-            layers.append(nn.Linear(a.dim, inside, dtype=torch.float64))
-        if a.positions:
-            layers.append(Positions(a.window, inside))
-        for _ in range(a.depth):
-            layers += _encoder(a, inside) if a.block == "encoder" else _residual(a, inside)
-        if inside != a.dim:
-            layers.append(nn.Linear(inside, a.dim, dtype=torch.float64))
-        return Composition(*layers)
-
-
-def _attention(a: Any, inside: int, residual: bool) -> nn.Module:
-    heads = inside if a.heads is None else a.heads
-    kinds: dict[str, Callable[[], nn.Module]] = {
-        "multihead": lambda: MultiHeadAttention(
-            inside, heads, residual=residual, stiefel=a.stiefel, scale=a.attention_scale
-        ),
-        "general": lambda: GeneralMultiHeadAttention(inside, heads, residual=residual),
-        "multiplicative": lambda: MultiplicativeAttention(inside, residual=residual),
-        "additive": lambda: AdditiveAttention(inside, residual=residual),
-    }
-    return kinds[a.attention]()
-
-
-def _encoder(a: Any, inside: int) -> list[nn.Module]:
-    attention = _attention(a, inside, residual=False)  # the block adds the input itself
-    sizes = {"inner": a.inner, "norm": a.norm, "activation": a.activation}
-    return [EncoderBlock(inside, attention=attention, **sizes)]
-
-
-def _residual(a: Any, inside: int) -> list[nn.Module]:
-    layers = [_attention(a, inside, a.residual), Norm(inside, a.norm)]
-    layers += [ResidualLayer(inside, activation=a.activation) for _ in range(a.blocks)]
-    layers += [ResidualLayer(inside, activation="identity"), Norm(inside, a.norm)]
-    return layers if a.norm != "none" else [each for each in layers if not isinstance(each, Norm)]
+        return cls(
+            dim,
+            window=3,
+            prediction_window=3,
+            depth=3,
+            blocks=2,
+            heads=1,
+            width=dim,
+            positions=False,
+            residual=False,
+            dtype=dtype,
+        )

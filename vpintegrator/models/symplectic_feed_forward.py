@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Literal
 
-from torch import nn
+import torch
 
-from vpintegrator.models.arguments import argument
+from vpintegrator.arguments import whole
+from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
+from vpintegrator.models.components import Components
+from vpintegrator.models.symplectic_layers import symplectic_in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.layer import default_dtype
 
 
 class SymplecticFeedForward(Integrator):
@@ -21,6 +25,49 @@ class SymplecticFeedForward(Integrator):
     published networks are its settings without reversing symmetries: G-SympNets are
     ``functions = "neurons"``, LA-SympNets ``layer = "linear-activation"``, HenonNets
     ``layer = "henon"``.
+
+    Parameters
+    ----------
+    dim
+        Components of a state: positions, then momenta, then conserved ones.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    layer
+        Gradient couplings (with neurons a G-SympNet), the linear and activation modules of an
+        LA-SympNet, or the Henon maps of a HenonNet. The latter two as published, without angles or
+        symmetries between degrees of freedom.
+    linear
+        Linear pairs in a unit of the linear and activation modules.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial gradients.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Last components, by number, that stay as they are and that the others depend on.
+    scaling
+        Conserved components without which nothing moves, as a step is.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -46,14 +93,49 @@ class SymplecticFeedForward(Integrator):
 
     name = "spff"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(SymplecticArguments):
-        """See the class."""
-
-        one_step = True
-        depth: int = argument(3, "Number of units.", least=1)
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return ``depth`` units."""
-        self.description = f"symplectic feed-forward network: one step by {in_words(a)}"
-        return Composition(*(symplectic_layer(a) for _ in range(a.depth)))
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        depth: int = 3,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        layer: Literal["gradient", "linear-activation", "henon"] = "gradient",
+        linear: int = 2,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        scaling: Sequence[int] = (),
+        explicit_time: bool = False,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(
+            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
+        )
+        layers = [
+            symplectic_layer(
+                components,
+                layer=layer,
+                linear=linear,
+                functions=functions,
+                width=width,
+                degree=degree,
+                expressions=expressions,
+                activation=activation,
+                initial_scale=initial_scale,
+            )
+            for _ in range(whole("depth", depth))
+        ]
+        words = symplectic_in_words(layer, functions, degree, expressions)
+        super().__init__(
+            Composition(*layers),
+            components,
+            dtype=dtype,
+            description=f"symplectic feed-forward network: one step by {words}",
+        )

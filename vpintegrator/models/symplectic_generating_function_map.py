@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
-from torch import nn
+import torch
 
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import argument
+from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
+from vpintegrator.models.components import Components
+from vpintegrator.models.generating_symmetries import signs_of_symplectic
 from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
+from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.generating_function import GeneratingFunction
+from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 
 
@@ -24,6 +28,41 @@ class SymplecticGeneratingFunctionMap(Integrator):
 
     Symplectic for every S, and reversible by the choice of its terms. S is a polynomial whose
     coefficients follow from pairs of states by linear least squares: ``optimizer = "linear"``.
+
+    Parameters
+    ----------
+    dim
+        Components of a state: positions, then momenta, then conserved ones.
+    functions
+        Functions of the states: polynomials, with harmonics of angles.
+    degree
+        Degree of the polynomials, in all components together.
+    repeats
+        Equal maps in a row, each of an equal part of the step; for autonomous systems.
+    hamiltonian
+        Formula ``z[1]**2/2 - cos(z[0])`` of a known Hamiltonian, whose elementary Hamiltonians are
+        added to S.
+    order
+        Order of these elementary Hamiltonians: 2, 4 or 6.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Last components, by number, that stay as they are and that the others depend on.
+    scaling
+        Conserved components without which nothing moves, as a step is.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -45,41 +84,55 @@ class SymplecticGeneratingFunctionMap(Integrator):
     name = "sgf"
     linear_in_parameters = True
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(GeneratingArguments):
-        """See the class."""
-
-        hamiltonian: str = argument(
-            "",
-            "Formula ``z[1]**2/2 - cos(z[0])`` of a known Hamiltonian, whose elementary "
-            "Hamiltonians are added to S.",
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        functions: Literal["polynomial"] = "polynomial",
+        degree: int = 6,
+        repeats: int = 1,
+        hamiltonian: str = "",
+        order: int = 6,
+        expressions: Sequence[str] = (),
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        scaling: Sequence[int] = (),
+        explicit_time: bool = False,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(
+            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
         )
-        order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
-
-        def stored(self) -> dict[str, Any]:
-            """Return the arguments to store; the Hamiltonian only if there is one."""
-            omitted = () if self.hamiltonian else ("hamiltonian", "order")
-            return {n: v for n, v in super().stored().items() if n not in omitted}
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.order not in ORDERS:
-                raise InputError(f"order must be one of 2, 4 and 6, not {self.order!r}")
-            if not isinstance(self.hamiltonian, str):
-                raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
-            check_even(self.size, "; take vpgf, which preserves volume")
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the implicit map of S."""
-        self.description = f"symplectic map of a generating function of degree {a.degree}"
-        symmetries = signs_of_symplectic(a)
+        check_repeats(repeats, explicit_time)
+        if order not in ORDERS:
+            raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
+        check_even(components.moving, "; take vpgf, which preserves volume")
+        description = f"symplectic map of a generating function of degree {degree}"
         S = GeneratingFunction(
-            a.size, a.degree, group=symmetries, expressions=a.expressions, **a.options
+            components.moving,
+            degree,
+            group=signs_of_symplectic(components),
+            expressions=as_expressions(expressions),
+            periodic=[*components.periods],
+            cyclic=components.cyclic,
+            conserved=components.constants,
+            scaling=components.scaling,
         )
         exact = None
-        if a.hamiltonian:
+        if hamiltonian:
             exact = ElementaryHamiltonians(
-                a.hamiltonian, a.size, a.order, a.constants, a.explicit_time
+                hamiltonian, components.moving, order, components.constants, explicit_time
             )
-            self.description += f" and of elementary Hamiltonians up to order {a.order}"
-        return SymplecticGeneratingFunction(S, exact, a.repeats)
+            description += f" and of elementary Hamiltonians up to order {order}"
+        core = SymplecticGeneratingFunction(S, exact, repeats)
+        super().__init__(core, components, dtype=dtype, description=description)
+
+
+def check_repeats(repeats: int, explicit_time: bool) -> None:
+    """Raise InputError unless so many equal maps in a row are a map of the step."""
+    whole("repeats", repeats)
+    if repeats > 1 and explicit_time:
+        raise InputError("maps in a row know no explicit time: repeats must be 1")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
+import torch
 from torch import nn
 
-from vpintegrator.models.arguments import argument
+from vpintegrator.arguments import whole
+from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
+from vpintegrator.models.components import Components
+from vpintegrator.models.symplectic_layers import symplectic_in_words, symplectic_layer
 from vpintegrator.nn import Composition, SymplecticAttention
+from vpintegrator.nn.layer import default_dtype
 
 
 class SymplecticTransformer(Integrator):
@@ -22,6 +26,43 @@ class SymplecticTransformer(Integrator):
     The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
     exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
     a law of the space of windows: what it does to phase space, rollouts measure.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, even: positions, then momenta.
+    window
+        Time steps read, at least 2.
+    prediction_window
+        Time steps predicted, None for all of them.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    layer, linear
+        The feed-forward layer, see ``SymplecticFeedForward``.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial gradients, and of attention.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -38,23 +79,52 @@ class SymplecticTransformer(Integrator):
     """
 
     name = "spt"
-    attention_mixes_alone = True
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(SymplecticArguments):
-        """See the class."""
-
-        window: int = argument(3, "Time steps read, at least 2.", least=2)
-        prediction_window: int | None = argument(
-            1, "Time steps predicted, None for all of them.", least=1
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        prediction_window: int | None = 1,
+        depth: int = 2,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        layer: Literal["gradient", "linear-activation", "henon"] = "gradient",
+        linear: int = 2,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, reversing_symmetries, periodic, cyclic)
+        whole("window", window, 2)
+        layers: list[nn.Module] = []
+        for _ in range(whole("depth", depth)):
+            layers += [
+                SymplecticAttention(dim, symmetries=components.group, initial_scale=initial_scale),
+                symplectic_layer(
+                    components,
+                    layer=layer,
+                    linear=linear,
+                    functions=functions,
+                    width=width,
+                    degree=degree,
+                    expressions=expressions,
+                    activation=activation,
+                    initial_scale=initial_scale,
+                ),
+            ]
+        words = symplectic_in_words(layer, functions, degree, expressions)
+        super().__init__(
+            Composition(*layers),
+            components,
+            window=window,
+            prediction_window=prediction_window,
+            dtype=dtype,
+            description=f"symplectic transformer: attention by rotations, then {words}",
         )
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return attention and gradient couplings by turns."""
-        self.description = f"symplectic transformer: attention by rotations, then {in_words(a)}"
-        layers = [layer for _ in range(a.depth) for layer in (_attention(a), symplectic_layer(a))]
-        return Composition(*layers)
-
-
-def _attention(a: Any) -> nn.Module:
-    return SymplecticAttention(a.dim, symmetries=a.group, initial_scale=a.initial_scale)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.generating_arguments import GeneratingArguments
-from vpintegrator.models.symplectic_layers import SymplecticArguments
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
+
+SYMPLECTIC = ("spff", "spt")  # gradient couplings of states (q, p)
+GENERATING = ("sgf", "vpgf")  # linear in their coefficients
 
 
 def family_arguments(architecture: type[Integrator], system: System) -> dict[str, Any]:
@@ -21,14 +23,14 @@ def family_arguments(architecture: type[Integrator], system: System) -> dict[str
     shears, and so is the field that they can follow. A field of another form needs free shears.
     A reversing symmetry of the scaling parameters then makes the map of scaling zero the identity.
     """
-    known, family = known_arguments(architecture), system.family
+    known, family = arguments_of(architecture), system.family
     assert family is not None
     if "conserved" not in known:
         raise InputError(
             f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
             "or spff"
         )
-    implicit = issubclass(architecture.Arguments, GeneratingArguments)  # suited to any field
+    implicit = architecture.name in GENERATING  # suited to any field
     free = len(system.reversing_symmetries) > 0 and not implicit
     free = free and not is_sum_of_shears(system, architecture)
     vanishing = {} if free or "scaling" not in known else {"scaling": family.scaling}
@@ -38,15 +40,11 @@ def family_arguments(architecture: type[Integrator], system: System) -> dict[str
 def is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
     """Whether no component of the field drives itself; of (q, p), neither q each other nor p."""
     driven = system.equations.jacobian
-    if not issubclass(architecture.Arguments, SymplecticArguments):
+    if architecture.name not in SYMPLECTIC:
         return not any(i == j for i, j in driven)
     assert system.family is not None
     half = system.family.system.dim // 2
     return not any(i // half == j // half for i, j in driven if max(i, j) < 2 * half)
-
-
-def known_arguments(architecture: type[Integrator]) -> Iterable[str]:
-    return architecture.Arguments.declared()
 
 
 def function_arguments(
@@ -54,19 +52,23 @@ def function_arguments(
 ) -> dict[str, Any]:
     """Return arguments that say which functions of a system stand beside polynomials."""
     if functions == "system":
+        if "expressions" not in arguments_of(architecture):
+            raise InputError(
+                f"{architecture.name} takes no expressions; leave out functions=system"
+            )
         return {"functions": "polynomial", "expressions": functions_of(system, architecture)}
     if functions == "hamiltonian":
-        found = {"functions": "polynomial", "hamiltonian": hamiltonian_of(system, architecture)}
+        formula = hamiltonian_of(system, architecture)
+        result = {"functions": "polynomial", "hamiltonian": formula}
         # beyond the times of training exact terms alone are right, unless time is an angle
         beyond = system.explicit_time is not None and system.explicit_time not in system.periods
-        return found | {"cyclic": [system.explicit_time]} if beyond else found
+        return result | {"cyclic": [system.explicit_time]} if beyond else result
     return {}
 
 
 def functions_of(system: System, architecture: type[Integrator]) -> list[str]:
     """Return the functions of the potentials for symplectic models, of the forces for others."""
-    symplectic = issubclass(architecture.Arguments, SymplecticArguments | GeneratingArguments)
-    symplectic = symplectic and system.is_canonical
+    symplectic = architecture.name in SYMPLECTIC + GENERATING and system.is_canonical
     functions = system.hamiltonian_functions if symplectic else system.functions
     if not functions:
         what = "Hamiltonian" if symplectic else "vector field"
@@ -78,7 +80,7 @@ def functions_of(system: System, architecture: type[Integrator]) -> list[str]:
 
 
 def hamiltonian_of(system: System, architecture: type[Integrator]) -> str:
-    if "hamiltonian" not in known_arguments(architecture):
+    if "hamiltonian" not in arguments_of(architecture):
         raise InputError(
             f"functions = hamiltonian is for generating functions of Hamiltonian systems, sgf; "
             f"{architecture.name} has no such terms"
@@ -91,9 +93,9 @@ def hamiltonian_of(system: System, architecture: type[Integrator]) -> str:
     return formula
 
 
-def formula_arguments(system: System, known: Iterable[str]) -> dict[str, Any]:
+def formula_arguments(system: System, known: Collection[str]) -> dict[str, Any]:
     """Return the arguments of models that are made of the formulas of the equations."""
-    if not {"hamiltonian", "field"} <= {*known}:
+    if not {"hamiltonian", "field"}.issubset(known):
         return {}
     if system.is_canonical and system.hamiltonian_formula:
         return {"hamiltonian": system.hamiltonian_formula}

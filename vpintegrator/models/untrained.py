@@ -11,16 +11,15 @@ import torch
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import ReversibleArguments
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.generating_arguments import GeneratingArguments
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.models.system_arguments import (
+    GENERATING,
+    SYMPLECTIC,
     family_arguments,
     formula_arguments,
     function_arguments,
-    known_arguments,
 )
 from vpintegrator.nn.triangular import IdleComponents
 
@@ -72,15 +71,6 @@ def _check_system(system: Any) -> None:
     of_kind("system", system, System, "a system, as vp.load_system gives it")
 
 
-def is_made(make: Callable[[dict[str, Any]], Integrator], arguments: dict[str, Any]) -> bool:
-    """Whether a model of these arguments can be made."""
-    try:
-        make(arguments)
-    except InputError:
-        return False
-    return True
-
-
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name of the suited architecture, and the reason in a sentence."""
     if _is_incomplete(system) and system.family is not None:
@@ -96,10 +86,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         return "resnet", "resnet was chosen: the flow changes volumes"
     if given.get("functions") == "hamiltonian":
         return "sgf", "sgf was chosen: it has exact terms of a known Hamiltonian"
-    known = {
-        name: {*known_arguments(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")
-    }
-    names = set().union(*known.values()).intersection(given) - {"window"}  # others are no arguments
+    known = {name: {*arguments_of(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")}
+    names = set().union(*known.values()).intersection(given) - {"window", "prediction_window"}
     windows = given.get("window") not in (None, 1)
     without: set[str] = set()
     if _is_canonical(system):
@@ -136,7 +124,7 @@ def _is_incomplete(system: System) -> bool:
 
 def build(
     system: System,
-    model: str = "auto",
+    model: str | type[Integrator] = "auto",
     *,
     reversible: bool | None = None,
     chart: bool | None = None,
@@ -149,8 +137,8 @@ def build(
     Parameters
     ----------
     system : System
-    model : str
-        The name of an architecture; "auto" takes what is suited.
+    model : str or class
+        The name of an architecture, or a class of your own; "auto" takes what is suited.
     reversible : bool, optional
         Whether the system's reversing symmetries are built in; None for as many of them as the
         model asked for can respect.
@@ -185,21 +173,22 @@ def build(
     ('spff', True, [[0, 6.283185307179586]])
     """
     chosen = _chart(system, model, chart, arguments)
+    coordinates: dict[str, Any] = {}
     if chosen is not None:
         system = chosen.system
-        arguments |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
+        coordinates |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
     if system.canonical_order:
-        arguments |= {"component_order": list(system.canonical_order)}
+        coordinates["order"] = list(system.canonical_order)
         system = system.canonical
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
-    architecture = ARCHITECTURES.find(name)
-    known = known_arguments(architecture)
+    architecture = ARCHITECTURES.find(name) if isinstance(name, str) else name
+    known = arguments_of(architecture)
     arguments, why = _with_delays(system, architecture, arguments, why)
     if system.explicit_time == system.dim - 1 and name in _OF_ONE_STEP:
         arguments = {"explicit_time": True} | arguments
     if "split" in known and _is_canonical(system, arguments.get("explicit_time", False)):
         arguments.setdefault("split", "halves")  # positions and momenta
-    if issubclass(architecture.Arguments, GeneratingArguments):
+    if name in GENERATING:
         arguments.setdefault("functions", "polynomial")
     arguments |= function_arguments(system, architecture, arguments.get("functions"))
     arguments = formula_arguments(system, known) | arguments
@@ -219,7 +208,10 @@ def build(
 
     def make(given: dict[str, Any]) -> Integrator:
         own = arguments | given
-        return _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
+        built = _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
+        if coordinates:
+            built.set_coordinates(**coordinates)
+        return built
 
     built = _reversible(make, rhos, reversible)
     if arguments.get("weighting", "auto") == "auto" and len(rhos) > 1:
@@ -243,15 +235,23 @@ def _with_delays(
     system: System, architecture: type[Integrator], arguments: dict[str, Any], why: str
 ) -> tuple[dict[str, Any], str]:
     """Return arguments with windows where one component is not the whole state, and the reason."""
-    known = known_arguments(architecture)
+    known = arguments_of(architecture)
     if system.dim < 2 and "split" in known:
         raise InputError(
             f"{architecture.name} moves components by others, and states have one; take resnet"
         )
-    if not _is_incomplete(system) or "window" not in known:
-        return arguments, why
-    arguments = {"window": DELAYS, "prediction_window": 1} | arguments
-    if arguments["window"] == 1:
+    incomplete = _is_incomplete(system)
+    if incomplete:
+        arguments = {"window": DELAYS, "prediction_window": 1} | arguments
+    if "window" not in known:
+        if arguments.get("window") not in (None, 1):
+            raise InputError(
+                f"a map of one step: window must be 1, not {arguments['window']}; take a model of "
+                "windows, such as vpt or spt"
+            )
+        left_out = ("window", "prediction_window")
+        return {name: value for name, value in arguments.items() if name not in left_out}, why
+    if not incomplete or arguments["window"] == 1:
         return arguments, why
     told = (
         f"{_INCOMPLETE}: windows of {arguments['window']} states stand for the rest (delay "
@@ -261,7 +261,7 @@ def _with_delays(
 
 
 def _chart(
-    system: System, model: str, wanted: bool | None, arguments: Mapping[str, Any]
+    system: System, model: str | type[Integrator], wanted: bool | None, arguments: Mapping[str, Any]
 ) -> Chart | None:
     """Return the system's chart, if a model is to work in it."""
     if isinstance(system, (str, os.PathLike)):
@@ -273,10 +273,10 @@ def _chart(
     chart, reason = system.chart, ""
     if wanted is False:
         return None
-    architecture = None if model == "auto" else ARCHITECTURES.find(model)
-    symplectic = architecture and issubclass(architecture.Arguments, SymplecticArguments)
-    solved = architecture and issubclass(architecture.Arguments, GeneratingArguments)
-    functions = arguments.get("functions", "polynomial" if solved else "neurons")
+    architecture = None if model == "auto" else model
+    if isinstance(architecture, str):
+        architecture = ARCHITECTURES.find(architecture)
+    functions = arguments.get("functions", "polynomial" if model in GENERATING else "neurons")
     if chart is None:
         reason = f"the file of {system.name} declares none"
     elif chart.jumps and (
@@ -285,11 +285,11 @@ def _chart(
         or model not in ("auto", *_OF_ONE_STEP)
     ):
         reason = "it has an angle, in which only one-step models of polynomials are periodic"
-    elif symplectic and not chart.system.is_hamiltonian:
+    elif model in SYMPLECTIC and not chart.system.is_hamiltonian:
         reason = "the system is not Hamiltonian in its coordinates"
     if wanted and reason:
         raise InputError(f"no model in the coordinates of a chart: {reason}; leave out --chart")
-    keeps = architecture is None or issubclass(architecture.Arguments, ReversibleArguments)
+    keeps = architecture is None or "cyclic" in arguments_of(architecture)
     return chart if not reason and (keeps or wanted) else None
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Literal, Self
 
-from torch import nn
+import torch
 
-from vpintegrator.models.arguments import CouplingArguments, TriangularArguments, argument
+from vpintegrator.arguments import whole
+from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.coupling_layers import feed_forward, in_words
+from vpintegrator.models.components import Components
+from vpintegrator.models.coupling_layers import couplings, couplings_in_words, triangular
 from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.layer import default_dtype
 
 
 class VolumePreservingFeedForward(Integrator):
@@ -20,6 +23,66 @@ class VolumePreservingFeedForward(Integrator):
 
     Exactly volume-preserving and explicitly invertible; with reversing symmetries also reversible.
     ``published`` makes the network of the paper.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, at least 2.
+    depth
+        Number of coupling sweeps, or of triangular stacks.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, see ``AdditiveCoupling``, or polynomials, see
+        ``BasisCoupling``. Polynomials are far more accurate and cheaper where the flow is smooth
+        and states stay where the model was trained; they run off elsewhere.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    split
+        Components that a coupling updates in turn: each by itself ("coordinates"), the halves
+        ("halves"), or blocks of indices.
+    bases
+        Bases of directions along which polynomials shear: the coordinates, and as many rotated
+        ones as make up this number, see ``Rotated``. For vector fields of which a component
+        depends on itself.
+    sweep
+        Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods do.
+    feed_forward
+        Sweeps of couplings, or the published stacks of triangular layers. Those only respect
+        diagonal symmetries, and in few components little of them survives the average (of three,
+        under all sign flips, one never moves, and a warning says so).
+    blocks
+        Blocks in a stack of triangular layers.
+    linear
+        Linear pairs in a block of triangular layers.
+    upper_first
+        Whether an upper triangular layer begins each pair.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial weights of attention and of the outer weights of couplings.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Components that stay as they are, bit by bit, and that the others depend on: the last ones,
+        or any where couplings are by polynomials.
+    scaling
+        Conserved components without which nothing moves, as a step is: terms of polynomials,
+        functions of neurons and weightings of attention vanish with them.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same, and all else as
+        one in which it stays what it is in the middle of the step.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -42,15 +105,72 @@ class VolumePreservingFeedForward(Integrator):
 
     name = "vpff"
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(CouplingArguments, TriangularArguments):
-        """See the class."""
-
-        one_step = True
-        depth: int = argument(3, "Number of coupling sweeps, or of triangular stacks.", least=1)
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        depth: int = 3,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        split: Blocks = "coordinates",
+        bases: int = 1,
+        sweep: Literal["forward", "symmetric"] = "forward",
+        feed_forward: Literal["coupling", "triangular"] = "coupling",
+        blocks: int = 2,
+        linear: int = 1,
+        upper_first: bool = False,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        scaling: Sequence[int] = (),
+        explicit_time: bool = False,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(
+            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
+        )
+        words = "triangular layers"
+        if feed_forward == "coupling":
+            words = couplings_in_words(functions, degree, expressions, bases)
+        layers = []
+        for _ in range(whole("depth", depth)):
+            if feed_forward == "triangular":
+                layers += triangular(
+                    components,
+                    blocks=blocks,
+                    linear=linear,
+                    upper_first=upper_first,
+                    activation=activation,
+                    expressions=expressions,
+                )
+                continue
+            layers += couplings(
+                components,
+                functions=functions,
+                width=width,
+                degree=degree,
+                expressions=expressions,
+                split=split,
+                bases=bases,
+                sweep=sweep,
+                activation=activation,
+                initial_scale=initial_scale,
+            )
+        super().__init__(
+            Composition(*layers),
+            components,
+            dtype=dtype,
+            description=f"volume-preserving feed-forward network: one step by {words}",
+        )
 
     @classmethod
-    def published(cls, dim: int, **arguments: Any) -> Self:
+    def published(cls, dim: int, *, dtype: str | torch.dtype = "float32") -> Self:
         """Make the network of arXiv 2312.11166: 135 parameters in three dimensions.
 
         It has six blocks of a linear and a nonlinear pair of triangular layers, and a linear pair
@@ -61,8 +181,8 @@ class VolumePreservingFeedForward(Integrator):
         ----------
         dim
             Components of a state.
-        **arguments
-            Arguments of the class that replace these.
+        dtype
+            Type of the weights.
 
         Examples
         --------
@@ -70,10 +190,4 @@ class VolumePreservingFeedForward(Integrator):
         >>> sum(weight.numel() for weight in model.parameters())
         135
         """
-        sizes = {"feed_forward": "triangular", "depth": 1, "blocks": 6, "linear": 1}
-        return cls(**{"dim": dim, "dtype": "float32", **sizes, **arguments})
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""
-        self.description = f"volume-preserving feed-forward network: one step by {in_words(a)}"
-        return Composition(*(layer for _ in range(a.depth) for layer in feed_forward(a)))
+        return cls(dim, feed_forward="triangular", depth=1, blocks=6, dtype=dtype)

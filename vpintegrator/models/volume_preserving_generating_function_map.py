@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from torch import nn
+import torch
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_pair
+from vpintegrator.models.components import Components
+from vpintegrator.models.generating_symmetries import signs_of_pair
+from vpintegrator.models.symplectic_generating_function_map import check_repeats
 from vpintegrator.nn import GeneratingFunction, VolumePreservingGeneratingFunction
 from vpintegrator.nn.basis_potential import NoTermsError
+from vpintegrator.nn.layer import default_dtype
 
 
 class VolumePreservingGeneratingFunctionMap(Integrator):
@@ -28,11 +32,37 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
     components add terms that are linear in them, and functions :math:`G_{ab}` of components that
     are not neighbours, see :class:`vpintegrator.nn.VolumePreservingGeneratingFunction`.
 
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    functions
+        Functions of the states: polynomials, with harmonics of angles.
+    degree
+        Degree of the polynomials, in all components together.
+    repeats
+        Equal maps in a row, each of an equal part of the step; for autonomous systems.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Last components, by number, that stay as they are and that the others depend on.
+    scaling
+        Conserved components without which nothing moves, as a step is.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same.
+    dtype
+        Type of the weights; they are drawn in float64.
+
     Raises
     ------
     InputError
-        For fewer than two moving components, expressions, or symmetries that are more than changes
-        of sign.
+        For fewer than two moving components, or symmetries that are more than changes of sign.
 
     References
     ----------
@@ -48,36 +78,57 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
     name = "vpgf"
     linear_in_parameters = True
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(GeneratingArguments):
-        """See the class."""
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.size < 2:
-                raise InputError(f"at least two components must move, not {self.size}")
-            if self.expressions:
-                raise InputError("vpgf takes no expressions; leave out --functions system")
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return the implicit map of G_1, ..., G_{n-1}, and of G_ab with angles between a and b."""
-        functions = {}
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        functions: Literal["polynomial"] = "polynomial",
+        degree: int = 6,
+        repeats: int = 1,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        scaling: Sequence[int] = (),
+        explicit_time: bool = False,
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(
+            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
+        )
+        check_repeats(repeats, explicit_time)
+        size = components.moving
+        if size < 2:
+            raise InputError(f"at least two components must move, not {size}")
+        chain = {}
         pairs = sorted(
-            itertools.combinations(range(a.size), 2), key=lambda pair: pair[1] - pair[0] > 1
+            itertools.combinations(range(size), 2), key=lambda pair: pair[1] - pair[0] > 1
         )
         for i, k in pairs:
-            between = [*range(i + 1, k)]
-            if not {*between}.issubset({*a.periods, *a.cyclic}):
+            between = [*range(i + 1, k)]  # G_ab of components with angles between them
+            if not {*between}.issubset({*components.periods, *components.cyclic}):
                 continue
-            options: dict[str, Any] = a.options | {"cyclic": [*a.cyclic, *between]}
-            options |= {"involved": [[i], [k]]} if between else {"differentiated": (i, k)}
-            group = signs_of_pair(a, i, k)
+            own: dict[str, Any] = {"differentiated": (i, k)}
+            if between:
+                own = {"involved": [[i], [k]]}
             # functions of neighbours are required
             with contextlib.suppress(*[NoTermsError] if between else []):
-                functions[i, k] = GeneratingFunction(a.size, a.degree, group=group, **options)
-        self.description = (
-            f"volume-preserving map of {len(functions)} generating functions of degree {a.degree}"
-        )
-        return VolumePreservingGeneratingFunction(
-            [*functions.values()], a.repeats, pairs=[*functions]
+                chain[i, k] = GeneratingFunction(
+                    size,
+                    degree,
+                    group=signs_of_pair(components.group, i, k),
+                    periodic=[*components.periods],
+                    cyclic=[*components.cyclic, *between],
+                    conserved=components.constants,
+                    scaling=components.scaling,
+                    **own,
+                )
+        super().__init__(
+            VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain]),
+            components,
+            dtype=dtype,
+            description=(
+                f"volume-preserving map of {len(chain)} generating functions of degree {degree}"
+            ),
         )

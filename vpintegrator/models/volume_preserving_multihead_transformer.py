@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Literal
 
+import torch
 from torch import nn
 
-from vpintegrator.models.arguments import CouplingArguments, HeadArguments, argument
+from vpintegrator.arguments import whole
+from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.coupling_layers import couplings, in_words
+from vpintegrator.models.components import Components
+from vpintegrator.models.coupling_layers import couplings, couplings_in_words
 from vpintegrator.nn import AttentionCoupling, Composition
+from vpintegrator.nn.layer import default_dtype
+from vpintegrator.nn.split import as_blocks
 
 
 class VolumePreservingMultiheadTransformer(Integrator):
@@ -19,6 +25,54 @@ class VolumePreservingMultiheadTransformer(Integrator):
     function inside additive couplings: :math:`X_a \mapsto X_a + g(X_b)` for each block of
     components in turn. So the map of windows preserves volume exactly although softmax does not, it
     is explicitly invertible, and with reversing symmetries it is reversible.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, at least 2.
+    window
+        Time steps read.
+    prediction_window
+        Time steps predicted, None for all of them.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    attention_width
+        Width of the attention, divisible by its heads.
+    heads
+        Heads of the attention.
+    stiefel
+        Whether the projections of the heads stay on the Stiefel manifold.
+    split
+        Components that a coupling updates in turn: each by itself ("coordinates"), the halves
+        ("halves"), or blocks of indices.
+    bases
+        Bases of directions along which polynomials shear: the coordinates, and rotated ones.
+    sweep
+        Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods do.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial weights of attention and of the outer weights of couplings.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -39,37 +93,69 @@ class VolumePreservingMultiheadTransformer(Integrator):
     """
 
     name = "vpmt"
-    attention_mixes_alone = True
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(CouplingArguments, HeadArguments):
-        """See the class."""
-
-        dim: int = argument(help="Components of a state, at least 2.", least=2)
-        window: int = argument(3, "Time steps read.", least=1)
-        prediction_window: int | None = argument(
-            1, "Time steps predicted, None for all of them.", least=1
-        )
-        width: int = argument(16, "Hidden units of the pointwise couplings.")
-        stiefel: bool = argument(
-            False, "Keep the projections of the heads on the Stiefel manifold."
-        )
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return couplings by attention and pointwise couplings by turns."""
-        if a.functions != "neurons":
-            self.description = f"{type(self).description}, and {in_words(a)}"
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        prediction_window: int | None = 1,
+        depth: int = 2,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        attention_width: int = 4,
+        heads: int = 2,
+        stiefel: bool = False,
+        split: Blocks = "coordinates",
+        bases: int = 1,
+        sweep: Literal["forward", "symmetric"] = "forward",
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, reversing_symmetries, periodic, cyclic)
+        blocks = as_blocks(split, whole("dim", dim, 2))
         layers: list[nn.Module] = []
-        for _ in range(a.depth):
-            attention = AttentionCoupling(
-                a.dim,
-                a.window,
-                width=a.attention_width,
-                heads=a.heads,
-                split=a.split_blocks,
-                symmetries=a.group,
-                stiefel=a.stiefel,
-                initial_scale=a.initial_scale,
+        for _ in range(whole("depth", depth)):
+            layers.append(
+                AttentionCoupling(
+                    dim,
+                    window,
+                    width=attention_width,
+                    heads=heads,
+                    split=blocks,
+                    symmetries=components.group,
+                    stiefel=stiefel,
+                    initial_scale=initial_scale,
+                )
             )
-            layers += [attention, *couplings(a)]
-        return Composition(*layers)
+            layers += couplings(
+                components,
+                functions=functions,
+                width=width,
+                degree=degree,
+                expressions=expressions,
+                split=split,
+                bases=bases,
+                sweep=sweep,
+                activation=activation,
+                initial_scale=initial_scale,
+            )
+        words = couplings_in_words(functions, degree, expressions, bases)
+        super().__init__(
+            Composition(*layers),
+            components,
+            window=window,
+            prediction_window=prediction_window,
+            dtype=dtype,
+            description=(
+                "volume-preserving multihead transformer: softmax attention inside couplings"
+                + ("" if functions == "neurons" else f", and {words}")
+            ),
+        )

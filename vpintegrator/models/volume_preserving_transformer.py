@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Literal, Self
 
 import torch
 from torch import nn
 
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import (
-    CouplingArguments,
-    RotationArguments,
-    TriangularArguments,
-    argument,
-)
+from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.coupling_layers import feed_forward, in_words
+from vpintegrator.models.components import Components
+from vpintegrator.models.coupling_layers import couplings, couplings_in_words, triangular
 from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
+from vpintegrator.nn.layer import default_dtype
+from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.symmetry import invariant_entries
 
 
@@ -31,6 +30,65 @@ class VolumePreservingTransformer(Integrator):
     explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
     weighting it is none of these, and ``volume_preserving`` says so. ``published`` makes the
     transformer of the paper.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, at least 2.
+    window
+        Time steps read, at least 2.
+    prediction_window
+        Time steps predicted, None for all of them. One by default: predicting whole windows makes
+        of an orbit as many interleaved ones, which drift apart.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    weighting
+        The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
+        "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
+        but zero (the sign flips of the rigid body). The attribute ``weighting`` says which it is.
+    attention_scale
+        Factor of the correlations, for "skew" and "arbitrary"; 1 by default.
+    time_mixing
+        Whether each unit also mixes the time steps by a constant rotation.
+    feed_forward
+        Sweeps of couplings, or the published stacks of triangular layers.
+    blocks
+        Blocks in a stack of triangular layers.
+    linear
+        Linear pairs in a block of triangular layers.
+    upper_first
+        Whether an upper triangular layer begins each pair.
+    split
+        Components that a coupling updates in turn: each by itself ("coordinates"), the halves
+        ("halves"), or blocks of indices.
+    bases
+        Bases of directions along which polynomials shear: the coordinates, and rotated ones.
+    sweep
+        Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods do.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial weights of attention and of the outer weights of couplings.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    dtype
+        Type of the weights; they are drawn in float64.
 
     Raises
     ------
@@ -52,54 +110,127 @@ class VolumePreservingTransformer(Integrator):
     """
 
     name = "vpt"
-    attention_mixes_alone = True
 
-    @dataclass(frozen=True, kw_only=True)
-    class Arguments(CouplingArguments, TriangularArguments, RotationArguments):
-        """See the class; ``weighting`` becomes the one that "auto" stands for."""
-
-        dim: int = argument(help="Components of a state, at least 2.", least=2)
-        window: int = argument(3, "Time steps read, at least 2.", least=2)
-        prediction_window: int | None = argument(
-            1,
-            "Time steps predicted, None for all of them. One by default: predicting whole windows "
-            "makes of an orbit as many interleaved ones, which drift apart.",
-            least=1,
-        )
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.weighting == "arbitrary" and len(self.reversing_symmetries):
-                raise InputError(
-                    'weighting = "arbitrary" has no explicit inverse, so it cannot be made '
-                    "reversible; use skew or coupled, or no reversing_symmetries"
-                )
-            if self.weighting in ("auto", "skew"):
-                exists = skew_weighting_exists(self.group)
-                if self.weighting == "skew" and not exists:
-                    raise InputError(
-                        'weighting = "skew": the reversing symmetries leave no skew weighting but '
-                        'zero; use "coupled" (or "auto", which chooses it), or fewer '
-                        "reversing_symmetries"
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        prediction_window: int | None = 1,
+        depth: int = 2,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        weighting: Literal["auto", "skew", "coupled", "arbitrary"] = "auto",
+        attention_scale: float | None = None,
+        time_mixing: bool = False,
+        feed_forward: Literal["coupling", "triangular"] = "coupling",
+        blocks: int = 2,
+        linear: int = 1,
+        upper_first: bool = False,
+        split: Blocks = "coordinates",
+        bases: int = 1,
+        sweep: Literal["forward", "symmetric"] = "forward",
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, reversing_symmetries, periodic, cyclic)
+        group = components.group
+        whole("dim", dim, 2)
+        whole("window", window, 2)
+        if reason := refused_weighting(weighting, components):
+            raise InputError(reason)
+        if weighting == "auto":
+            weighting = "skew" if skew_weighting_exists(group) else "coupled"
+        words = "triangular layers"
+        if feed_forward == "coupling":
+            words = couplings_in_words(functions, degree, expressions, bases)
+        attention = f"{weighting} weighting"
+        if weighting == "arbitrary":
+            attention += ", which does not preserve volume"
+        layers: list[nn.Module] = []
+        for _ in range(whole("depth", depth)):
+            if weighting == "coupled":
+                partition = as_blocks(split, dim)
+                layers.append(
+                    CoupledAttention(
+                        dim, window, split=partition, symmetries=group, initial_scale=initial_scale
                     )
-                self._set("weighting", "skew" if exists else "coupled")
+                )
+            else:
+                layers.append(
+                    VolumePreservingAttention(
+                        dim,
+                        weighting,
+                        scale=attention_scale,
+                        symmetries=group,
+                        initial_scale=initial_scale,
+                    )
+                )
+            if time_mixing:
+                layers.append(TimeMixing(window, initial_scale=initial_scale))
+            if feed_forward == "triangular":
+                layers += triangular(
+                    components,
+                    blocks=blocks,
+                    linear=linear,
+                    upper_first=upper_first,
+                    activation=activation,
+                    expressions=expressions,
+                )
+                continue
+            layers += couplings(
+                components,
+                functions=functions,
+                width=width,
+                degree=degree,
+                expressions=expressions,
+                split=split,
+                bases=bases,
+                sweep=sweep,
+                activation=activation,
+                initial_scale=initial_scale,
+            )
+        super().__init__(
+            Composition(*layers),
+            components,
+            window=window,
+            prediction_window=prediction_window,
+            dtype=dtype,
+            description=(
+                f"volume-preserving transformer: attention by rotations ({attention}), then {words}"
+            ),
+        )
+        self.weighting = weighting
 
     @classmethod
-    def published(cls, dim: int, **arguments: Any) -> Self:
+    def published(
+        cls,
+        dim: int,
+        *,
+        weighting: Literal["skew", "arbitrary"] = "skew",
+        dtype: str | torch.dtype = "float32",
+    ) -> Self:
         """Make the transformer of arXiv 2312.11166: 162 parameters in three dimensions.
 
-        It reads and predicts windows of three states by three units of attention with the skew
-        weighting and two blocks of triangular layers, with tanh, in single precision. The
-        initial weights are small, so that the map starts near the identity; those of the paper are
-        of size one.
+        It reads and predicts windows of three states by three units of attention and two blocks of
+        triangular layers, with tanh, in single precision. The initial weights are small, so that
+        the map starts near the identity; those of the paper are of size one.
 
         Parameters
         ----------
         dim
             Components of a state.
-        **arguments
-            Arguments of the class that replace these. The form with an arbitrary weighting is
-            ``weighting="arbitrary", attention_scale=dim**-0.5``: 180 parameters.
+        weighting
+            The skew weighting, or the arbitrary one with the scale ``dim**-0.5`` (180 parameters).
+        dtype
+            Type of the weights.
 
         Examples
         --------
@@ -107,38 +238,36 @@ class VolumePreservingTransformer(Integrator):
         >>> sum(weight.numel() for weight in model.parameters())
         162
         """
-        sizes = {"window": 3, "prediction_window": 3, "depth": 3, "blocks": 2, "linear": 1}
-        layers = {"weighting": "skew", "feed_forward": "triangular", "dtype": "float32"}
-        return cls(**{"dim": dim, **sizes, **layers, **arguments})
-
-    def network(self, a: Arguments) -> nn.Module:
-        """Return attention, time mixing if asked for, and feed-forward layers by turns."""
-        self.weighting = a.weighting
-        kind = f"{a.weighting} weighting"
-        if a.weighting == "arbitrary":
-            kind += ", which does not preserve volume"
-        self.description = (
-            f"volume-preserving transformer: attention by rotations ({kind}), then {in_words(a)}"
+        return cls(
+            dim,
+            window=3,
+            prediction_window=3,
+            depth=3,
+            weighting=weighting,
+            attention_scale=None if weighting == "skew" else dim**-0.5,
+            feed_forward="triangular",
+            dtype=dtype,
         )
-        layers: list[nn.Module] = []
-        for _ in range(a.depth):
-            layers.append(_attention(a))
-            if a.time_mixing:
-                layers.append(TimeMixing(a.window, initial_scale=a.initial_scale))
-            layers += feed_forward(a)
-        return Composition(*layers)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, weighting={self.weighting!r}"
 
 
-def _attention(a: Any) -> nn.Module:
-    common = {"symmetries": a.group, "initial_scale": a.initial_scale}
-    if a.weighting == "coupled":
-        return CoupledAttention(a.dim, a.window, split=a.split_blocks, **common)
-    return VolumePreservingAttention(a.dim, a.weighting, scale=a.attention_scale, **common)
-
-
 def skew_weighting_exists(group: torch.Tensor) -> bool:
     """Whether some skew matrix other than zero is invariant under a group (element, dim, dim)."""
     return len(group) == 1 or invariant_entries("skew", group)[2] > 0
+
+
+def refused_weighting(weighting: str, components: Components) -> str | None:
+    """Return the reason why symmetries do not allow this weighting, or None."""
+    if weighting == "arbitrary" and len(components.reversing_symmetries):
+        return (
+            'weighting = "arbitrary" has no explicit inverse, so it cannot be made reversible; use '
+            "skew or coupled, or no reversing_symmetries"
+        )
+    if weighting == "skew" and not skew_weighting_exists(components.group):
+        return (
+            'weighting = "skew": the reversing symmetries leave no skew weighting but zero; use '
+            '"coupled" (or "auto", which chooses it), or fewer reversing_symmetries'
+        )
+    return None

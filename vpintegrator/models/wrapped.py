@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 
 from vpintegrator.arguments import positive, shown
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import IntegratorArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.tensor_arguments import last_size
 
-NAME = "wrapped"
 _OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # attributes of a model
 _TRIED = 3  # states of a trial beyond the components, so that no shape is ambiguous
 
@@ -69,36 +67,29 @@ def wrap(
     check_model(module, "module")
     if isinstance(module, Integrator):
         return module
-    return WrappedModel(module, dim=dim, step=step, window=window, predicted=prediction_window)
+    model = WrappedModel(module, dim, window=window, prediction_window=prediction_window)
+    if step is not None:
+        model.metadata["step"] = repr(positive("step", step))
+    return model
 
 
 class WrappedModel(Integrator):
     """A torch module as an integrator; see :func:`wrap`."""
 
-    Arguments: ClassVar[type[IntegratorArguments]] = IntegratorArguments
-
     def __init__(
-        self, module: nn.Module, dim: int, step: float | None, window: int, predicted: int
+        self, module: nn.Module, dim: int, *, window: int = 1, prediction_window: int = 1
     ) -> None:
         dtypes = [p.dtype for p in module.parameters() if p.is_floating_point()]
         super().__init__(
             _Module(module, dim),
-            dim=dim,
+            dim,
             window=window,
-            prediction_window=predicted,
+            prediction_window=prediction_window,
             dtype=dtypes[0] if dtypes else torch.float64,
+            description=f"torch module {type(module).__qualname__}",
         )
         self.__dict__["name"] = type(module).__name__
-        self.description = f"torch module {type(module).__qualname__}"
-        if step is not None:
-            self.metadata["step"] = repr(positive("step", step))
         self._try()
-
-    @property
-    def class_name(self) -> str:
-        """Module and name of the wrapped class."""
-        kind = type(self.core.get_submodule("module"))
-        return f"{kind.__module__}.{kind.__qualname__}"
 
     def forward(self, window: torch.Tensor) -> torch.Tensor:
         """Map windows (..., window, dim) to the windows ``prediction_window`` steps later."""

@@ -90,7 +90,7 @@ class LearnedCursor(Cursor):
         import torch
 
         times = self._times(torch.full((1,), self._steps).to(self._window))
-        period = self.model.periods.get(self.model.dim - 1)
+        period = self.model.coordinates.periods.get(self.model.dim - 1)
         self._window[..., -1] = times if period is None else times % period
 
     def _advance(self, count: int) -> torch.Tensor:

@@ -219,7 +219,7 @@ def _velocities(
         moved = time * torch.from_numpy(data.dataset.system.vector_field(states.numpy()))
     if model.explicit_time:  # no shear moves it
         moved[..., -1] = 0.0
-    return model.normalised(states), model.normalised_rates(states, moved)
+    return model.coordinates(states), model.coordinates.rates(states, moved)
 
 
 def fit(

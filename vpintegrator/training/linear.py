@@ -20,7 +20,7 @@ from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.generating_arguments import signs_of_time
+from vpintegrator.models.generating_symmetries import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.training.least_squares import Choice, LeftOut, SequentialQR
@@ -270,8 +270,8 @@ def normalised_pairs(
         If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
     z, image = inputs.double().cpu(), targets.double().cpu()
-    before = model.normalised(model.in_the_middle(z, z))
-    after = model.normalised(model.in_the_middle(z, image), near=before)
+    before = model.coordinates(model.in_the_middle(z, z))
+    after = model.coordinates(model.in_the_middle(z, image), near=before)
     _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
     places = np.sort(first)
     before, after = before[places], after[places]
@@ -361,7 +361,8 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
         way = torch.cat([torch.from_numpy(states[:-1]), after[None]])
     before, after = way[:-1], way[1:]
     if isinstance(model.core, Reversible):
-        back, on = model.reflected(way[: repeats + 1]), way[repeats:]
+        rho = model.reversing_symmetries[0]
+        back, on = model.coordinates.reflected(way[: repeats + 1], rho), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
     return Pairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
 

@@ -57,7 +57,7 @@ def fit_linear_map(
     layer = linear_layer(model)
     if layer is None:
         raise InputError(f"{model.name} is no linear map")
-    z, y = (model.normalised(each.double().cpu()).detach() for each in (inputs, targets))
+    z, y = (model.coordinates(each.double().cpu()).detach() for each in (inputs, targets))
     if len(z) < 2 or not bool(z.isfinite().all() and y.isfinite().all()):
         raise InputError("a linear map needs two or more pairs of finite states; give others")
     some = slice(max(most // (layer.dim + 1), 2))

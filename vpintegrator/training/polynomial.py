@@ -97,8 +97,8 @@ def fit_polynomial(
     layer = polynomial_layer(model)
     if layer is None:
         raise InputError(f"{model.name} is no polynomial map")
-    before = model.normalised(inputs.double().cpu())
-    after = model.normalised(targets.double().cpu(), near=before)
+    before = model.coordinates(inputs.double().cpu())
+    after = model.coordinates(targets.double().cpu(), near=before)
     if len(before) < 2 or not bool(before.isfinite().all() and after.isfinite().all()):
         raise InputError("a polynomial map needs two or more pairs of finite states; give others")
     with torch.no_grad():

@@ -104,7 +104,9 @@ class Objective:
 
     def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
         """Return the residuals whose squares are summed."""
-        return difference / model.state_scale if self.loss == "mean-square" else difference
+        return (
+            difference / model.coordinates.state_scale if self.loss == "mean-square" else difference
+        )
 
     def noisy(
         self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
@@ -113,7 +115,7 @@ class Objective:
         if not self.noise:
             return inputs
         noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
-        return inputs + self.noise * model.state_scale * noise.to(inputs.device)
+        return inputs + self.noise * model.coordinates.state_scale * noise.to(inputs.device)
 
 
 class ParameterVector:

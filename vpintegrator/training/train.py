@@ -391,7 +391,7 @@ def compile_residual(
         pays = needed < _COMPILER_SHARE * expected and (cached or needed < time_left())
         return bool(wanted or pays)
 
-    scale = model.state_scale
+    scale = model.coordinates.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
     try:
         chained = objective.horizon > 1

@@ -179,15 +179,12 @@ class TrainingData:
                 f"the model is for states of {model.dim} components, but {dataset.path} holds "
                 f"states of {dataset.dim}; make the model with dim={dataset.dim}"
             )
-        if (
-            model.structure.is_symplectic
-            and system.canonical_order
-            and model.component_order is None
-        ):
+        is_symplectic = model.structure.is_symplectic
+        if is_symplectic and system.canonical_order and model.coordinates.order is None:
             raise InputError(
                 f"the model takes all positions first, but states of {system.name} are "
-                f"({', '.join(system.components)}); make it with component_order="
-                f"{[*system.canonical_order]}, or by vpintegrator.models.build"
+                f"({', '.join(system.components)}); call its set_coordinates(order="
+                f"{[*system.canonical_order]}), or make it by vpintegrator.models.build"
             )
         if model.structure.keeps_volume and not system.may_preserve_volume:
             why = "div f is not zero" if not system.is_measured else "its file claims no structure"

@@ -35,10 +35,9 @@ def linear_model(
 ) -> Integrator:
     model = LinearModel(
         Matrix(matrix),
-        dim=dim,
+        dim,
         window=len(matrix) // dim,
         prediction_window=prediction_window,
-        arguments={},
     )
     model.metadata["step"] = repr(step)
     return model

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vpintegrator.arguments import of_kind
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
@@ -81,7 +82,7 @@ def _are_searched(name: str, options: Mapping[str, Any], training: Mapping[str, 
     """Whether functions, degree and depth of the layers are to be found."""
     missing = {"functions", "degree", "depth"} if name != "auto" else set()
     if missing:
-        missing -= ARCHITECTURES.find(name).Arguments.declared().keys()
+        missing -= arguments_of(ARCHITECTURES.find(name)).keys()
     of_neurons = {"functions", "width", "activation"} & options.keys()
     return (
         not (of_neurons or missing)

@@ -20,6 +20,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, prolong
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import attention, refine
 from vpintegrator.models.untrained import suited
 from vpintegrator.nn.linearised import explicit_shears
@@ -353,7 +354,7 @@ class _Growth:
         model = self.build() if isinstance(model, str) else model
         if isinstance(model, str):
             return
-        known = model.Arguments.declared().keys()
+        known = arguments_of(type(model))
         if {"split", "sweep", "bases"} & self.kind.options.keys() or "sweep" not in known:
             yield {}
             return
@@ -362,7 +363,7 @@ class _Growth:
         if model.chart is not None:
             assert system.chart is not None
             system, states = system.chart.system, model.chart(states)
-        states = model.network_order(states)
+        states = model.coordinates.ordered(states)
         blocks = separable_blocks(system.canonical, states.numpy(), group, model.explicit_time)
         if blocks is not None:
             yield {"split": blocks, "sweep": "symmetric"}

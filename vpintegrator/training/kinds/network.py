@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.untrained import suited
 from vpintegrator.training.choice import Fit
@@ -81,7 +82,7 @@ class Network(Kind):
             architecture = suited(
                 data.dataset.system, self.options, self.options.get("chart", data.chart)
             )
-        declared = ARCHITECTURES.find(architecture).Arguments.declared().keys()
+        declared = arguments_of(ARCHITECTURES.find(architecture)).keys()
         free = "width" in declared - self.options.keys() and "functions" not in declared
         if not free or budget.seconds is None:
             model = self.build(data, name, budget.seed)

@@ -63,7 +63,8 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator
         return None
     if reversible:  # psi of psi R psi^-1 R is the later half; so is the first one, turned round
         with torch.no_grad():
-            turned = model.reflected(torch.from_numpy(states[number::-1].copy())).numpy()
+            rho, before = model.reversing_symmetries[0], states[number::-1].copy()
+            turned = model.coordinates.reflected(torch.from_numpy(before), rho).numpy()
         states = np.concatenate([states[number:], turned], axis=1)
     if model.explicit_time:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
@@ -100,12 +101,12 @@ def segments(model: Integrator, data: TrainingData, most: int, near: float = 0.9
     moving = [i for i in range(model.dim) if i not in conserved]
     shifted = start + np.zeros((len(moving), 1, 1))
     for k, i in enumerate(moving):
-        shifted[k, :, i] += 1e-3 * float(model.state_scale[i])
+        shifted[k, :, i] += 1e-3 * float(model.coordinates.state_scale[i])
     initial = np.concatenate([start[None], shifted]).reshape(-1, model.dim)
     states = states_between(data.dataset.system, initial, data.dataset.step, most)
     if states is None:
         return 0
-    z = model.normalised(torch.from_numpy(states).to(model.scale.device)).numpy(force=True)
+    z = model.coordinates(torch.from_numpy(states).to(model.scale.device)).numpy(force=True)
     z = z[..., moving].reshape(len(z), -1, len(start), len(moving))
     tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
     own = most // 2 if isinstance(model.core, Reversible) else most
