@@ -49,11 +49,10 @@ def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     InputError
         If an element mixes q and p, or does not keep the form: S^T J S = J.
     """
-    half = group.shape[-1] // 2
-    if not bool((form_signs(group) == 1).all()):
+    (of_positions, signs), (of_momenta, _) = canonical_blocks_beside(group, 0)
+    if not bool((signs == 1).all()):
         raise InputError(_OTHER_FORM)
-    _check_apart(group, half)
-    return group[:, :half, :half], group[:, half:, half:]
+    return of_positions, of_momenta
 
 
 SignedGroup = tuple[torch.Tensor, torch.Tensor]  # matrices (element, n, n), and the sign of each
@@ -71,7 +70,11 @@ def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[Signed
     signs = form_signs(own)
     if bool((signs == 0).any()):
         raise InputError(_OTHER_FORM)
-    _check_apart(own, half)
+    if bool((own[:, :half, half:].abs() > TOLERANCE).any()):
+        raise InputError(
+            "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
+            "fewer symmetries"
+        )
     mixed = (group[:, :dim, dim:].abs() > TOLERANCE).any()
     if bool(mixed or (group[:, dim:, :dim].abs() > TOLERANCE).any()):
         raise InputError("the symmetries mix what is conserved with states; give fewer symmetries")
@@ -94,14 +97,6 @@ def form_signs(group: torch.Tensor) -> torch.Tensor:
     changed = group.mT @ J @ group  # (element, dim, dim)
     keeps, turns = (((changed - form).abs() < TOLERANCE).all(-1).all(-1) for form in (J, -J))
     return keeps.double() - turns.double()
-
-
-def _check_apart(group: torch.Tensor, half: int) -> None:
-    if bool((group[:, :half, half:].abs() > TOLERANCE).any()):
-        raise InputError(
-            "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
-            "fewer symmetries"
-        )
 
 
 def is_canonical(matrix: torch.Tensor, conserved: int = 0) -> bool:

@@ -11,7 +11,7 @@ from vpintegrator.nn.basis import SignedPermutations
 from vpintegrator.nn.basis_potential import BasisPotential, potential_at
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.units import FormulaVariables
-from vpintegrator.nn.univariate import RADIUS, Univariate
+from vpintegrator.nn.univariate import RADIUS
 
 MARGIN = 1.05  # relative size of the box to the range of the states
 LARGEST_COUNT = 5_000  # terms
@@ -101,7 +101,7 @@ class GeneratingFunction(BasisPotential):
     @torch.no_grad()
     def adapt(self, x: torch.Tensor) -> None:
         """Take the box of states x (state, size + conserved), as symmetric as the group asks."""
-        kinds = self._component_kinds
+        kinds = self.terms.kinds[: self.size + self.conserved]
         fixed, angles = (
             torch.tensor([getattr(kind, name) for kind in kinds])
             for name in ("has_origin", "is_angle")
@@ -130,10 +130,6 @@ class GeneratingFunction(BasisPotential):
     def degrees(self) -> torch.Tensor:
         """Total degree of what each coefficient multiplies (coefficient,)."""
         return self.terms.degrees
-
-    @property
-    def _component_kinds(self) -> list[Univariate]:
-        return self.terms.kinds[: self.size + self.conserved]
 
     # values of the basis functions
 
@@ -168,13 +164,6 @@ class GeneratingFunction(BasisPotential):
             others = [j for j in range(len(self.terms.kinds)) if j not in kept]
             self._plans[key] = _Plan(self._rows, [*kept, *others])
         return self._plans[key]
-
-    def _sums(
-        self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor
-    ) -> dict[Order, torch.Tensor]:
-        """Return derivatives (...) by the variables (not the components) of these orders."""
-        result = self._contracted(self._tables(x, orders), orders, c, self._plan())
-        return {order: sums.squeeze(0) for order, sums in result.items()}
 
     def _contracted(
         self,
@@ -241,8 +230,9 @@ class GeneratingFunction(BasisPotential):
     ) -> list[torch.Tensor]:
         """Return partial derivatives (...) by one or two components at x."""
         chain = _Chain(self, x, orders)
-        sums = self._sums(x, chain.orders, self.coefficients if c is None else c)
-        return chain.resolved(sums)
+        c = self.coefficients if c is None else c
+        sums = self._contracted(self._tables(x, chain.orders), chain.orders, c, self._plan())
+        return chain.resolved({order: own.squeeze(0) for order, own in sums.items()})
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
         """Return the gradient (..., size) at x (..., size + conserved), with coefficients c."""
