@@ -60,6 +60,19 @@ def test_the_sentence_is_printed(trained, tmp_path, monkeypatch):
     assert "The cheapest classical method with this error is rk4 with" in result.output
 
 
+def test_costs_of_training_stand_in_the_table(trained, tmp_path):
+    data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=20)
+    fits = [vp.fit(data, vp.training.kinds_of("vpff"), epochs=n, progress=False) for n in (2, 3)]
+    report = vp.compare({"a": fits[0].model, "b": fits[1].model}, "rk4", steps=5, trajectories=2)
+    for fit, row in zip(fits, report.table()[:2], strict=True):
+        assert row["parameters"] == fit.parameters and row["epochs"] == fit.history.epochs
+        assert row["training seconds"] == pytest.approx(fit.seconds, rel=0.01)
+        assert row["trained as machine code"] == ("yes" if fit.history.compiled else "no")
+    assert report.table()[2]["parameters"] is None
+    report.save(tmp_path / "rollout.h5")
+    assert vp.open_rollout(tmp_path / "rollout.h5").table() == report.table()
+
+
 def test_search_of_substeps():
     assert fewest_substeps(lambda n: n**-2.0, 1e-4).substeps == 100
     assert fewest_substeps(lambda n: 0.0, 1e-4).substeps == 1

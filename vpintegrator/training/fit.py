@@ -125,6 +125,8 @@ def fit(
         if isinstance(data, np.ndarray | tuple):  # its file is deleted
             choice.model.metadata.pop("dataset")
         spent = time.perf_counter() - start
+        record = choice.history.summary() | {"search_seconds": spent}
+        choice.model.metadata["training"] = json.dumps(record)
         stopped_by = stopped_by or choice.stopped_by
         if signals:  # also one that came after the last training: the best model is kept
             signals.forget()
@@ -204,7 +206,6 @@ def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:
     if history.warning:
         warnings.warn(history.warning, stacklevel=4)
     data.describe(model)
-    model.metadata["training"] = json.dumps(history.summary())
     model.metadata["search"] = json.dumps([fit.line for fit in fits])
 
 

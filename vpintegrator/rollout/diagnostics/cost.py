@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Number
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.map_flows import PeriodFlow
-from vpintegrator.rollout.results import Results, Run
+from vpintegrator.rollout.results import Results, Run, Summary
 from vpintegrator.rollout.variables import Variable
+from vpintegrator.storage.reading import read_json
 
 
 @dataclass(frozen=True)
@@ -191,8 +192,52 @@ class StepCost(Diagnostic):
         return columns
 
 
+class TrainingCost(Diagnostic):
+    """Cost of the training of a model: coefficients, time, iterations, and machine code.
+
+    The columns are in CSV and JSON, and in printed tables where they are chosen by name.
+    """
+
+    variables = (
+        Variable("training_parameters", "number of trained coefficients"),
+        Variable("training_seconds", "seconds of the training, with search and compilation"),
+        Variable("training_epochs", "epochs or iterations of the training"),
+        Variable("training_compiled", "whether residuals were machine code: 1 or 0"),
+    )
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        flow, known = ensemble.flow, dict[str, Any]()
+        if isinstance(flow, LearnedFlow):
+            text = flow.model.metadata.get("training", "{}")
+            known = read_json(text, f"what is told of the training of {flow.name}")
+        epochs = known.get("epoch") or [None]
+        seconds = known.get("search_seconds") or (known.get("seconds") or [None])[-1]
+        values = (known.get("parameters"), seconds, epochs[-1], known.get("compiled"))
+        names = (variable.name for variable in self.variables)
+        return {n: None if v is None else float(v) for n, v in zip(names, values, strict=True)}
+
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+        return {variable.name: getattr(run, variable.name) for variable in self.variables}
+
+    def columns(self, report: Results) -> Sequence[Column]:
+        def whole(name: str) -> Callable[[Summary], int | None]:
+            return lambda s: None if (value := getattr(s, name)) is None else round(value)
+
+        return [
+            Column("parameters", whole("training_parameters"), "hidden"),
+            Column("training seconds", lambda s: s.training_seconds, "hidden"),
+            Column("epochs", whole("training_epochs"), "hidden"),
+            Column("trained as machine code", _is_compiled, "hidden"),
+        ]
+
+
+def _is_compiled(summary: Summary) -> str | None:
+    return {None: None, 0: "no"}.get(summary.training_compiled, "yes")
+
+
 def _two_digits(number: float) -> float:
     return float(f"{number:.1e}")
 
 
 STEP_COST = StepCost()
+TRAINING_COST = TrainingCost()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, STEP_COST
+from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, STEP_COST, TRAINING_COST
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
 from vpintegrator.rollout.diagnostics.invariants import INVARIANTS
@@ -32,6 +32,7 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     LYAPUNOV,
     EVALUATIONS,
     STEP_COST,
+    TRAINING_COST,
     DIVERGENCE,
     DOMAIN,
     SECTION,
