@@ -1,14 +1,13 @@
 """Every system of the catalogue: what vp-train makes by default, and classical methods.
 
     python scripts/benchmarks/catalogue.py --folder measured --figure catalogue.png
-    python scripts/benchmarks/catalogue.py --folder measured --outside --entries default
+    python scripts/benchmarks/catalogue.py --folder measured --outside
 
 With ``--outside`` the systems are the flows in ``scripts/benchmarks/systems``. Data are those of
-``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry: none, or a window of
-three states, for which the model is chosen as without; others only where ``--entries`` names them.
-All run 300 steps beside classical methods at the same step. Seconds are of processor time, so that
-a busy machine measures the same. The folder gets a file of results for each system and entry; what
-is there is not done again, so that an interrupted measurement goes on, and entries can be added.
+``vp-gen SYSTEM``, models those of ``vp-train`` without options. Each model runs 300 steps beside
+classical methods at the same step, and is compared with them at equal error one step ahead. The
+folder gets the data, the model and a file of results of each system. Files that are there are not
+made again, so that an interrupted measurement goes on.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 import multiprocessing
-import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -27,30 +25,23 @@ from harness import duration, machine, print_table, write_result
 
 # isort: split
 
-import numpy as np
-
 import vpintegrator as vp
-from vpintegrator.cli import train
 from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.compiled.one_step import ALIKE, OneStepTable, applicable_methods, two_digits
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS
 
-ENTRIES = {
-    "default": "",
-    "windowed": "--window 3",
-    "vpff": "--model vpff --functions neurons",
-    "polynomial": "--model vpff --functions polynomial --degree 6",
-    "vpt-3-3": "--model vpt --functions neurons --window 3 --prediction-window 3",
-    "vpt-3-1": "--model vpt --functions neurons --window 3 --prediction-window 1",
-    "vpt-2-1": "--model vpt --functions neurons --window 2 --prediction-window 1",
+EXPLICIT = ("stoermer-verlet", "strang-splitting")  # whichever the system allows
+TITLES = {
+    "explicit": "/ Verlet or Strang",
+    "rk4": "/ RK4",
+    "gauss-legendre-4": "/ Gauss 4",
+    "gauss-legendre-6": "/ Gauss 6",
+    "blanes-moan-4": "/ Blanes-Moan 4",
+    "blanes-moan-6": "/ Blanes-Moan 6",
+    "dormand-prince-8": "/ Dormand-Prince 8",
 }
-SCORED = ("default", "windowed")  # where no other entries are asked for
-# of these two whichever the system allows: both are explicit, of order 2 and keep volume
-EXPLICIT = ("stoermer-verlet", "strang-splitting")
-OTHERS = ("rk4", "gauss-legendre-4", "gauss-legendre-6", "blanes-moan-4", "blanes-moan-6")
-STEPS, TRAJECTORIES, TANGENT_STEPS = 300, 12, 100
+OWN = "default"  # name of the model among the runs
 SYSTEMS = Path(__file__).parent / "systems"
-_PATIENCE = 600.0  # seconds for a system's data and rollouts
 
 
 def outside() -> list[str]:
@@ -59,66 +50,36 @@ def outside() -> list[str]:
     return [path.stem for path in files if not vp.load_system(path).is_discrete]
 
 
-def applicable(system: vp.System) -> list[str]:
-    """Those of the classical methods that the system allows."""
-    found = []
-    for name in (*EXPLICIT, *OTHERS):
-        try:
-            METHODS[name].check(system)
-            found.append(name)
-        except InputError:
-            continue
-    return [name for name in found if name != EXPLICIT[1] or EXPLICIT[0] not in found]
+def flows() -> list[str]:
+    """Names of the flows of the catalogue: maps by formula have no classical methods."""
+    return [name for name in vp.list_systems() if not vp.load_system(name).is_discrete]
 
 
-def measure(name: str, entries: list[str], seconds: float, folder: Path) -> None:
-    """Train the entries on a system, let them run together, and write what was found."""
-    # of this process, which does nothing else
-    time.perf_counter = time.process_time
+def measure(name: str, seconds: float, folder: Path) -> None:
+    """Train the default on a system, let it run beside classical methods, and write the results."""
+    path, model_path = folder / f"{name}.h5", folder / f"{name}-{OWN}.safetensors"
     own = SYSTEMS / f"{name}.toml"
-    data = vp.generate(own if own.exists() else name, folder / f"{name}.h5", overwrite=True)
-    models, results = {}, dict[str, dict[str, Any]]()
-    for entry in entries:
-        path = folder / f"{name}-{entry}.safetensors"
-        arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds)]
-        arguments += ["--overwrite", "--no-verdict"]
-        results[entry] = {"system": name, "entry": entry, "options": ENTRIES[entry]}
-        results[entry] |= {"seconds": seconds, "machine": machine()}
-        start = time.process_time()
-        try:
-            train.main([*arguments, "--quiet", *shlex.split(ENTRIES[entry])], standalone_mode=False)
-        except click.ClickException as error:
-            results[entry]["failure"] = error.format_message()
-            continue
-        models[entry] = vp.load(path)
-        results[entry]["training seconds"] = time.process_time() - start
-        history = json.loads(models[entry].metadata["training"])
-        results[entry] |= {
-            "model": models[entry].name,
-            "arguments": {k: v for k, v in models[entry].arguments.items() if "symmetr" not in k},
-            "training": {k: v for k, v in history.items() if not isinstance(v, list)},
-        }
-    rows = {}
+    if model_path.exists():
+        data, model = vp.open_dataset(path), vp.load(model_path)
+    else:
+        data = vp.generate(own if own.exists() else name, path, overwrite=True)
+        model = vp.fit(data, seconds=seconds, progress=False).model
+        vp.save(model, model_path, overwrite=True)
+    methods = [*applicable_methods(data.system)]
+    if EXPLICIT[0] in methods and EXPLICIT[1] in methods:  # of the two one is enough
+        methods.remove(EXPLICIT[1])
+    result = {"system": name, "model": model.name, "seconds": seconds, "machine": machine()}
     try:
-        report = vp.compare(
-            models,
-            applicable(data.system),
-            steps=STEPS,
-            trajectories=TRAJECTORIES,
-            tangent_steps=TANGENT_STEPS,
-        )
-        rows = {run: numbers(report, run) for run in report.runs}
+        report = vp.compare({OWN: model}, methods, steps=300, trajectories=12, tangent_steps=100)
+        rollout = {run: numbers(report, run) for run in report.runs}
+        result |= {"rollout": rollout, "one_step": json.loads(report.step_table.text)}
     except InputError as error:
-        for entry in models:
-            results[entry]["failure"] = str(error)
-    for entry, result in results.items():
-        if "failure" not in result:
-            result["rollout"] = {run: rows[run] for run in rows if run == entry or run in METHODS}
-        write_result(folder, result)
+        result["failure"] = str(error)
+    write_result(folder, result | {"entry": OWN})
 
 
 def numbers(report: Any, run: str) -> dict[str, float]:
-    """What the table says of a method."""
+    """Numbers of the table for a method."""
     s = report.summary(run)
     return {
         "RMSE": s.error,
@@ -136,104 +97,57 @@ def finite(error: float) -> float:
 
 
 def peers(result: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """What the classical methods of a result did, of the two explicit ones under one name."""
-    runs = {run: row for run, row in result["rollout"].items() if run != result["entry"]}
+    """Runs of the classical methods of a result, of the two explicit ones under one name."""
+    runs = {run: row for run, row in result["rollout"].items() if run != OWN}
     return {("explicit" if run in EXPLICIT else run): row for run, row in runs.items()}
 
 
-def report_all(results: list[dict[str, Any]]) -> None:
-    """The table of all errors and costs, divided by those of classical methods, too."""
-    header = ["system", "entry", "model", "seconds", "error", "RMSE", "worst", "invariants"]
-    header += ["volume", "step"]
-    titles = {"explicit": "/ Verlet or Strang", "rk4": "/ RK4"}
-    titles |= {"gauss-legendre-4": "/ Gauss 4", "gauss-legendre-6": "/ Gauss 6"}
-    titles |= {"blanes-moan-4": "/ Blanes-Moan 4", "blanes-moan-6": "/ Blanes-Moan 6"}
-    rows, notes = [], []
+def report_accuracy(results: list[dict[str, Any]]) -> None:
+    """Print all errors over 300 steps, also divided by those of classical methods."""
+    rows = []
     for r in results:
-        if "failure" in r:
-            notes.append(f"{r['system']}, {r['entry']}: {r['failure']}")
-            continue
-        own, others = r["rollout"][r["entry"]], peers(r)
+        own, others = r["rollout"][OWN], peers(r)
         keys = ("RMSE", "worst", "invariants", "phase-space volume")
-        cells = [f"{v:.1e}" for v in [r["training"]["test_error"], *(own[key] for key in keys)]]
         ratios = [
             f"{own['RMSE'] / others[name]['RMSE']:.2g}" if name in others else "-"
-            for name in titles
+            for name in TITLES
         ]
-        cost = duration(own["seconds per step"])
-        spent = f"{r['training seconds']:.0f}" if "training seconds" in r else "-"
-        rows.append([r["system"], r["entry"], r.get("model", "-"), spent, *cells, cost, *ratios])
-    seconds = sorted({r["seconds"] for r in results})
-    words = " or ".join(f"{value:g}" for value in seconds)
-    notes.insert(0, "error: relative, of the new states one window ahead, test group; RMSE: median")
-    title = f"{STEPS} steps of {TRAJECTORIES} orbits, {words} s of training each; RMSE by peers"
-    print_table(title, header + list(titles.values()), rows, notes)
+        rows.append([r["system"], r["model"], *(f"{own[key]:.1e}" for key in keys), *ratios])
+    header = ["system", "model", "RMSE", "worst", "invariants", "volume", *TITLES.values()]
+    print_table("300 steps of 12 orbits; RMSE by peers", header, rows, ["RMSE: median orbit"])
+    for name, title in [*TITLES.items(), ("", "all")]:
+        below = [
+            r
+            for r in results
+            if finite(r["rollout"][OWN]["RMSE"])
+            < min(
+                (finite(row["RMSE"]) for n, row in peers(r).items() if name in ("", n)), default=0
+            )
+        ]
+        click.echo(f"RMSE {title}: below on {len(below)} of {len(results)}")
 
 
-def report_counts(results: list[dict[str, Any]], systems: list[str], entries: list[str]) -> None:
-    """On how many systems an entry errs less than classical methods, and where it failed.
-
-    That is where nothing was trained or most orbits diverged.
-    """
-    for entry in entries:
-        found = {r["system"]: r for r in results if r["entry"] == entry}
-        below, failed = dict.fromkeys(("rk4", "gauss-legendre-4", "all"), 0), []
-        for system, r in found.items():
-            own = r["rollout"][entry] if "failure" not in r else {}
-            if not own or own["diverged"] > TRAJECTORIES / 2 or not math.isfinite(own["RMSE"]):
-                failed.append(system)
-                continue
-            others = {name: finite(row["RMSE"]) for name, row in peers(r).items()}
-            for name in ("rk4", "gauss-legendre-4"):
-                below[name] += own["RMSE"] < others[name]
-            below["all"] += all(own["RMSE"] < error for error in others.values())
-        missing = [system for system in systems if system not in found]
-        click.echo(
-            f"{entry}: below RK4 on {below['rk4']} of {len(systems)}, below Gauss-Legendre 4 on "
-            f"{below['gauss-legendre-4']}, below all on {below['all']}; "
-            f"failed: {', '.join(failed) or 'none'}"
-            + (f"; not measured: {', '.join(missing)}" if missing else "")
-        )
-
-
-def report_losses(results: list[dict[str, Any]]) -> None:
-    """Each model that errs more than a classical method, and by how much."""
+def report_costs(results: list[dict[str, Any]]) -> None:
+    """Print error and cost of a step, and the cheapest classical method with this error."""
+    rows, counts = [], dict.fromkeys(("cheaper", "about the same", "dearer", "not compared"), 0)
     for r in results:
-        if "failure" in r:
-            continue
-        own = finite(r["rollout"][r["entry"]]["RMSE"])
-        for name, row in peers(r).items():
-            if own > finite(row["RMSE"]):
-                times = own / row["RMSE"]
-                click.echo(f"{r['system']}, {r['entry']}: {times:.2g} times the RMSE of {name}")
-
-
-def report_entries(results: list[dict[str, Any]]) -> None:
-    """Which entry wins how often, of the systems on which all of them were trained."""
-    errors = dict[str, dict[str, float]]()
-    for r in results:
-        if "failure" not in r:
-            error = finite(r["rollout"][r["entry"]]["RMSE"])
-            errors.setdefault(r["system"], {})[r["entry"]] = error
-    entries = list(dict.fromkeys(entry for found in errors.values() for entry in found))
-    whole = {s: found for s, found in errors.items() if len(found) == len(entries) > 1}
-    lines = []
-    for entry in entries if whole else []:
-        relative = np.array([found[entry] / min(found.values()) for found in whole.values()])
-        middle = math.exp(np.log(relative).mean()) if np.isfinite(relative).all() else math.inf
-        lines.append([entry, (relative == 1).sum(), f"{np.median(relative):.3g}", f"{middle:.3g}"])
-    if lines:
-        columns = ["entry", "least RMSE", "RMSE / least, median", "geometric mean"]
-        print_table(f"Entries on {len(whole)} systems", columns, lines, [machine()])
-
-
-def draw(results: list[dict[str, Any]], path: Path) -> None:
-    """The figure, of all runs of every system."""
-    runs = dict[str, dict[str, Any]]()
-    for r in results:
-        if "failure" not in r:
-            runs.setdefault(r["system"], {}).update(r["rollout"])
-    catalogue_figure.draw(runs, path)
+        table = OneStepTable.from_text(json.dumps(r["one_step"]), r["system"])
+        own = table.row(OWN)
+        rival, ratio = own.cheapest_rival, own.relative_cost
+        reached = any(each.substeps for each in own.rivals)
+        verdict = "not compared" if own.note or not own.rivals else "cheaper"
+        if rival is not None and ratio < ALIKE:
+            verdict = "dearer" if ratio <= 1 / ALIKE else "about the same"
+        elif rival is None and reached:
+            verdict = "not compared"
+        counts[verdict] += 1
+        words = rival.words if rival else "none" if own.rivals and not reached else "-"
+        cells = [f"{own.error:.1e}", duration(own.cost), words]
+        rows.append([r["system"], r["model"], *cells, two_digits(ratio) if rival else "-", verdict])
+    header = ["system", "model", "error", "step", "cheapest with this error", "at times the cost"]
+    notes = ["error: of a step, relative to the spread; step: of one of 1,000 states"]
+    print_table("Equal error one step ahead", [*header, "the default is"], rows, notes)
+    click.echo("; ".join(f"{verdict} on {count}" for verdict, count in counts.items()))
 
 
 @click.command(context_settings=SETTINGS)
@@ -242,18 +156,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     "--outside", "outside_catalogue", is_flag=True, help="Flows outside the catalogue instead."
 )
 @click.option(
-    "--entries",
-    metavar="NAME,...",
-    default=",".join(SCORED),
-    show_default=True,
-    help=f"Some of: {', '.join(ENTRIES)}.",
-)
-@click.option(
-    "--seconds",
-    type=float,
-    default=150.0,
-    show_default=True,
-    help="For each network, of processor time.",
+    "--seconds", type=float, default=300.0, show_default=True, help="For each training, at most."
 )
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
 @click.option(
@@ -266,50 +169,45 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 def main(
     systems: str | None,
     outside_catalogue: bool,
-    entries: str,
     seconds: float,
     folder: Path,
     figure: Path | None,
     markdown: bool,
 ) -> None:
-    """Train each entry on every system, and compare their rollouts with classical methods."""
-    chosen = []
-    known_systems = outside() if outside_catalogue else vp.list_systems()
-    for option, given, known in (
-        ("--systems", systems, known_systems),
-        ("--entries", entries, list(ENTRIES)),
-    ):
-        names = known if given is None else [name.strip() for name in given.split(",")]
-        for name in names:
-            if name not in known:
-                raise InputError(f"{option}: '{name}' is none of {', '.join(known)}")
-        chosen.append(names)
+    """Train the default on every system, and compare it with classical methods."""
+    known = outside() if outside_catalogue else flows()
+    chosen = known if systems is None else [name.strip() for name in systems.split(",")]
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"--systems: '{name}' is none of {', '.join(known)}")
     folder.mkdir(parents=True, exist_ok=True)
-    for number, system in enumerate(chosen[0], 1):
-        missing = [e for e in chosen[1] if not (folder / f"{system}-{e}.json").exists()]
-        if not missing:
+    files = [folder / f"{name}-{OWN}.json" for name in chosen]
+    for number, (name, path) in enumerate(zip(chosen, files, strict=True), 1):
+        if path.exists():
             continue
         # in a process of its own, so that a system which hangs holds nothing up
-        arguments = (system, missing, seconds, folder)
-        process = multiprocessing.get_context("spawn").Process(target=measure, args=arguments)
-        begin = time.perf_counter()
+        context, begin = multiprocessing.get_context("spawn"), time.perf_counter()
+        process = context.Process(target=measure, args=(name, seconds, folder))
         process.start()
-        process.join(4 * len(missing) * seconds + _PATIENCE)
+        process.join(4 * seconds + 600)
         late = process.is_alive()
         process.kill()
         process.join()
         spent = f"{time.perf_counter() - begin:.0f} s"
         if late or process.exitcode:
             spent = "left out, " + ("it takes too long" if late else "it failed as said above")
-        click.echo(f"{number} of {len(chosen[0])}: {system}: {spent}", err=True)
-    files = [folder / f"{s}-{e}.json" for s in chosen[0] for e in chosen[1]]
-    results = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
-    report_all(results)
-    report_entries(results)
-    report_losses(results)
-    report_counts(results, *chosen)
+        click.echo(f"{number} of {len(chosen)}: {name}: {spent}", err=True)
+    found = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
+    results = [result for result in found if "failure" not in result]
+    report_accuracy(results)
+    report_costs(results)
+    for result in found:
+        if "failure" in result:
+            click.echo(f"{result['system']}: {result['failure']}")
+    missing = [name for name, path in zip(chosen, files, strict=True) if not path.exists()]
+    click.echo(f"not measured: {', '.join(missing) or 'none'}")
     if figure is not None:
-        draw(results, figure)
+        catalogue_figure.draw({r["system"]: r["rollout"] for r in results}, figure)
 
 
 if __name__ == "__main__":

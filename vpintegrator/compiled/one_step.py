@@ -32,6 +32,7 @@ METHODS = (
     # implicit methods take longest: last, as the time may end
     *("dormand-prince-8", "gauss-legendre-4", "gauss-legendre-6"),
 )
+ALIKE = 1.3  # factor below which two costs are about the same: that of repeated measurements
 Result = TypeVar("Result")
 Start = Callable[[np.ndarray, float], Cursor]
 
@@ -210,13 +211,13 @@ class OneStepTable:
         """The sentence of the first model; empty without classical methods."""
         return next(iter(self.sentences), "")
 
-    def _sentence(self, model: OneStep, rounding: float = 1e-14, alike: float = 1.3) -> str:
+    def _sentence(self, model: OneStep, rounding: float = 1e-14) -> str:
         words = f"{model.name} errs by {model.error:.1e} one step ahead."
         below = "this error" if model.error > rounding else "an error at rounding"
         rival, ratio = model.cheapest_rival, model.relative_cost
         if rival is not None:
             cost = f"{two_digits(ratio)} times the cost"
-            cost = "about the same cost" if 1 / alike < ratio < alike else cost
+            cost = "about the same cost" if 1 / ALIKE < ratio < ALIKE else cost
             return (
                 f"{words} The cheapest classical method with {below} is {rival.words}, at {cost}."
             )
