@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call, jacrev, vmap
 
 import vpintegrator as vp
-from vpintegrator.nn.linearised import ShearDerivatives, explicit_shears
+from vpintegrator.nn.shears import ShearDerivatives, explicit_shears
 
 FLIPS = [[[1.0, 0.0], [0.0, -1.0]], [[-1.0, 0.0], [0.0, 1.0]]]
 SYMPLECTIC, VOLUME = vp.models.SymplecticFeedForward, vp.models.VolumePreservingFeedForward

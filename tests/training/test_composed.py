@@ -9,7 +9,7 @@ import torch
 import vpintegrator as vp
 from tests.nn.laws import assert_close
 from vpintegrator.errors import InputError
-from vpintegrator.nn.linearised import linearised
+from vpintegrator.nn.shears import linearised
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.kinds import GeneratingFunctions
 from vpintegrator.training.linear import WholePairs, implicit_map, layer_pairs

@@ -19,8 +19,8 @@ from vpintegrator.models.coordinates import Coordinates
 from vpintegrator.models.family import Stepping, conditions_of, extended, member
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import having, is_invertible
+from vpintegrator.nn.layer import as_dtype, last_size
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _SEEN = 64  # stored states out of those that a model is adapted to

@@ -11,8 +11,7 @@ from vpintegrator.arguments import divisible, of_kind, one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn import Composition, MultiHeadAttention, ResidualLayer
 from vpintegrator.nn.encoder import Norm
-from vpintegrator.nn.layer import default_dtype
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.nn.layer import as_dtype, default_dtype, last_size
 
 
 def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from vpintegrator.models.base import Integrator
-from vpintegrator.nn.affine_map import AffineMap
+from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.nn.layer import default_dtype
 
 

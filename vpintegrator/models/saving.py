@@ -28,7 +28,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.files import check_version, replacing
 from vpintegrator.storage.reading import check_kind, read_json

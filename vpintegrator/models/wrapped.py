@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.arguments import positive, shown
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.layer import last_size
 
 _OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # attributes of a model
 _TRIED = 3  # states of a trial beyond the components, so that no shape is ambiguous

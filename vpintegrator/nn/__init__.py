@@ -7,7 +7,6 @@ identity where all its parameters are zero says ``identity_at_zero = True``, and
 others where sizes are searched for.
 """
 
-from vpintegrator.nn.affine_map import AffineMap
 from vpintegrator.nn.attention import (
     AdditiveAttention,
     Attention,
@@ -31,7 +30,7 @@ from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.encoder import EncoderBlock
-from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
+from vpintegrator.nn.feed_forward import AffineMap, PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.learned_splitting import LearnedSplitting

@@ -23,10 +23,10 @@ from vpintegrator.nn.layer import (
     InvertibleLayer,
     Layer,
     factory,
+    last_size,
     on_cpu,
 )
 from vpintegrator.nn.scores import AdditiveScores, BilinearScores, Heads, ProductScores
-from vpintegrator.nn.tensor_arguments import last_size
 
 
 class Attention(Layer, AttentionLayer):

@@ -11,11 +11,18 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.attention import MultiHeadAttention
 from vpintegrator.nn.cayley import cayley, cayley_increment, lower_places, skew_matrix, skew_part
 from vpintegrator.nn.couplings import Coupling
-from vpintegrator.nn.layer import AttentionLayer, Device, Dtype, InvertibleLayer, Layer, on_cpu
+from vpintegrator.nn.layer import (
+    AttentionLayer,
+    Device,
+    Dtype,
+    InvertibleLayer,
+    Layer,
+    last_size,
+    on_cpu,
+)
 from vpintegrator.nn.scores import BilinearScores
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group
-from vpintegrator.nn.tensor_arguments import last_size
 
 
 class CoupledAttention(InvertibleLayer, AttentionLayer):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import nn
 
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.errors import InputError
 
 Device = torch.device | str | int | None
 Dtype = torch.dtype | None
@@ -173,3 +173,19 @@ def parts(layer: nn.Module) -> Iterator[nn.Module]:
 def preserves(law: str, *layers: nn.Module) -> bool:
     """Whether all layers have a law, such as ``volume_preserving``."""
     return all(bool(getattr(layer, law, False)) for layer in layers)
+
+
+def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
+    """Raise InputError unless the last axes of ``x`` have the given sizes (by name, in order)."""
+    expected = tuple(sizes.values())
+    if x.ndim < len(expected) or tuple(x.shape[-len(expected) :]) != expected:
+        axes = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputError(f"{argument} must end in axes ({axes}), but has shape {tuple(x.shape)}")
+
+
+def as_dtype(dtype: Any) -> torch.dtype:
+    """Return the floating-point dtype that a torch dtype or its name ("float64") gives."""
+    value = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(value, torch.dtype) or not value.is_floating_point:
+        raise InputError(f"dtype must be float32 or float64, not {dtype!r}")
+    return value

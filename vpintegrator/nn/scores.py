@@ -16,10 +16,9 @@ from torch import nn
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
+from vpintegrator.nn.layer import Device, Dtype, Layer, last_size, on_cpu
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
 from vpintegrator.nn.symmetry import generated_group, invariant_entries
-from vpintegrator.nn.tensor_arguments import last_size
 
 
 class BilinearScores(Layer):

@@ -13,11 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 
-Jet = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.reversible import Reversible, psi_of
+
+Derivatives = tuple[torch.Tensor, torch.Tensor]  # by the parameters, and by the states
+Jet = Callable[[torch.Tensor], Derivatives]
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,151 @@ class LinearShear:
 def is_prolongable(layer: nn.Module) -> bool:
     """Whether a layer is linear in its parameters and can take the terms of a smaller one."""
     return bool(getattr(layer, "prolongable", False))
+
+
+@torch.no_grad()
+def linearised(
+    core: Any, z: torch.Tensor, coefficients: bool = True
+) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Return images and their derivatives by coefficients and states.
+
+    A map :math:`F(z, Z; c) = 0` changes by :math:`dZ = -F_Z^{-1} (F_c\, dc + F_z\, dz)`; the
+    derivatives of several in a row follow by the chain rule.
+
+    Parameters
+    ----------
+    core
+        An ``ImplicitMap``, or a ``Reversible`` one of it.
+    z : (state, dim)
+        Normalised.
+    coefficients
+        Whether derivatives by the coefficients are asked for.
+
+    Returns
+    -------
+    images : (state, dim)
+    derivatives : (state, dim, coefficient + dim)
+        The first ones only where they are asked for.
+    """
+    reversible = isinstance(core, Reversible)
+    layer = core.psi if reversible else core
+    c, n = tuple(each.detach() for each in layer.coefficients()), z.shape[1]
+    one, rho = torch.eye(n, dtype=z.dtype), torch.empty(0)
+    count = sum(each.numel() for each in c) if coefficients else 0
+    # (state, dim, coefficient + dim)
+    D = torch.cat([z.new_zeros(n, count), one], 1).expand(len(z), n, count + n)
+    backward = [False] * layer.repeats
+    if reversible:
+        rho = core.reflection.symmetry.to(z)
+        backward = [True] * layer.repeats + backward
+    for k, back in enumerate(backward):
+        if reversible and k % layer.repeats == 0:
+            z, D = z @ rho.mT, rho @ D
+        outer = layer.outer(one, back).mT  # (dim, dim)
+        given = layer.outer(z, back)
+        result = layer.solve(given, c, back)
+        old, new = (result, given) if back else (given, result)
+        # (state, dim, dim)
+        by_old, by_new = _jacobians(lambda a, b: layer.residual(a, b, c), old, new)
+        matrix = z.new_zeros(len(z), n, count + n)  # (state, dim, coefficient + dim)
+        if coefficients:
+            rows = layer.equations(old, new)[0]
+            matrix[:, : rows.shape[1], :count] = rows
+        by_given, by_found = (by_new, by_old) if back else (by_old, by_new)
+        # (state, dim, coefficient + dim)
+        D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
+        z = layer.outer(result, back)
+    return z, D
+
+
+def _jacobians(function: Callable[..., torch.Tensor], *states: torch.Tensor) -> list[torch.Tensor]:
+    """Return ``jacobians`` without torch.func, which imports a compiler: that takes a second."""
+    with torch.enable_grad():
+        leaves = [each.detach().requires_grad_() for each in states]
+        sums = function(*leaves).flatten(0, -2).sum(0)
+        rows = [torch.autograd.grad(own, leaves, retain_graph=True) for own in sums]
+    return [torch.stack(each, -2) for each in zip(*rows, strict=True)]
+
+
+def explicit_shears(core: Any) -> list[LinearShear] | None:
+    """Return the shears of a map, or of psi of a reversible one, if it is made of nothing else.
+
+    Parameters
+    ----------
+    core
+        Core of a model.
+
+    Returns
+    -------
+    list of LinearShear or None
+        None where a layer is another, or offers no derivatives of its shears.
+    """
+    psi = psi_of(core)
+    layers: list[Any] = list(psi) if isinstance(psi, Composition) else [psi]
+    if not all(is_prolongable(layer) and hasattr(layer, "shears") for layer in layers):
+        return None
+    result = [shear for layer in layers for shear in layer.shears()]
+    plain = all(each.jet is not None and each.rotation is None for each in result)
+    return result if plain else None
+
+
+class ShearDerivatives:
+    """Images of an explicit map with their derivatives by the parameters.
+
+    The chain rule is applied shear by shear, without automatic differentiation.
+
+    Parameters
+    ----------
+    core
+        Core of a model for which ``explicit_shears`` gives shears.
+    """
+
+    def __init__(self, core: Any) -> None:
+        shears = explicit_shears(core)
+        assert shears is not None
+        self.steps: list[tuple[LinearShear | None, int]] = [(each, 1) for each in shears]
+        self.rho = torch.empty(0)
+        if isinstance(core, Reversible):  # rho psi^-1 rho comes first
+            self.rho = core.reflection.symmetry
+            inverse = [(each, -1) for each in reversed(shears)]
+            self.steps = [(None, 1), *inverse, (None, 1), *self.steps]
+        self.begins: dict[torch.Tensor, int] = {}
+        self.total = 0
+        for parameter in core.parameters():
+            self.begins[parameter], self.total = self.total, self.total + parameter.numel()
+
+    @torch.no_grad()
+    def images(self, z: torch.Tensor) -> tuple[torch.Tensor, list[Derivatives]]:
+        """Return images of normalised states (state, dim), and the jets of all shears there."""
+        jets = []
+        for shear, sign in self.steps:
+            if shear is None:
+                z = z @ self.rho.to(z).mT
+                continue
+            assert shear.jet is not None
+            (parameter,) = shear.parameters
+            jets.append(shear.jet(z))
+            z = z.clone()
+            z[:, shear.components] += sign * (jets[-1][0] @ parameter.flatten()[shear.share])
+        return z, jets
+
+    @torch.no_grad()
+    def derivatives(self, jets: list[Derivatives]) -> torch.Tensor:
+        """Return derivatives (state, dim, parameter) of the images that have these jets."""
+        states, _, dim = jets[0][1].shape
+        result = jets[0][1].new_zeros(states, dim, self.total)
+        by_states = torch.eye(dim).to(result).expand(states, dim, dim)  # of the later steps
+        left = iter(reversed(jets))
+        for shear, sign in reversed(self.steps):
+            if shear is None:
+                by_states = by_states @ self.rho.to(result)
+                continue
+            by_own, by_seen = next(left)
+            (parameter,) = shear.parameters
+            later = sign * by_states[:, :, shear.components]  # (state, dim, component)
+            begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
+            result[:, :, begin + own.start : begin + own.stop] += (
+                later @ by_own
+            )  # (state, dim, own)
+            by_states = by_states + later @ by_seen  # (state, dim, dim)
+        return result

@@ -11,8 +11,7 @@ from vpintegrator.nn.canonical import canonical_form, check_even
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
-from vpintegrator.nn.layer import on_cpu
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.layer import last_size, on_cpu
 
 _BLOCK = 1024  # states; 64 take ten times as long each
 _LINEAR = 1e-4  # relative tolerance; linear convergence shrinks corrections at least by this factor

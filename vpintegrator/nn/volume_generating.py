@@ -12,8 +12,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
-from vpintegrator.nn.layer import on_cpu
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.layer import last_size, on_cpu
 
 
 class VolumePreservingGeneratingFunction(ImplicitMap):

@@ -15,7 +15,7 @@ import torch
 
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Integrator
-from vpintegrator.nn.linearised import linearised
+from vpintegrator.nn.shears import linearised
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import (
     Choice,

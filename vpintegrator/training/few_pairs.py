@@ -14,7 +14,7 @@ import torch
 
 from vpintegrator.models import Integrator
 from vpintegrator.nn.basis import Terms
-from vpintegrator.nn.linearised import ShearDerivatives
+from vpintegrator.nn.shears import ShearDerivatives
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import (
     Choice,

@@ -9,7 +9,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.nn.affine_map import AffineMap
+from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.training.least_squares import LeftOut, SequentialQR
 from vpintegrator.training.linear import LinearFit
 from vpintegrator.training.residuals import reciprocal_spread

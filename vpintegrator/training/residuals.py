@@ -17,7 +17,7 @@ from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.names import LOSSES
-from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.layer import last_size
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.history import History
 

@@ -23,7 +23,7 @@ from vpintegrator.models import Integrator, prolong
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import attention, refine
 from vpintegrator.models.untrained import suited
-from vpintegrator.nn.linearised import explicit_shears
+from vpintegrator.nn.shears import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.choice import Fit
