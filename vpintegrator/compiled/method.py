@@ -17,7 +17,7 @@ from vpintegrator.compiled.calling import pointer, shared
 from vpintegrator.compiled.step_source import obstacle, write_step_source
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps import AdaptiveMethod, ClassicalMethod
+from vpintegrator.maps import AdaptiveMethod, ClassicalMethod, GaussLegendre
 from vpintegrator.maps.cursor import Cursor
 from vpintegrator.native import Compilation, NotCompilable
 from vpintegrator.runtime.threads import usable_threads
@@ -201,11 +201,15 @@ def verify(
     expected = method.start(system, first, step).advance(_STEPS)
     nudged = first + first * (_NUDGE * generator.normal(size=first.shape))
     again = method.start(system, nudged, step).advance(_STEPS)
-    finite = np.isfinite(expected) & np.isfinite(again)
+    # stages far from the states of a large step may be found by the one and not by the other
+    implicit = isinstance(method, GaussLegendre)
+    finite = np.isfinite(expected) & np.isfinite(again) & (np.isfinite(found) | (not implicit))
     with np.errstate(all="ignore"):
         rounding = _AMPLIFIED * np.abs(again - expected)
-        size = np.abs(expected).max(axis=(1, 2), keepdims=True) + np.abs(first)[:, None]
-        wrong = np.abs(found - expected) > _ALLOWED * size + rounding
-    if (wrong & finite).any() or np.isfinite(found[~np.isfinite(expected)]).any():
+        largest = np.abs(np.where(finite, expected, 0.0)).max(axis=(1, 2), keepdims=True)
+        allowed = _ALLOWED * (largest + np.abs(first)[:, None]) + rounding
+        right = np.abs(found - expected) <= allowed
+    invented = np.isfinite(found[~np.isfinite(expected)]).any() and not implicit
+    if (finite & ~right).any() or invented:
         error = np.abs(found - expected)[finite].max(initial=0.0)
         raise NotCompilable(f"its machine code gives other numbers than NumPy, by {error:.1e}")

@@ -173,23 +173,29 @@ template <int shift> static inline vector circular(vector x) {
 static inline mask is_large(vector x) {  // or not finite
     return ~((x < (real)1e6) & (x > (real)-1e6));
 }
+// the library's for lanes outside of the range: a lane does not depend on what the others hold
+template <real function(real)>
+static inline vector beyond(mask outside, vector x, vector inside) {
+    return any(outside) ? choose(outside, by_lanes<function>(x), inside) : inside;
+}
 static inline vector sine(vector x) {
-    if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<sine>(x);
-    return choose(x == vector{}, x, circular<0>(x));  // with the sign of zero
+    if (sizeof(real) == 4) return by_lanes<sine>(x);
+    const vector inside = choose(x == vector{}, x, circular<0>(x));  // with the sign of zero
+    return beyond<sine>(is_large(x), x, inside);
 }
 static inline vector cosine(vector x) {
-    if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<cosine>(x);
-    return circular<1>(x);
+    if (sizeof(real) == 4) return by_lanes<cosine>(x);
+    return beyond<cosine>(is_large(x), x, circular<1>(x));
 }
 static inline vector tangent(vector x) {
-    if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<tangent>(x);
-    return circular<0>(x) / circular<1>(x);
+    if (sizeof(real) == 4) return by_lanes<tangent>(x);
+    return beyond<tangent>(is_large(x), x, circular<0>(x) / circular<1>(x));
 }
 
 // of doubles as fdlibm has it: x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2)
 static inline vector logarithm(vector x) {
     const mask usual = (x >= std::numeric_limits<real>::min()) & (x < std::numeric_limits<real>::infinity());
-    if (sizeof(real) == 4 || any(~usual)) return by_lanes<logarithm>(x);
+    if (sizeof(real) == 4) return by_lanes<logarithm>(x);
     // what is above sqrt(2) goes to the next power of two
     constexpr integer up = (integer)((2 - 1.4142135623730951) * (double)((integer)1 << f::mantissa));
     const mask exponent = (((mask)x + up) >> f::mantissa) - f::bias;
@@ -203,7 +209,8 @@ static inline vector logarithm(vector x) {
                           + w * ((real)2.857142874366239149e-01
                                  + w * ((real)1.818357216161805012e-01 + w * (real)1.479819860511658591e-01)));
     const vector half = g * g * (real)0.5;
-    return k * f::ln2_high - ((half - (s * (half + a + b) + k * f::ln2_low)) - g);
+    return beyond<logarithm>(~usual, x,
+                             k * f::ln2_high - ((half - (s * (half + a + b) + k * f::ln2_low)) - g));
 }
 
 static inline real larger(real a, real b) { return a > b || a != a ? a : b; }
