@@ -141,7 +141,7 @@ class ComposedMaps(LinearEquations, Residual):
     def rows(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return equations of the change so far and further on, see ``LinearEquations.rows``."""
         images, derivatives = linearised(self.core, z)
-        matrix = derivatives[:, : self.size, : self.count]
+        matrix = derivatives[:, : self.size, : self.count]  # (pair, component, coefficient)
         return matrix, (image - images)[:, : self.size] + matrix @ self.change
 
     @torch.no_grad()

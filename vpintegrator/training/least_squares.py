@@ -55,20 +55,21 @@ class SequentialQR:
 
     def __init__(self, columns: int) -> None:
         self.columns, self.rows = columns, 0
-        self._triangle = np.zeros((0, columns))
+        self._triangle = np.zeros((0, columns))  # (row, column and right side)
         self._right_sides: tuple[int, ...] = ()
 
     def add(self, matrix: np.ndarray, right: np.ndarray) -> None:
         """Take further rows (row, column) and their right sides, (row,) or (row, right side)."""
         check_time()
         self._right_sides = right.shape[1:]
-        rows = np.column_stack([matrix, right])
+        rows = np.column_stack([matrix, right])  # (row, column and right side)
         stacked = np.vstack([self._triangle, rows]) if self.rows else rows
         self.rows += len(rows)
         # PyTorch keeps to the threads that it was given
         self._triangle = torch.linalg.qr(torch.from_numpy(stacked), mode="r").R.numpy()
 
     def _system(self) -> tuple[np.ndarray, np.ndarray]:
+        # (row, column), (row, right side)
         R, right = self._triangle[:, : self.columns], self._triangle[:, self.columns :]
         return R, right.reshape(len(R), *self._right_sides)
 
@@ -88,23 +89,23 @@ class SequentialQR:
             Relative size of the equations that hold the first coefficients where they were.
         """
         R, right = self._system()
-        known = np.zeros((self.columns, *self._right_sides))
+        known = np.zeros((self.columns, *self._right_sides))  # (column, right side)
         if chosen := list(first):
             alone = SequentialQR(len(chosen))
             alone.add(R[:, chosen], right)
             known[chosen] = next(alone.solutions([1e-13])).coefficients
-            held = np.diag(pull * np.linalg.norm(R, axis=0))[chosen]
+            held = np.diag(pull * np.linalg.norm(R, axis=0))[chosen]  # (chosen, column)
             right = np.append(right - R @ known, 0 * known[chosen], axis=0)
             R = np.vstack([R, held])
-        norms = np.linalg.norm(R, axis=0)
+        norms = np.linalg.norm(R, axis=0)  # (column,)
         norms = np.where(norms > 0, norms, 1.0)
-        Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)
-        pivots, projected = np.abs(np.diag(upper)), Q.T @ right
+        Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)  # R P = Q upper
+        pivots, projected = np.abs(np.diag(upper)), Q.T @ right  # (column,), (column, right side)
         for tolerance in tolerances:
             check_time()
             rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
             kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
-            directions = np.zeros((self.columns, rank))
+            directions = np.zeros((self.columns, rank))  # (column, rank)
             directions[kept] = inverse / norms[kept, None]
             yield Solution(known + directions @ projected[:rank], directions, np.ones(rank))
 
@@ -121,8 +122,8 @@ class SequentialQR:
         sizes, projected, V = self._spectrum(weights)
         for penalty in penalties:
             check_time()
-            damped = sizes**2 + penalty * self.rows
-            coefficients = V @ (projected.T * (sizes / damped)).T
+            damped = sizes**2 + penalty * self.rows  # (direction,)
+            coefficients = V @ (projected.T * (sizes / damped)).T  # (column, right side)
             yield Solution(coefficients, V, 1 / np.sqrt(damped), float(penalty))
 
     def truncated(self, tolerances: Sequence[float]) -> Iterator[Solution]:
@@ -136,6 +137,7 @@ class SequentialQR:
     def _spectrum(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return singular values, right sides in their directions, and the directions."""
         R, right = self._system()
+        # (row, direction), (direction,), (direction, column)
         U, sizes, V = (x.numpy() for x in torch.linalg.svd(torch.from_numpy(R / weights), False))
         return sizes, U.T @ right, V.T / weights[:, None]
 
@@ -229,25 +231,25 @@ class LeftOut:
         """Return a solution with its error."""
         if solution.directions is not self._directions:  # once: the largest part of the work
             self._directions = solution.directions
-            self._projected = self.rows @ solution.directions
+            self._projected = self.rows @ solution.directions  # (group, row, direction)
         projected = self._projected * solution.sizes
-        residual = self.right - self.matrix @ solution.coefficients
+        residual = self.right - self.matrix @ solution.coefficients  # (group, row[, right side])
         residual = residual.reshape(*residual.shape[:2], -1)  # (group, row, right side)
         parts = []
         for places in self._places:
             own, rest = (
                 x[places].reshape(len(places), -1, x.shape[2]) for x in (projected, residual)
             )
-            one = np.eye(own.shape[1])
-            matrices = one - own @ own.transpose(0, 2, 1)
-            alone = np.linalg.eigvalsh(matrices)[:, 0] < self._least
+            one = np.eye(own.shape[1])  # (row, row), rows of a fold
+            matrices = one - own @ own.transpose(0, 2, 1)  # (fold, row, row)
+            alone = np.linalg.eigvalsh(matrices)[:, 0] < self._least  # (fold,)
             matrices[alone] = one
-            left_out = np.linalg.solve(matrices, rest)
+            left_out = np.linalg.solve(matrices, rest)  # (fold, row, right side)
             left_out[alone] = np.inf
             # of a single fold each group counts
             count = len(places) if len(places) > 1 or len(self._places) > 1 else places.size
             parts.append((left_out**2).reshape(count, -1).mean(1))
-        squares = np.concatenate(parts)
+        squares = np.concatenate(parts)  # (fold,)
         typical, deviation = trimmed(squares)
         return Choice(float(squares.mean()), deviation, typical, solution)
 
@@ -295,8 +297,8 @@ class NormalEquations:
         if self._machine:
             self._machine.add(jacobian.numpy(), residual.numpy(), self.gradient.numpy())
         else:
-            self._matrix.addmm_(jacobian.mT, jacobian)
-            self.gradient.addmv_(jacobian.mT, residual)
+            self._matrix.addmm_(jacobian.mT, jacobian)  # (parameter, parameter)
+            self.gradient.addmv_(jacobian.mT, residual)  # (parameter,)
 
     def add_penalty(self, penalty: float, change: torch.Tensor) -> None:
         """Add the equations of a ridge penalty on a change (parameter,)."""
@@ -318,10 +320,10 @@ class NormalEquations:
             solvable = self._machine.factor(damping)
             right = (-self.gradient).numpy()
             return torch.from_numpy(self._machine.solve(right)) if solvable else None
-        damped = self._matrix.clone()
+        damped = self._matrix.clone()  # (parameter, parameter)
         damped.diagonal().add_(damping * self.units)
         factor, failed = torch.linalg.cholesky_ex(damped)
-        delta = torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]
+        delta = torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]  # (parameter,)
         return None if failed.item() else delta
 
 
@@ -451,7 +453,7 @@ class DampedIteration:
         return False
 
     def _lowers(self, equations: NormalEquations, damping: float) -> bool:
-        delta = equations.solve(damping)
+        delta = equations.solve(damping)  # (parameter,)
         if delta is None:
             return False
         cost = self.problem.cost(self.parameters + delta)

@@ -174,7 +174,7 @@ class LinearEquations:
         unit = float(np.sqrt((self._expected_errors(matrix) ** 2).mean()))
         qr = SequentialQR(self.count)
         for rows, values in self.blocks():
-            own = self._expected_errors(rows, unit)
+            own = self._expected_errors(rows, unit)  # (pair, 1)
             qr.add((rows / own[:, :, None]).reshape(-1, self.count), (values / own).reshape(-1))
         own = self._expected_errors(matrix, unit)
         left_out = LeftOut(matrix / own[:, :, None], matrix, right, folds)
