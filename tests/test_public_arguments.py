@@ -61,7 +61,7 @@ def plausible(tmp_path_factory):
         "path": folder / "new.h5",
         "folder": folder / "figures",
         "system": pendulum,
-        "flow": vp.rollout.as_flow("rk4", pendulum, 0.1),
+        "map": vp.classical("rk4", pendulum, 0.1),
         "model": model,
         "dataset": dataset,
         "report": report,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
+    from vpintegrator.maps import Map, classical
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import compare, integrate, open_rollout, rollout
@@ -63,6 +64,7 @@ _NAMES = {
         ),
         "dynamics": ("System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
+        "maps": ("Map", "classical"),
         "models": ("prolong", "load", "save", "wrap"),
         "plotting": ("draw",),
         "rollout": ("compare", "integrate", "open_rollout"),
@@ -72,7 +74,9 @@ _NAMES = {
 }
 __all__ = [
     "InputError",
+    "Map",
     "System",
+    "classical",
     "compare",
     "draw",
     "export",

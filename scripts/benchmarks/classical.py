@@ -28,9 +28,8 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics import System
-from vpintegrator.maps import ClassicalMethod
+from vpintegrator.maps import ClassicalMap, ClassicalMethod, Map
 from vpintegrator.rollout import applicable_methods, solve_reference
-from vpintegrator.rollout.flow import ClassicalFlow
 
 SYSTEMS = ("rigid-body", "henon-heiles", "kepler", "coupled-oscillators", "tokamak")
 METHODS = ("rk4", "dormand-prince-8", "stoermer-verlet", "strang-splitting", "blanes-moan-6")
@@ -55,8 +54,10 @@ def steps_row(
         code = compiled(method, system, initial)
         making = time.perf_counter() - begin
     calls: dict[str, Callable[[], object]] = {
-        "numpy": lambda: method.start(system, initial, STEP).advance(STEPS // 10),
-        "compiled": lambda: code.start(initial, STEP).advance(STEPS),
+        "numpy": lambda: next(
+            ClassicalMap(method, system, STEP).advance(initial[:, None], STEPS // 10)
+        ),
+        "compiled": lambda: next(code.advance(initial[:, None], STEPS)),
     }
     spent = time_together(calls, seconds)
     numpy, ours = spent["numpy"] / (STEPS // 10), spent["compiled"] / STEPS
@@ -64,29 +65,35 @@ def steps_row(
     return [system.name, method.name, *each, ratio(numpy, ours), f"{making:.2g} s"]
 
 
-def flows(system: System, initial: np.ndarray) -> dict[str, list[ClassicalFlow]]:
+def flows(system: System, initial: np.ndarray) -> dict[str, list[Map]]:
     """Methods, each at several steps or tolerances, the least accurate first."""
-    found: dict[str, list[ClassicalFlow]] = {}
+    found: dict[str, list[Map]] = {}
     several = applicable_methods(system)[0]
     for name in FIXED:
         if name in several:
             code = compiled(several[name], system, initial)
             steps = [TIME / n for n in (20, 40, 80, 160, 320, 640, 1280, 2560)]
-            found[f"{name}, compiled"] = [ClassicalFlow(name, system, h, code) for h in steps]
+            found[f"{name}, compiled"] = [code.at_step(h) for h in steps]
     for name in ADAPTIVE:
         if name != "heyoka" or find_spec("heyoka"):
             tolerances = [f"1e-{k}" for k in range(3, 13)]
-            flow = [ClassicalFlow(with_heyoka(f"{name}-{t}"), system, TIME) for t in tolerances]
+            flow = [ClassicalMap(with_heyoka(f"{name}-{t}"), system, TIME) for t in tolerances]
             found[name.replace("dop853", "SciPy's DOP853")] = flow
     return found
 
 
+def last(map: Map, initial: np.ndarray) -> np.ndarray:
+    """States at the end of the time."""
+    steps = round(TIME / map.step)
+    return next(map.advance(initial[:, None], steps, chunk=steps))[:, -1]
+
+
 def accurate(
-    several: list[ClassicalFlow], initial: np.ndarray, exact: np.ndarray
-) -> tuple[ClassicalFlow, float] | None:
+    several: list[Map], initial: np.ndarray, exact: np.ndarray
+) -> tuple[Map, float] | None:
     """The first that errs no more than is asked for, and its error."""
     for flow in several:
-        states = flow.start(initial[: len(exact), None]).advance(round(TIME / flow.step))[:, -1]
+        states = last(flow, initial[: len(exact)])
         error = float(np.sqrt(np.mean(np.sum((states - exact) ** 2, axis=-1))))
         if error <= ERROR:
             return flow, error
@@ -101,8 +108,7 @@ def equal_rows(system: System, initial: np.ndarray, seconds: float) -> list[list
     }
     chosen = {name: each for name, each in found.items() if each is not None}
     calls: dict[str, Callable[[], object]] = {
-        name: lambda flow=flow: flow.start(initial[:, None]).advance(round(TIME / flow.step))
-        for name, (flow, _) in chosen.items()
+        name: lambda flow=flow: last(flow, initial) for name, (flow, _) in chosen.items()
     }
     spent = time_together(calls, seconds)
     rows = []

@@ -75,7 +75,7 @@ def measured(
     """Seconds of a step by each, the library first, and how far C is from PyTorch."""
     machine_code = CompiledModel(model, narrow=trajectories == 1)
     several: dict[str, Rollout] = {
-        "library": lambda X, count: machine_code.advance(X, count)[0],
+        "library": lambda X, count: machine_code.predict(X, count)[0],
         **files,
         "eager": lambda X, count: np.asarray(iterate(model, torch.from_numpy(X), count)),
     }

@@ -78,7 +78,7 @@ def couplings(data: vp.data.Dataset) -> Any:
 def step_of(model: Any, initial: np.ndarray) -> Any:
     """A call that makes some steps of a model as machine code."""
     compiled = vp.compiled.compile_model(model, len(initial), initial[:, None])
-    return lambda: compiled.advance(initial[:, None], STEPS)
+    return lambda: compiled.predict(initial[:, None], STEPS)
 
 
 def peers(data: vp.data.Dataset, states: np.ndarray) -> dict[str, dict[str, Any]]:

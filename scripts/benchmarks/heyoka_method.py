@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar, final
@@ -22,7 +22,6 @@ from vpintegrator.dynamics.expressions import Call, Function, Number, Symbol, Va
 from vpintegrator.errors import InputError
 from vpintegrator.maps import ClassicalMethod, find_method
 from vpintegrator.maps.base import once_per_system
-from vpintegrator.maps.cursor import Cursor
 
 _PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
 _ROUNDING = float(np.finfo(np.float64).eps)
@@ -90,63 +89,38 @@ class TaylorMethod(ClassicalMethod):
                 if not hasattr(heyoka, name):
                     raise InputError(f"heyoka knows no function {name}; take another method")
 
-    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        first = np.array(initial, dtype=np.float64)
-        return _TaylorCursor(self, system, step, first)
+    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+        state, size = np.array(initial, dtype=np.float64), 1
+        while True:
+            for new in _stretch(self, system, step, state, size).swapaxes(0, 1):
+                yield new
+            state, size = new.copy(), min(2 * size, _STRETCH)
 
 
-class _TaylorCursor(Cursor):
-    def __init__(
-        self,
-        method: TaylorMethod,
-        system: System,
-        step: float,
-        first: np.ndarray,
-    ) -> None:
-        self._integrator = _integrator(system, method.tolerance)
-        self._time_index, self._step = system.explicit_time, step
-        # (trajectory, dim) where the stretch began, how many states after it have been given out,
-        # the number of states in all, and the states, once they are known
-        self._first, self._done, self._size = first, 0, 1
-        self._states: np.ndarray | None = None
-
-    def advance(self, count: int) -> np.ndarray:
-        states = np.empty((len(self._first), count, self._first.shape[1]))
-        filled = 0
-        while filled < count:
-            if self._states is None:
-                self._states = self._stretch()
-            if self._done == self._size:
-                self._first, self._done = self._states[:, -1].copy(), 0
-                self._size = min(2 * self._size, _STRETCH)
-                self._states = self._stretch()
-            taken = min(count - filled, self._size - self._done)
-            states[:, filled : filled + taken] = self._states[:, self._done : self._done + taken]
-            filled, self._done = filled + taken, self._done + taken
-        return states
-
-    def _stretch(self) -> np.ndarray:
-        """Return states (trajectory, time, dim) after the start of the segment."""
-        integrator, time_index, size = self._integrator, self._time_index, self._size
-        states = np.full((len(self._first), size, self._first.shape[1]), np.nan)
-        finite = np.flatnonzero(np.isfinite(self._first).all(axis=1))
-        lanes, later = integrator.batch_size, self._step * np.arange(size + 1)[:, None]
-        phase = self._first if time_index is None else self._first[:, :time_index]
-        for begin in range(0, len(finite), lanes):
-            own = finite[begin : begin + lanes]
-            filled = np.resize(own, lanes)  # the last batch is filled up with its own
-            times = np.zeros(lanes) if time_index is None else self._first[filled, time_index]
-            grid = np.ascontiguousarray(times + later)
-            integrator.set_time(times)
-            integrator.state[:] = phase[filled].T
-            found = integrator.propagate_grid(grid)[1][1:, :, : len(own)].transpose(2, 0, 1)
-            if time_index is None:
-                states[own] = found
-            else:
-                states[own, :, :time_index] = found
-                ended = np.isnan(found).any(axis=2)
-                states[own, :, time_index] = np.where(ended, np.nan, grid[1:, : len(own)].T)
-        return states
+def _stretch(
+    method: TaylorMethod, system: System, step: float, first: np.ndarray, size: int
+) -> np.ndarray:
+    """Return the next states (trajectory, time, dim)."""
+    integrator, time_index = _integrator(system, method.tolerance), system.explicit_time
+    states = np.full((len(first), size, first.shape[1]), np.nan)
+    finite = np.flatnonzero(np.isfinite(first).all(axis=1))
+    lanes, later = integrator.batch_size, step * np.arange(size + 1)[:, None]
+    phase = first if time_index is None else first[:, :time_index]
+    for begin in range(0, len(finite), lanes):
+        own = finite[begin : begin + lanes]
+        filled = np.resize(own, lanes)  # the last batch is filled up with its own
+        times = np.zeros(lanes) if time_index is None else first[filled, time_index]
+        grid = np.ascontiguousarray(times + later)
+        integrator.set_time(times)
+        integrator.state[:] = phase[filled].T
+        found = integrator.propagate_grid(grid)[1][1:, :, : len(own)].transpose(2, 0, 1)
+        if time_index is None:
+            states[own] = found
+        else:
+            states[own, :, :time_index] = found
+            ended = np.isnan(found).any(axis=2)
+            states[own, :, time_index] = np.where(ended, np.nan, grid[1:, : len(own)].T)
+    return states
 
 
 @once_per_system

@@ -129,7 +129,7 @@ def measure(case: Case, model: Integrator, seconds: float, quick: bool) -> dict[
     compiled = compile_model(model, len(several))
 
     def run(states: np.ndarray) -> np.ndarray:
-        return compiled.advance(states[:, None], TURNS)[0]
+        return compiled.predict(states[:, None], TURNS)[0]
 
     own = Candidate(LEARNED, model.name, run, several, TURNS, turn.exact)
     candidates = [own, *solvers(case, turn)]

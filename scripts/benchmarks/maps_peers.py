@@ -107,9 +107,9 @@ def classical(method: CompiledMethod, steps: int, turn: float, turns: int) -> Ru
     def run(initial: np.ndarray) -> np.ndarray:
         states = np.empty((len(initial), turns, initial.shape[1]))
         for first in range(0, len(initial), PART):
-            cursor = method.start(initial[first : first + PART], turn / steps)
-            for k in range(turns):
-                states[first : first + PART, k] = cursor.advance(steps)[:, -1]
+            map, begin = method.at_step(turn / steps), initial[first : first + PART, None]
+            for k, chunk in enumerate(map.advance(begin, turns * steps, chunk=steps)):
+                states[first : first + PART, k] = chunk[:, -1]
         return states
 
     return run

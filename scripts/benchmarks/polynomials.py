@@ -119,7 +119,7 @@ def candidates(model: Integrator, initial: np.ndarray, steps: int) -> dict[str, 
     """Steps by each, see ``as_states``."""
     machine = compile_model(model, len(initial))
     found: dict[str, Callable[[], Any]] = {
-        "compiled": lambda: machine.advance(initial[:, None], steps)[0]
+        "compiled": lambda: machine.predict(initial[:, None], steps)[0]
     }
     if find_spec("jax"):
         scan = in_jax(model, steps)
@@ -132,7 +132,7 @@ def candidates(model: Integrator, initial: np.ndarray, steps: int) -> dict[str, 
     system, method = vp.load_system("rigid-body"), find_method("dormand-prince-8")
     compiled = compile_method(method, system, initial, STEP, True)
     assert compiled is not None
-    found[method.name] = lambda: compiled.start(initial, STEP).advance(steps)
+    found[method.name] = lambda: next(compiled.advance(initial[:, None], steps, chunk=steps))
     return found
 
 

@@ -95,8 +95,8 @@ class Case:
 
         compiled = self._ours(model, trajectories)
         array = windows.numpy()
-        self._check("ours", compiled.advance(array, eager_calls)[0])
-        self.candidates["ours"] = (lambda: compiled.advance(array, calls), calls)
+        self._check("ours", compiled.predict(array, eager_calls)[0])
+        self.candidates["ours"] = (lambda: compiled.predict(array, calls), calls)
         source = compiled.source
         self.least = trajectories * least_seconds(
             source.operations + TANH * source.functions, array[0].nbytes, dtype

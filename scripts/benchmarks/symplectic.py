@@ -99,7 +99,7 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
     found: dict[str, Any] = {"system": system, "entry": entry, "seconds": seconds}
     found["machine"] = re.sub(r" \(load [^)]*\)", "", machine())  # which is another every time
     if entry in CLASSICAL:
-        flow = vp.rollout.as_flow(entry, data.system, data.step)
+        flow = vp.classical(entry, data.system, data.step)
         report = vp.compare(None, entry, system=data.system, step=data.step, **_length())
     else:
         arguments = shlex.split(options(entry, data.system.dim))
@@ -115,7 +115,7 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
         history = json.loads(model.metadata["training"])
         found["training"] = {k: v for k, v in history.items() if not isinstance(v, list)}
         found["training"] |= {"used": history["seconds"][-1], "epochs": history["epoch"][-1]}
-        flow = vp.rollout.as_flow(model, data.system)
+        flow = model
         report = vp.compare({entry: model}, [], system=data.system, **_length())
     found |= numbers(report, data.system) | {"error": one_step_error(flow, data)}
     write_result(folder, found)
@@ -132,7 +132,7 @@ def one_step_error(flow: Any, data: Any) -> float:
     windows = states[:, starts[:, None] + np.arange(flow.window + 1)]
     windows = windows.reshape(-1, flow.window + 1, flow.dim)
     windows = windows[:: -(-len(windows) // WINDOWS)]
-    new = flow.start(np.ascontiguousarray(windows[:, :-1])).advance(1)[:, 0]
+    new = next(flow.advance(np.ascontiguousarray(windows[:, :-1]), 1))[:, 0]
     return float(np.linalg.norm(new - windows[:, -1]) / np.linalg.norm(windows[:, -1]))
 
 

@@ -28,8 +28,8 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledModel, compile_method, compile_model
 from vpintegrator.dynamics import System
+from vpintegrator.maps import ClassicalMap, Map
 from vpintegrator.rollout import find_method, solve_reference
-from vpintegrator.rollout.flow import ClassicalFlow
 
 TIME, TRAJECTORIES = 120.0, 256
 SIZES: dict[str, Any] = {"functions": "polynomial", "depth": 2, "degree": 6}
@@ -50,31 +50,28 @@ TOLERANCES = ("1e-5", "1e-7", "1e-9", "1e-11")
 PART = 200  # steps advanced at a time: states stay in the cache, as in a rollout
 
 
-def classical(
-    system: System, initial: np.ndarray, points: int
-) -> dict[tuple[str, str], ClassicalFlow]:
+def classical(system: System, initial: np.ndarray, points: int) -> dict[tuple[str, str], Map]:
     """By their names, and the steps or tolerances that tell those of one name apart."""
-    found: dict[tuple[str, str], ClassicalFlow] = {}
+    found: dict[tuple[str, str], Map] = {}
     for name in METHODS:
         method = find_method(name)
         machine = compile_method(method, system, initial, STEP)
         for step in STEPS[:points]:
             how = "NumPy" if machine is None else "compiled"
-            found[f"{name}, {how}", f"{step:g}"] = ClassicalFlow(method, system, step, machine)
+            map = machine or ClassicalMap(method, system, STEP)
+            found[f"{name}, {how}", f"{step:g}"] = map.at_step(step)
     for name in ADAPTIVE:
         if name != "heyoka" or find_spec("heyoka"):
             for tolerance in TOLERANCES[:points]:
-                flow = ClassicalFlow(with_heyoka(f"{name}-{tolerance}"), system, SAMPLED)
+                flow = ClassicalMap(with_heyoka(f"{name}-{tolerance}"), system, SAMPLED)
                 found[name.replace("dop853", "SciPy's DOP853"), tolerance] = flow
     return found
 
 
-def run(flow: ClassicalFlow, initial: np.ndarray, time: float) -> np.ndarray:
+def run(map: Map, initial: np.ndarray, time: float) -> np.ndarray:
     """States at the end."""
-    cursor, left = flow.start(initial[:, None]), round(time / flow.step)
-    while left > 0:
-        states = cursor.advance(min(left, PART))
-        left -= states.shape[1]
+    for chunk in map.advance(initial[:, None], round(time / map.step), chunk=PART):
+        states = chunk
     return states[:, -1]
 
 
@@ -82,7 +79,7 @@ def run_network(machine: CompiledModel, initial: np.ndarray, time: float) -> np.
     """The same of the network."""
     windows, left = initial[:, None], round(time / STEP)
     while left > 0:
-        states, windows = machine.advance(windows, min(left, PART))
+        states, windows = machine.predict(windows, min(left, PART))
         left -= states.shape[1]
     return states[:, -1]
 

@@ -95,15 +95,14 @@ def test_lanes_do_not_see_what_fails_beside_them():
 def test_each_by_itself_whatever_the_batch_and_the_parts(name, monkeypatch):
     s, z = system("forced"), initial("forced", 83)
     compiled = CompiledMethod(METHODS[name], s, z, 0.02)
-    whole = compiled.start(z, 0.02).advance(230)
-    assert np.array_equal(compiled.start(z[12:14], 0.02).advance(230), whole[12:14])
-    assert np.array_equal(compiled.start(z[::-1], 0.02).advance(230), whole[::-1])
-    cursor = compiled.start(z, 0.02)
-    parts = [cursor.advance(k) for k in (1, 120, 39, 40, 0, 30)]
+    whole = next(compiled.advance(z[:, None], 230))
+    assert np.array_equal(next(compiled.advance(z[12:14, None], 230)), whole[12:14])
+    assert np.array_equal(next(compiled.advance(z[::-1, None], 230)), whole[::-1])
+    parts = [*compiled.advance(z[:, None], 230, chunk=39)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
     monkeypatch.setattr(compiled_method, "usable_threads", lambda: 3)
     monkeypatch.setattr(compiled_method, "_THREAD", 1)
-    assert np.array_equal(compiled.start(z, 0.02).advance(230), whole)
+    assert np.array_equal(next(compiled.advance(z[:, None], 230)), whole)
 
 
 def test_a_breakdown_is_nan_and_leaves_the_others_alone():

@@ -18,7 +18,7 @@ def test_equal_to_rounding(name, count):
     model = build(name)
     machine = compile_model(model, count)
     first = windows(model, count)
-    states, last = machine.advance(first.numpy(), 2)
+    states, last = machine.predict(first.numpy(), 2)
     window = first
     with torch.no_grad():
         for call in range(2):
@@ -34,7 +34,7 @@ def test_equal_to_rounding(name, count):
 def test_single_precision(name, count):
     model = build(name, torch.float32)
     first = windows(model, count)
-    states, _ = compile_model(model, count).advance(first.numpy(), 1)
+    states, _ = compile_model(model, count).predict(first.numpy(), 1)
     assert states.dtype == np.float32
     with torch.no_grad():
         np.testing.assert_allclose(states, model.predict(first), rtol=1e-4, atol=2e-5)
@@ -65,7 +65,7 @@ def test_functions_to_rounding(function, count, real):
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-300, 5.0, -700.0], machine.dtype)
     results, arguments = [], []
     for start in range(0, len(x), count):
-        results.append(machine.advance(x[start : start + count], 1)[0])
+        results.append(machine.predict(x[start : start + count], 1)[0])
         arguments.append(x[start : start + count])
     result, argument = np.concatenate(results).ravel(), np.concatenate(arguments).ravel()
     exact = np.array([float(getattr(mpmath, function)(float(v))) for v in argument])
@@ -75,7 +75,7 @@ def test_functions_to_rounding(function, count, real):
     with np.errstate(all="ignore"):
         expected = getattr(np, function)(pairs.astype(float)).astype(machine.dtype)
     found = np.concatenate(
-        [machine.advance(pairs[i : i + count], 1)[0] for i in range(0, len(pairs), count)]
+        [machine.predict(pairs[i : i + count], 1)[0] for i in range(0, len(pairs), count)]
     )
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-37)
     known = ~np.isnan(expected)
@@ -85,10 +85,10 @@ def test_functions_to_rounding(function, count, real):
 def test_trajectories_are_independent():
     model = build("vpff")
     machine, first = compile_model(model, 9), windows(model, 9).numpy()
-    whole = machine.advance(first, 50)[0]
-    np.testing.assert_array_equal(machine.advance(first[4:5], 50)[0], whole[4:5])
+    whole = machine.predict(first, 50)[0]
+    np.testing.assert_array_equal(machine.predict(first[4:5], 50)[0], whole[4:5])
     first[2] = np.nan
-    broken = machine.advance(first, 50)[0]
+    broken = machine.predict(first, 50)[0]
     assert np.isnan(broken[2]).all()
     np.testing.assert_array_equal(np.delete(broken, 2, 0), np.delete(whole, 2, 0))
 
@@ -140,7 +140,7 @@ def in_place(window):
 def test_operations_in_place(count):
     model = of_ones_own(in_place)
     first = windows(model, count)
-    states, _ = compile_model(model, count).advance(first.numpy(), 1)
+    states, _ = compile_model(model, count).predict(first.numpy(), 1)
     np.testing.assert_allclose(states, in_place(first), rtol=1e-14)
 
 
@@ -151,7 +151,7 @@ def test_many_sources_make_one_library(monkeypatch, count):
     model = build("published")
     machine, first = compile_model(model, count), windows(model, count)
     assert len(machine.source.units) > 1
-    states, _ = machine.advance(first.numpy(), 1)
+    states, _ = machine.predict(first.numpy(), 1)
     with torch.no_grad():
         np.testing.assert_allclose(states, model.predict(first), rtol=1e-11, atol=1e-12)
 

@@ -38,7 +38,7 @@ def eager(model, windows, calls):
 @pytest.mark.parametrize("calls", [1, 64, 65, 66, CALLS])
 def test_every_state_comes_to_its_place(model, trajectories, calls):
     windows = first_windows(trajectories)
-    states, last = compile_model(model, trajectories).advance(windows, calls)
+    states, last = compile_model(model, trajectories).predict(windows, calls)
     expected = eager(model, windows, calls)
     np.testing.assert_allclose(states, expected, rtol=0, atol=1e-12)
     whole = np.concatenate([windows, states], axis=1)
@@ -49,10 +49,10 @@ def test_every_state_comes_to_its_place(model, trajectories, calls):
 def test_threads_change_nothing(model, monkeypatch, trajectories):
     windows, machine = first_windows(trajectories), compile_model(model)
     with torch_threads(1):
-        alone = machine.advance(windows, CALLS)
+        alone = machine.predict(windows, CALLS)
     monkeypatch.setattr(compiled_model, "_THREAD", 1)  # few numbers are worth a thread here
     with torch_threads(3):
-        shared = machine.advance(windows, CALLS)
+        shared = machine.predict(windows, CALLS)
     for expected, found in zip(alone, shared, strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -60,8 +60,8 @@ def test_threads_change_nothing(model, monkeypatch, trajectories):
 @pytest.mark.parametrize("edges", [[1], [7, 8, 16], [17, 33], list(range(1, 35))])
 def test_the_cut_of_the_batch_changes_nothing(model, edges):
     windows, machine = first_windows(35), compile_model(model)
-    whole = machine.advance(windows, CALLS)
-    parts = [machine.advance(part, CALLS) for part in np.split(windows, edges)]
+    whole = machine.predict(windows, CALLS)
+    parts = [machine.predict(part, CALLS) for part in np.split(windows, edges)]
     for k in range(2):
         np.testing.assert_array_equal(np.concatenate([part[k] for part in parts]), whole[k])
 

@@ -174,7 +174,7 @@ def windows(model, count):
 def test_values(count, dtype, digits):
     model = Everything(dtype).eval()
     first = windows(model, count)
-    states, _ = compile_model(model, count).advance(first.numpy(), 1)
+    states, _ = compile_model(model, count).predict(first.numpy(), 1)
     with torch.no_grad():
         found = differences(states, model.predict(first).numpy())
     assert {name: error for name, error in found.items() if not error < digits} == {}

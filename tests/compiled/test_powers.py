@@ -34,7 +34,7 @@ def test_operations_are_fewer_and_the_map_is_the_same(options):
     machine = compile_model(made)
     assert machine.source.operations <= operations(found)
     z = np.random.default_rng(0).normal(size=(50, 1, 2)) * [0.5, 2.0] + [0.5, -0.2]
-    states = machine.advance(z, 5)[0][:, -1]
+    states = machine.predict(z, 5)[0][:, -1]
     expected = torch.from_numpy(z)
     for _ in range(5):
         expected = made(expected).detach()
@@ -62,7 +62,7 @@ def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
     found = in_powers(plain, plain.values(made))
     assert operations(found) < 0.5 * operations(plain)
     z = np.random.default_rng(0).normal(size=(50, 1, 2)) * 2
-    states, expected = compile_model(made).advance(z, 3)[0][:, -1], torch.from_numpy(z)
+    states, expected = compile_model(made).predict(z, 3)[0][:, -1], torch.from_numpy(z)
     for _ in range(3):
         expected = made(expected).detach()
     np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
@@ -78,5 +78,5 @@ def test_couplings_of_several_variables_are_nested():
     plain = trace(made, frozen=True)
     assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(plain)
     z = body.sample_initial(20, np.random.default_rng(0))[:, None]
-    states = compile_model(made).advance(z, 1)[0]
+    states = compile_model(made).predict(z, 1)[0]
     np.testing.assert_allclose(states, made(torch.from_numpy(z)).detach(), rtol=1e-13, atol=1e-14)

@@ -11,10 +11,10 @@ import vpintegrator as vp
 from tests.devices.pretended_gpu import counted, on_the_cpu
 from tests.devices.same import assert_same
 from tests.nn.laws import randomise
+from tests.rollout.systems import as_map
 from vpintegrator.errors import InputError
+from vpintegrator.models.iteration import network_jacobian, network_tangent
 from vpintegrator.rollout import open_rollout
-from vpintegrator.rollout.flow import as_flow
-from vpintegrator.rollout.neural import network_jacobian, network_tangent
 
 KINDS = {
     "window 1": ("vpff", {"functions": "polynomial", "degree": 3, "depth": 1}),
@@ -79,7 +79,7 @@ def test_derivatives_and_inverses(device):
     for function, arguments in ((network_jacobian, ()), (network_tangent, (vectors,))):
         found = function(there, initial, *arguments)
         np.testing.assert_allclose(found, function(model, initial, *arguments), atol=1e-12)
-    flows = [as_flow(each, vp.load_system("rigid-body")) for each in (there, model)]
+    flows = [as_map(each, vp.load_system("rigid-body")) for each in (there, model)]
     np.testing.assert_allclose(*(flow.map(initial) for flow in flows), atol=1e-12)
 
 

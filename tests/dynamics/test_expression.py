@@ -14,7 +14,7 @@ from vpintegrator.compiled import CompiledMethod
 from vpintegrator.dynamics.expressions import Algebra, Scope, fold, functions, parse, vectorised
 from vpintegrator.dynamics.typeset import equations_latex
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS
+from vpintegrator.maps import METHODS, ClassicalMap
 
 x, y = sympy.symbols("x y", real=True)
 q = sympy.symbols("q_0:4", real=True)
@@ -152,5 +152,7 @@ def test_a_new_function_is_one_entry_of_the_table(monkeypatch):
     assert r"\sinh{\left(q \right)}" in equations_latex(system)
     assert system.hamiltonian_formula == "(0.5*z[1]**2 + cosh(z[0]))"
     method = METHODS["rk4"]
-    machine = CompiledMethod(method, system, z, 0.1).start(z, 0.1).advance(3)
-    np.testing.assert_allclose(machine, method.start(system, z, 0.1).advance(3), atol=1e-13)
+    machine = next(CompiledMethod(method, system, z, 0.1).advance(z[:, None], 3))
+    np.testing.assert_allclose(
+        machine, next(ClassicalMap(method, system, 0.1).advance(z[:, None], 3)), atol=1e-13
+    )

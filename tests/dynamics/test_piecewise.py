@@ -106,8 +106,8 @@ def test_machine_code_of_signs_and_choices(name):
     z = np.random.default_rng(0).uniform(-1.5, 1.5, (40, 2))
     z[:3] = [[0.0, 0.0], [-0.5, 0.0], [1.0, 0.0]]
     method = METHODS[name]
-    expected = method.start(system, z, 0.1).advance(30)
-    machine = CompiledMethod(method, system, z, 0.1).start(z, 0.1).advance(30)
+    expected = next(vp.classical(method, system, 0.1).advance(z[:, None], 30))
+    machine = next(CompiledMethod(method, system, z, 0.1).advance(z[:, None], 30))
     np.testing.assert_allclose(machine, expected, atol=1e-13)
-    unknown = CompiledMethod(method, system, z, 0.1).start(np.array([[np.nan, 1.0]]), 0.1)
-    assert np.isnan(unknown.advance(1)).any()
+    unknown = CompiledMethod(method, system, z, 0.1).advance(np.array([[[np.nan, 1.0]]]), 2)
+    assert np.isnan(next(unknown)).any()

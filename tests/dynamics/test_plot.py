@@ -5,7 +5,7 @@ import pytest
 
 from vpintegrator import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.poincare import section_plane
+from vpintegrator.rollout.start import section_plane
 
 FIELD = 'state = ["x", "y", "z"]\n[vector_field]\nx = "y"\ny = "z"\nz = "x"\n'
 

@@ -40,7 +40,7 @@ def assert_same_map(model, factor=1.0):
     library = CLibrary(write_c(model), model)
     X = compiled.windows(model, 5)
     expected = model.predict(X).detach().numpy()
-    states, _ = library.advance(X.numpy(), 1)
+    states, _ = library.predict(X.numpy(), 1)
     size = np.abs(expected).max()
     assert np.abs(states - expected).max() <= factor * ROUNDING[model.scale.dtype] * size
 
@@ -124,7 +124,7 @@ def test_callers_get_the_digits_of_the_machine_code(body, language, tmp_path):
         flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
         states = build(tmp_path, ["g++"], ["main.cpp", "step.cpp"], *flags)
     first = [[0.0, 0.6, 0.8]]
-    machine, _ = CompiledModel(body, narrow=True).advance(np.array([first]), 100)
+    machine, _ = CompiledModel(body, narrow=True).predict(np.array([first]), 100)
     assert np.abs(states - machine[0]).max() <= 1e-14
     eager = vp.rollout(body, np.array(first), 100, compiled=False)[0, 1:]
     assert np.abs(states - eager).max() <= 1e-14
@@ -160,9 +160,9 @@ def test_many_trajectories_are_stepped_as_each_alone(name):
     for count in (1, 15, 16, 33):
         X = compiled.windows(model, count).numpy()
         library.together = False
-        expected = library.advance(X, 3)
+        expected = library.predict(X, 3)
         library.together = True
-        for found, alone in zip(library.advance(X, 3), expected, strict=True):
+        for found, alone in zip(library.predict(X, 3), expected, strict=True):
             np.testing.assert_allclose(found, alone, atol=1e-12 * np.abs(alone).max())
 
 
@@ -185,7 +185,7 @@ def test_derivatives(name):
     expected = torch.func.vmap(torch.func.jacrev(model.predict))(X).detach().numpy()
     states, found = library.jacobian(X.numpy())
     np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
-    np.testing.assert_allclose(states, library.advance(X.numpy(), 1)[0], rtol=1e-12)
+    np.testing.assert_allclose(states, library.predict(X.numpy(), 1)[0], rtol=1e-12)
 
 
 def test_no_text_of_a_file_gets_out_of_the_comment(tmp_path):
@@ -253,7 +253,7 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence(tmp_path):
 def test_what_differs_from_the_model_is_not_written(tmp_path, monkeypatch):
     model = vp.models.VolumePreservingFeedForward(dim=2)
     monkeypatch.setattr(
-        CLibrary, "advance", lambda self, windows, calls: (1.1 * windows.repeat(calls, 1), windows)
+        CLibrary, "predict", lambda self, windows, calls: (1.1 * windows.repeat(calls, 1), windows)
     )
     with pytest.raises(vp.InputError, match="gives other numbers than PyTorch"):
         vp.export(model, tmp_path / "a.c")

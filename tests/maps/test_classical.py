@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
+from tests.rollout.systems import BLOW_UP, DOMAIN, as_map, initial, system
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS, ExplicitRungeKutta, OneStepMethod, find_method
-from vpintegrator.rollout import as_flow
 
 # of files and command lines there are: a name once given stays
 ONE_STEP = [name for name, method in METHODS.items() if isinstance(method, OneStepMethod)]
@@ -125,7 +124,7 @@ def test_structure_holds_and_is_not_understated(name, which):
         assert symplecticity_defect(long) > 1e-9
     if method.symmetric:
         assert symmetry_defect(0.3) < 1e-13
-        flow = as_flow(method, s, 0.3)
+        flow = as_map(method, s, 0.3)
         assert max(filter(None, structure.defects(flow, z).values()), default=0) < 2e-13
     else:
         assert symmetry_defect(short) > 1e-8

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import scipy.integrate
 
+import vpintegrator as vp
 from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.dynamics.solve import component_sizes
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, AdaptiveMethod
+from vpintegrator.maps import AdaptiveMethod
 
 NAMES = ("rk45", "dop853", "radau", "lsoda")
 
@@ -46,10 +47,9 @@ def test_it_is_the_solver_run_through_and_not_started_at_each_step(name, solver)
 @pytest.mark.parametrize("name", NAMES)
 def test_states_do_not_depend_on_how_many_are_asked_for(name):
     s, z = system("pendulum"), initial("pendulum", 3)
-    method = METHODS[name]
-    whole = method.start(s, z, 0.02).advance(600)  # beyond two segments
-    cursor = method.start(s, z, 0.02)
-    parts = [cursor.advance(k) for k in (1, 260, 39, 200, 100)]
+    map, first = vp.classical(name, s, 0.02), z[:, None]
+    whole = next(map.advance(first, 600))  # beyond two segments
+    parts = [*map.advance(first, 600, chunk=130)]
     assert np.array_equal(np.concatenate(parts, axis=1), whole)
 
 

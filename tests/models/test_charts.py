@@ -61,7 +61,7 @@ def test_the_volume_of_the_chart_is_kept(name, tmp_path):
     assert torch.equal(again.coordinates.state_scale, model.coordinates.state_scale)
     machine = compile_model(model, len(states))
     np.testing.assert_allclose(
-        machine.advance(states.numpy(), 1)[0], images.numpy(), rtol=1e-13, atol=1e-13
+        machine.predict(states.numpy(), 1)[0], images.numpy(), rtol=1e-13, atol=1e-13
     )
 
 

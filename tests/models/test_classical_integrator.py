@@ -37,7 +37,7 @@ def test_machine_code_iterates_one_substep(tmp_path):
         model.set_advance(0.1)
         windows = states(system)[:, None]
         machine = vp.compiled.compile_model(model, len(windows), windows)
-        found = machine.advance(windows, 2)[0]
+        found = machine.predict(windows, 2)[0]
         expected = model(model(torch.from_numpy(windows)))[:, 0]
         assert_close(torch.from_numpy(found[:, -1]), expected, 1e-12)
         sources.append(sum(map(len, machine.source.units)))

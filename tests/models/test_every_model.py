@@ -29,7 +29,7 @@ def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
     loaded = vp.load(tmp_path / "a.safetensors").eval()
     assert (loaded.name, loaded.arguments) == (name, model.arguments)
     assert_close(loaded(X), model(X), 0)
-    states, _ = compile_model(model, 6).advance(X.numpy(), 1)
+    states, _ = compile_model(model, 6).predict(X.numpy(), 1)
     assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
 
 

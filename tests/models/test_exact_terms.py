@@ -97,7 +97,7 @@ def test_files_and_machine_code(of_pendulum, pendulum, tmp_path):
     assert_close(again(z), of_pendulum(z), 0)
     assert again.arguments["hamiltonian"] and again.arguments["repeats"] == 2
     machine = vp.compiled.compile_model(again)
-    states, _ = machine.advance(z.numpy(), 3)
+    states, _ = machine.predict(z.numpy(), 3)
     expected = of_pendulum(of_pendulum(of_pendulum(z)))
     assert_close(torch.from_numpy(states)[:, 2:], expected, 1e-13)
 

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from tests.rollout.systems import system
+from tests.rollout.systems import as_map, system
 from vpintegrator.models.growth import prolong
 from vpintegrator.rollout.diagnostics import reversibility_defect, symplecticity_defect
-from vpintegrator.rollout.neural import LearnedCursor, as_windows
 
 STEP = 0.1
 
@@ -40,7 +39,7 @@ def test_the_time_goes_on_to_the_last_digit(name, own):
 def test_a_hamiltonian_that_depends_on_time_has_a_symplectic_map():
     model = built()
     assert model.name == "spff" and model.structure.is_symplectic and model.explicit_time
-    flow = vp.rollout.as_flow(model, system("forced"))
+    flow = as_map(model, system("forced"))
     windows = states()[:, None]
     assert symplecticity_defect(flow, windows) < 1e-13
     derivative = flow.derivative(windows)
@@ -57,7 +56,7 @@ def test_reversing_time_reverses_the_clock(name):
     model = vp.models.build(forced, name, functions="polynomial", degree=3, initial_scale=0.5)
     model.set_advance(STEP)
     model.metadata["step"] = str(STEP)
-    flow = vp.rollout.as_flow(model, forced)
+    flow = as_map(model, forced)
     assert len(model.reversing_symmetries) == 1
     assert reversibility_defect(flow, states()[:, None], flow.system.reversing_symmetries) < 1e-13
 
@@ -80,10 +79,7 @@ def test_times_of_long_rollouts(compiled):
     times = z[:, -1:] + STEP * np.arange(steps + 1)
     assert np.abs(found[..., -1] - times).max() <= np.spacing(times.max())
     # in parts of any lengths, bit by bit
-    cursor = LearnedCursor(model, as_windows(model, z))
-    parts = [cursor.advance(count) for count in (3, 250, 7, 600)]
-    parts.append(cursor.advance(300))
-    again = np.concatenate(parts, axis=1)
+    again = np.concatenate([*model.advance(z[:, None], 1160, chunk=70)], axis=1)
     if not compiled:
         np.testing.assert_array_equal(again, found[:, 1:1161])
 
@@ -99,7 +95,7 @@ def test_late_is_as_accurate_as_early():
 def test_it_grows_and_is_saved_with_its_clock(tmp_path):
     model = built()
     larger = prolong(model, degree=5)
-    assert larger.get_buffer("advance").item() == STEP
+    assert larger.get_buffer("time_step").item() == STEP
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
     z = torch.from_numpy(states())[:, None]

@@ -51,7 +51,7 @@ def test_machine_code_steps_alike(tmp_path):
     compiled = vp.compiled.compile_model(model, len(states), states)
     with torch.no_grad():
         expected = model(torch.from_numpy(states))[:, 0].numpy()
-    assert np.abs(compiled.advance(states, 1)[0][:, -1] - expected).max() < 1e-14
+    assert np.abs(compiled.predict(states, 1)[0][:, -1] - expected).max() < 1e-14
 
 
 def test_explicit_time(tmp_path):

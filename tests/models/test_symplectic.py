@@ -139,7 +139,7 @@ def test_a_file_and_machine_code_give_the_same_map(name, tmp_path):
     loaded = vp.load(tmp_path / "a.safetensors")
     assert_close(loaded(X), model(X), 0)
     assert loaded.description == model.description
-    states, _ = compile_model(model, 6).advance(X.numpy(), 1)
+    states, _ = compile_model(model, 6).predict(X.numpy(), 1)
     assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
 
 

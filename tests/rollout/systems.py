@@ -1,9 +1,11 @@
 """Systems that the tests of this folder share."""
 
+from copy import copy
 from functools import cache
 
 import numpy as np
 
+import vpintegrator as vp
 from vpintegrator.dynamics import System, load_system
 
 BLOW_UP = """
@@ -178,3 +180,14 @@ state = ["x", "y"]
 x = "sin(x) + cos(y)*tan(x/4) + exp(-x**2) + log(2 + y**2) + sqrt(1 + x**2) + (1 + x**2)**(-3/2)"
 y = "tanh(x - y) + sigmoid(3*y) + atan2(y, 3 + x**2) + (2 + cos(x))**y + 1/(1 + y**4) - 2*y/3"
 """
+
+
+def as_map(method, system, step=None):
+    """The map of a method, or of a model that knows its system and step."""
+    if not isinstance(method, vp.Map):
+        return vp.classical(method, system, step)
+    other = copy(method)
+    other.system = system
+    if step is not None:
+        other.metadata = {**method.metadata, "step": repr(step)}
+    return other

@@ -6,7 +6,6 @@ import pytest
 import vpintegrator as vp
 from tests.dynamics.test_discrete import KICKED
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.map_flows import PeriodFlow
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +73,11 @@ def test_methods_go_over_the_period_beside_a_stroboscopic_map():
 @pytest.mark.parametrize("name", ["rk4@20", "implicit-midpoint@15"])
 def test_a_method_over_the_period_is_a_map(name):
     system = vp.return_map("forced-duffing", "t = 0")
-    flow = PeriodFlow(name, system)
+    map = vp.classical(name, system)
     z = system.sample_initial(4, np.random.default_rng(0))[:, None]
     shifts = 1e-5 * np.eye(2)[:, None, None]
-    slopes = np.stack([(flow.map(z + s) - flow.map(z - s))[:, 0] / 2e-5 for s in shifts], -1)
-    assert flow.derivative(z) == pytest.approx(slopes, rel=1e-6, abs=1e-6)
-    timed = PeriodFlow(name, vp.return_map("forced-duffing", "t = 0", return_times=True))
-    times = timed.start(np.zeros((1, 1, 3))).advance(4)[0, :, 2]
+    slopes = np.stack([(map.map(z + s) - map.map(z - s))[:, 0] / 2e-5 for s in shifts], -1)
+    assert map.derivative(z) == pytest.approx(slopes, rel=1e-6, abs=1e-6)
+    timed = vp.classical(name, vp.return_map("forced-duffing", "t = 0", return_times=True))
+    times = next(timed.advance(np.zeros((1, 1, 3)), 4))[0, :, 2]
     assert times == pytest.approx(system.flow.period * np.arange(1, 5))

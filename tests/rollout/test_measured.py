@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
+from tests.rollout.systems import as_map
 from tests.rollout.test_compare import same
 from vpintegrator.errors import InputError
 from vpintegrator.rollout import METHODS, applicable_methods, open_rollout
-from vpintegrator.rollout.flow import ClassicalFlow
 
 MEASURED = """
 title = "Laboratory"
@@ -134,7 +134,7 @@ def test_no_classical_method_applies():
     with pytest.raises(InputError, match="rk4 needs the equations of laboratory"):
         vp.integrate(system, "rk4", [[1.0, 0.0]], 0.1, 3)
     with pytest.raises(InputError, match="rk4 needs the equations of laboratory"):
-        ClassicalFlow("rk4", system, 0.1)
+        as_map("rk4", system, 0.1)
 
 
 @pytest.mark.parametrize(

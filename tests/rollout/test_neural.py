@@ -3,28 +3,23 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
+import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import rollout, window_log_determinant
 
 
-class Counter(nn.Module):
+class Counter(vp.Map):
     """Goes on counting: each new state is one more than the one before."""
 
-    name = "counter"
-    dim = 2
+    name, dim = "counter", 2
 
     def __init__(self, window, prediction_window, factor=0.0):
-        super().__init__()
         self.window, self.prediction_window, self.factor = window, prediction_window, factor
 
-    def forward(self, window):
-        return window + self.prediction_window + self.factor * window**2
-
-    def predict(self, window):
-        return self(window)[..., -self.prediction_window :, :]
+    def map(self, windows):
+        return windows + self.prediction_window + self.factor * windows**2
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 5])

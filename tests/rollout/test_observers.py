@@ -1,6 +1,8 @@
 """What is seen step by step equals what follows from all states at once."""
 
 import itertools
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -9,13 +11,15 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
-from vpintegrator.rollout.diagnostics.invariants import InvariantObserver
-from vpintegrator.rollout.diagnostics.training_domain import DomainObserver
-from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
-from vpintegrator.rollout.observer import WindowSampler
+from vpintegrator.rollout.diagnostics.diagnostic import Ensemble, WindowSampler
+from vpintegrator.rollout.diagnostics.divergence import Divergence
+from vpintegrator.rollout.diagnostics.invariants import Invariants
+from vpintegrator.rollout.diagnostics.trajectory_error import TrajectoryError
+from vpintegrator.rollout.plan import plan_comparison
 
 STEPS = 60
-STATES = vp.integrate(system("pendulum"), "rk4", initial("pendulum", 4), 0.3, STEPS)
+PENDULUM = system("pendulum")
+STATES = vp.integrate(PENDULUM, "rk4", initial("pendulum", 4), 0.3, STEPS)
 EXACT = vp.integrate(system("pendulum"), "gauss-legendre-6", initial("pendulum", 4), 0.3, STEPS)
 
 parts = st.lists(st.integers(1, 25), min_size=3, max_size=12)
@@ -26,6 +30,18 @@ def stored(every):
     return np.unique(np.append(np.arange(0, STEPS + 1, every), STEPS))
 
 
+def ensemble(every=1, known=STEPS + 1, threshold=1.0, domain=None):
+    """The trajectories of a comparison whose reference ends early."""
+    plan = plan_comparison(
+        None, "rk4", system=PENDULUM, initial=STATES[:, 0], step=0.3, steps=STEPS, every=every
+    )
+    reference = EXACT[:, :known].transpose(1, 0, 2)
+    plan = replace(plan, reference=reference, threshold=threshold)
+    map = copy(plan.maps["rk4"])
+    map.domain = domain
+    return Ensemble("rk4", map, plan, STATES[:, :1])
+
+
 def feed(make, sizes, states=STATES):
     """Feed in parts."""
     observer, start = make(), 0
@@ -33,7 +49,7 @@ def feed(make, sizes, states=STATES):
         part = states[:, start : start + size]
         if not part.shape[1]:
             break
-        observer.update(start, part)
+        observer.observe(start, part)
         start += size
     return observer
 
@@ -50,7 +66,7 @@ def largest_between(values, steps):
 def test_leaving_a_region(sizes, low, high):
     pendulum = system("pendulum")
     region = Domain({pendulum.components[1]: (low, high)}, {"energy": (-1.0, 0.5)})
-    observer = feed(lambda: DomainObserver(region, pendulum, 4), sizes)
+    observer = feed(lambda: Divergence(ensemble(domain=region)), sizes)
     momentum, energy = STATES[..., 1], pendulum.invariants["energy"](STATES)
     beyond = [
         np.maximum(least - v, v - most) / (most - least)
@@ -58,17 +74,15 @@ def test_leaving_a_region(sizes, low, high):
     ]
     outside = np.max(beyond, axis=0) > TOLERANCE
     index = np.where(outside.any(axis=1), outside.argmax(axis=1), -1)
-    np.testing.assert_array_equal(observer.index, index)
+    np.testing.assert_array_equal(observer.left, index)
 
 
 @given(sizes=parts, every=everys, known=st.integers(1, STEPS + 1))
 def test_errors(sizes, every, known):
-    steps, reference = stored(every), EXACT[:, :known].transpose(1, 0, 2)
+    steps = stored(every)
     distance = np.linalg.norm(STATES - EXACT, axis=-1)[:, :known]
     threshold = np.median(distance)
-    observer = feed(
-        lambda: ErrorObserver(reference, threshold, steps, np.zeros((len(steps), 4))), sizes
-    )
+    observer = feed(lambda: TrajectoryError(ensemble(every, known, threshold)), sizes)
     within = steps < known
     expected = largest_between(distance, steps[within])
     np.testing.assert_allclose(observer.largest[within].T, expected, rtol=1e-12)
@@ -82,19 +96,16 @@ def test_errors(sizes, every, known):
 @given(sizes=parts, every=everys)
 def test_invariants(sizes, every):
     steps, energy = stored(every), system("pendulum").invariants["energy"]
-    observer = feed(
-        lambda: InvariantObserver(energy, STATES[:, 0], 0.3, steps, np.zeros((len(steps), 4))),
-        sizes,
-    )
+    observer = feed(lambda: Invariants(ensemble(every)), sizes).result()["invariants"]["energy"]
     values = energy(STATES)
     change = (values - values[:, :1]) / np.abs(values[:, :1]).max()
     np.testing.assert_allclose(
-        np.abs(observer.largest.T), largest_between(np.abs(change), steps), rtol=1e-12
+        np.abs(observer.error), largest_between(np.abs(change), steps), rtol=1e-12
     )
     if every == 1:
-        np.testing.assert_allclose(observer.largest.T, change, rtol=1e-12)
+        np.testing.assert_allclose(observer.error, change, rtol=1e-12)
     slopes = np.polyfit(0.3 * np.arange(STEPS + 1), change.T, 1)[0]
-    np.testing.assert_allclose(observer.drift.fit().slope, slopes, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(observer.drift.slope, slopes, rtol=1e-9, atol=1e-15)
 
 
 @given(sizes=parts, window=st.integers(1, 6))

@@ -80,7 +80,7 @@ def bomb(file):
         (attribute("/", "methods", "{}"), "must be a list"),
         (attribute("/", "methods", '["reference"]'), "must name groups of the file"),
         (attribute("/", "section", '["r", 0, 1]'), "'section' must be a component"),
-        (attribute("rk4", "kind", "alien"), "'kind' must be learned or classical"),
+        (attribute("rk4", "kind", "alien"), "'kind' must be one of learned"),
         (dataset("rk4/state", None), "there is no dataset 'state'"),
         (dataset("rk4/state", np.zeros((2, 31, 3))), "expected the shape"),
         (dataset("rk4/error", np.zeros((2, 31), complex)), "expected real numbers"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.diagnostics.linear_models import linear_model
+from tests.rollout.systems import as_map
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics import (
     log_determinant,
@@ -18,7 +19,6 @@ from vpintegrator.rollout.diagnostics import (
     tangent_propagation,
     window_symplecticity_defect,
 )
-from vpintegrator.rollout.flow import LearnedFlow
 
 EXPONENT = st.floats(-30, 30)
 FIELD = {"x": "y*z/2 + 0.3*y", "y": "-x*z - 0.3*x + 0.1*z", "z": "x*y/2 - 0.1*y"}
@@ -187,7 +187,7 @@ def test_maps_of_windows(exponents):
     def values(scales):
         units = np.tile(scales, 3)
         model = linear_model(matrix * units[:, None] / units, 2, 0.1)
-        flow = LearnedFlow(model, oscillator(float(scales[1] / scales[0]), float(scales[0])))
+        flow = as_map(model, oscillator(float(scales[1] / scales[0]), float(scales[0])))
         return [
             log_determinant(flow, windows * scales),
             window_symplecticity_defect(flow, windows * scales),

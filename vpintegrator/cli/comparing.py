@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vpintegrator.rollout import Report
 
 _TIME = 120.0  # default
+_LATER = ("compiled", "work_precision", "diagnostics")  # no part of the plan of a comparison
 
 
 def compare_methods(
@@ -32,8 +33,8 @@ def compare_methods(
     from vpintegrator.cli.results import rollout_results
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
-    from vpintegrator.rollout.compare import prepare_comparison
     from vpintegrator.rollout.methods import single_models
+    from vpintegrator.rollout.plan import plan_comparison
     from vpintegrator.rollout.start import check_agreement
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output_last, safe_name
@@ -45,8 +46,8 @@ def compare_methods(
     path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
     options |= _start(single, given, options)
     methods, columns = methods_named(against), options.pop("columns", None)
-    asked = {name: value for name, value in options.items() if name != "compiled"}
-    check_output_last(path, overwrite, lambda: prepare_comparison(models or None, methods, **asked))
+    asked = {name: value for name, value in options.items() if name not in _LATER}
+    check_output_last(path, overwrite, lambda: plan_comparison(models or None, methods, **asked))
     terminate_as_interrupt()
     with _bars() as show:
         report = compare(models or None, against=methods, progress=show, **options)
@@ -174,8 +175,8 @@ def print_methods(system: System | None) -> None:
 
 
 def _say_what_is_left_out(system: System) -> None:
+    from vpintegrator.maps import period_flow_of
     from vpintegrator.rollout import applicable_methods
-    from vpintegrator.rollout.map_flows import period_flow_of
 
     if system.is_discrete and period_flow_of(system) is None:
         console().print(f"left out: all classical methods, as {system.name} is a map")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.step_source import obstacle
     from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
     from vpintegrator.compiled.timing import repeat_states, seconds_per_step
-    from vpintegrator.compiled.trajectories import integrate
+    from vpintegrator.compiled.trajectories import integrate, machine_code
 
 _MODULES = {
     "CompiledMethod": "method",
@@ -43,6 +43,7 @@ _MODULES = {
     "SymmetricMatrix": "symmetric_matrix",
     "compile_method": "method",
     "compile_model": "model",
+    "machine_code": "trajectories",
     "integrate": "trajectories",
     "obstacle": "step_source",
     "repeat_states": "timing",
@@ -59,6 +60,7 @@ __all__ = [
     "compile_method",
     "compile_model",
     "integrate",
+    "machine_code",
     "obstacle",
     "repeat_states",
     "seconds_per_step",

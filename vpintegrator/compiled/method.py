@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from copy import copy
 from typing import Self, final
 
 import numpy as np
 
 from vpintegrator.compiled.calling import pointer, shared
+from vpintegrator.compiled.machine import Machine
 from vpintegrator.compiled.step_source import obstacle, write_step_source
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps import AdaptiveMethod, ClassicalMethod, GaussLegendre
-from vpintegrator.maps.cursor import Cursor
+from vpintegrator.maps import AdaptiveMethod, ClassicalMap, ClassicalMethod, GaussLegendre, Map
 from vpintegrator.native import Compilation, NotCompilable
 from vpintegrator.runtime.threads import usable_threads
 
@@ -32,7 +33,7 @@ _ALLOWED = 1e-12  # relative to the size of states
 
 
 @final
-class CompiledMethod:
+class CompiledMethod(Machine):
     """A method with a fixed step and a system, as machine code for many trajectories.
 
     Parameters
@@ -64,7 +65,7 @@ class CompiledMethod:
     --------
     >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
     >>> machine = vp.compiled.CompiledMethod(rk4, pendulum, np.ones((1, 2)), 0.1)
-    >>> machine.start(np.ones((100, 2)), 0.1).advance(10).shape
+    >>> next(machine.advance(np.ones((100, 1, 2)), 10)).shape
     (100, 10, 2)
     """
 
@@ -76,12 +77,14 @@ class CompiledMethod:
         step: float,
         wait: bool = True,
     ) -> None:
+        self.classical = ClassicalMap(method, system, step)
+        super().__init__(self.classical)
         source = write_step_source(method, system)
-        self.operations, self._dim = source.operations, system.dim
+        self.operations = source.operations
         self._coefficients = source.coefficients
         self._parameters = np.array([*source.parameters, 0.0])
         self._constants = np.zeros(source.constants + 1)
-        self._example = method, system, states, step
+        self._example = states
         self._compilation = Compilation(source.units)
         if wait:
             self.ready()
@@ -91,30 +94,38 @@ class CompiledMethod:
         self._library = self._compilation.library()
         self._lanes = int(self._library.lanes())
         self._library.constants(pointer(self._parameters), pointer(self._constants))
-
-        def steps(first: np.ndarray, step: float, count: int) -> np.ndarray:
-            return self.start(first, step).advance(count)
-
-        verify(steps, *self._example)
+        verify(self, self.classical, self._example)
         return self
 
     def stop(self) -> None:
         """End the compiler, if it is still at work."""
         self._compilation.stop()
 
-    def start(self, initial: np.ndarray, step: float) -> Cursor:
-        """Return a cursor of trajectories from initial states (trajectory, dim)."""
-        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
-        return _MachineIteration(self, step, state, np.zeros_like(state))
+    def at_step(self, step: float) -> Self:
+        """Return the machine code with another step; nothing is compiled again."""
+        other = copy(self)
+        other.original = other.classical = self.classical.at_step(step)
+        return other
 
-    def advance(self, state: np.ndarray, carry: np.ndarray, step: float, count: int) -> np.ndarray:
+    def advance(
+        self, windows: np.ndarray, steps: int, *, chunk: int = 1000
+    ) -> Iterator[np.ndarray]:
+        """Yield the next states, see :meth:`vpintegrator.maps.Map.advance`."""
+        state = np.array(np.asarray(windows, dtype=np.float64)[:, 0].T, order="C")
+        carry = np.zeros_like(state)
+        while steps > 0:
+            count = min(chunk, steps)
+            steps -= count
+            yield self._run(state, carry, count)
+
+    def _run(self, state: np.ndarray, carry: np.ndarray, count: int) -> np.ndarray:
         """Return the next states, (trajectory, count, dim), computed by several threads.
 
         ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
         :class:`~vpintegrator.maps.base.OneStepMethod`.
         """
-        trajectories, coefficients = state.shape[1], self._coefficients(step)
-        states = np.empty((trajectories, count, self._dim))
+        trajectories, coefficients = state.shape[1], self._coefficients(self.step)
+        states = np.empty((trajectories, count, self.dim))
         threads = min(usable_threads(), trajectories * count * self.operations // _THREAD)
 
         def run(part: slice) -> None:
@@ -125,17 +136,6 @@ class CompiledMethod:
         if count and trajectories:
             shared(run, trajectories, self._lanes, threads)
         return states
-
-
-class _MachineIteration(Cursor):
-    def __init__(
-        self, machine: CompiledMethod, step: float, state: np.ndarray, carry: np.ndarray
-    ) -> None:
-        self._machine, self._step = machine, step
-        self._state, self._carry = state, carry  # both (dim, trajectory)
-
-    def advance(self, count: int) -> np.ndarray:
-        return self._machine.advance(self._state, self._carry, self._step, count)
 
 
 def compile_method(
@@ -164,7 +164,8 @@ def compile_method(
     --------
     >>> pendulum, heun = vp.load_system("pendulum"), vp.rollout.find_method("heun")
     >>> machine = vp.compiled.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
-    >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
+    >>> machine.at_step(0.05).step
+    0.05
     """
     if compiled and not isinstance(method, AdaptiveMethod):
         system.require_formulas("machine code")
@@ -179,30 +180,23 @@ def compile_method(
         return None
 
 
-def verify(
-    machine: Callable[[np.ndarray, float, int], np.ndarray],
-    method: ClassicalMethod,
-    system: System,
-    states: np.ndarray,
-    step: float,
-) -> None:
+def verify(machine: Map, original: ClassicalMap, states: np.ndarray) -> None:
     """Compare some steps with NumPy's, from states that are given and others near them.
 
-    The machine code gives states (trajectory, count, dim) from first ones (trajectory, dim), a step
-    and the number of steps. A second run of NumPy from states with changed last digits shows how
-    rounding grows.
+    A second run of NumPy from states with changed last digits shows how rounding grows.
     """
     generator = np.random.default_rng(0)
     own = np.asarray(states, dtype=np.float64)
     own = own[np.isfinite(own).all(axis=1)][:_CHECKED]
     near = own + _NEAR * np.abs(own).max(initial=0.0) * generator.normal(size=own.shape)
     first = np.concatenate([own, near])
-    found = machine(first, step, _STEPS)
-    expected = method.start(system, first, step).advance(_STEPS)
     nudged = first + first * (_NUDGE * generator.normal(size=first.shape))
-    again = method.start(system, nudged, step).advance(_STEPS)
+    found, expected, again = (
+        next(each.advance(start[:, None], _STEPS))
+        for each, start in ((machine, first), (original, first), (original, nudged))
+    )
     # stages far from the states of a large step may be found by the one and not by the other
-    implicit = isinstance(method, GaussLegendre)
+    implicit = isinstance(original.method, GaussLegendre)
     finite = np.isfinite(expected) & np.isfinite(again) & (np.isfinite(found) | (not implicit))
     with np.errstate(all="ignore"):
         rounding = _AMPLIFIED * np.abs(again - expected)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from vpintegrator.compiled.calling import REALS, pointer, shared
+from vpintegrator.compiled.machine import Machine
 from vpintegrator.compiled.powers import operations, simplest
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.verification import verify_model
+from vpintegrator.models.iteration import as_windows, trajectories
 from vpintegrator.native import Compilation, NotWorthIt
 from vpintegrator.nn.implicit import once
 
@@ -23,7 +26,7 @@ _FEW = 16  # trajectories
 _SMALL = 1000  # operations of a map
 
 
-class CompiledModel:
+class CompiledModel(Machine):
     """The map of a model with the weights that it has now, equal to it up to rounding.
 
     Parameters
@@ -67,8 +70,8 @@ class CompiledModel:
         few: bool = False,
         most: int | None = None,
     ) -> None:
-        self.window, self.dim = model.window, model.dim
-        self.prediction_window = model.prediction_window
+        super().__init__(model)
+        self.model = model
         self._repeats = 1  # maps that are one call
         with once(model.core) as self._repeats:
             trace, values = simplest(model)
@@ -87,8 +90,20 @@ class CompiledModel:
         self._library.constants(pointer(values), pointer(self._constants))
         verify_model(self, model, windows)
 
-    def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Iterate the model, trajectories shared among as many threads as torch uses.
+    def advance(
+        self, windows: np.ndarray, steps: int, *, chunk: int = 1000
+    ) -> Iterator[np.ndarray]:
+        """Yield the next states, see :meth:`vpintegrator.maps.Map.advance`."""
+
+        def predict(windows: torch.Tensor, calls: int) -> torch.Tensor:
+            return torch.from_numpy(self.predict(windows.numpy(), calls)[0])
+
+        first = as_windows(self.model, windows)
+        for states in trajectories(self.model, first, steps, chunk, predict):
+            yield states.double().numpy()
+
+    def predict(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
+        """Call the model several times, trajectories shared among as many threads as torch uses.
 
         Parameters
         ----------
@@ -149,7 +164,7 @@ def compile_model(
     --------
     >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=1)
     >>> machine = vp.compiled.compile_model(model)
-    >>> states, last = machine.advance(np.zeros((8, 1, 2)), calls=5)
+    >>> states, last = machine.predict(np.zeros((8, 1, 2)), calls=5)
     >>> states.shape
     (8, 5, 2)
     """

@@ -18,7 +18,7 @@ from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.timing import seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.cursor import Cursor
+from vpintegrator.maps import Map
 from vpintegrator.native import NotCompilable
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
@@ -34,7 +34,6 @@ METHODS = (
 )
 ALIKE = 1.3  # factor below which two costs are about the same: that of repeated measurements
 Result = TypeVar("Result")
-Start = Callable[[np.ndarray, float], Cursor]
 
 
 class Search(NamedTuple):
@@ -402,24 +401,22 @@ class MethodStep:
     is_rival: bool = True
 
 
-def images_of(start: Start, states: np.ndarray, step: float, count: int) -> np.ndarray:
-    """Return the states after ``count`` steps of a method, (n, dim), without those before.
+def images_of(map: Map, states: np.ndarray, count: int) -> np.ndarray:
+    """Return the states after ``count`` steps of a map, (n, dim), without those before.
 
     Parameters
     ----------
-    start
-        Method that begins at states with a step.
+    map
+        A map of single states.
     states
         (n, dim).
-    step, count
-        Step and number of steps.
+    count
+        Number of steps.
     """
-    cursor, done = start(states, step), 0
-    while done < count:
+    for part in map.advance(states[:, None], count, chunk=64):  # (n, 64, dim) stays in a cache
         check_time()
-        part = cursor.advance(min(count - done, 64))  # (n, part, dim), which stays in a cache
-        done += part.shape[1]
-    return part[:, -1]
+        last = part[:, -1]
+    return last
 
 
 def measure_steps(

@@ -1,10 +1,12 @@
-"""Trajectories by a classical method, sampled at a fixed step."""
+"""Machine code of any map, and trajectories by a classical method."""
 
 from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable
+from copy import copy
 from numbers import Real
 from typing import Any
 
@@ -14,8 +16,9 @@ from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.compiled.method import compile_method
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import ClassicalMethod, find_method
+from vpintegrator.maps import ClassicalMap, ClassicalMethod, Map, PeriodMap, find_method
 from vpintegrator.maps.base import check_initial
+from vpintegrator.native import NotCompilable
 
 Progress = Callable[[str, int, int], None]
 
@@ -79,18 +82,68 @@ def integrate(
     if not (math.isfinite(step) and step != 0):
         raise InputError(f"step = {step!r} must be a finite number other than zero")
     steps = whole_number("steps", steps)
-    method.require(system)
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial
-    machine = compile_method(method, system, initial, step, compiled)
-    if machine is not None:
-        cursor = machine.start(initial, step)
-    else:
-        cursor = method.start(system, initial, step)
-    part = max(min(steps // 100, _LARGEST_PART), 1)
-    for done in range(0, steps, part):
-        count = min(part, steps - done)
-        states[:, done + 1 : done + count + 1] = cursor.advance(count)
+    map = machine_code(ClassicalMap(method, system, step), initial, compiled)
+    part, done = max(min(steps // 100, _LARGEST_PART), 1), 0
+    for chunk in map.advance(initial[:, None], steps, chunk=part):
+        states[:, done + 1 : done + 1 + chunk.shape[1]] = chunk
+        done += chunk.shape[1]
         if progress:
-            progress(method.name, done + count, steps)
+            progress(method.name, done, steps)
     return states
+
+
+def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
+    """Return a map as machine code, where that is wanted and possible; else the map itself.
+
+    Machine code of a model is used only if it agrees with PyTorch, and that of a method if it
+    agrees with NumPy, at some states.
+
+    Parameters
+    ----------
+    map
+        The map. There is machine code of models and of classical methods with a fixed step.
+    states
+        States (trajectory, dim) or windows (trajectory, window, dim) to start from.
+    compiled
+        False for the map itself. By default a warning says why what could be compiled is not.
+
+    Raises
+    ------
+    InputError
+        If ``compiled`` is true and machine code is impossible.
+
+    Examples
+    --------
+    >>> machine = vp.compiled.machine_code(vp.classical("heun", "pendulum", 0.1), np.ones((1, 2)))
+    >>> next(machine.advance(np.ones((4, 1, 2)), 10)).shape
+    (4, 10, 2)
+    """
+    if compiled is False:
+        return map
+    if isinstance(map, PeriodMap):
+        result = copy(map)
+        result.inner = machine_code(map.inner, map.embedded(states), compiled)
+        return result
+    if isinstance(map, ClassicalMap):
+        return compile_method(map.method, map.system, states, map.step, compiled) or map
+    return _of_model(map, states, compiled) if map.kind == "learned" else map
+
+
+def _of_model(model: Any, states: Any, compiled: bool | None) -> Map:
+    from vpintegrator.compiled import wanted_on
+    from vpintegrator.compiled.model import compile_model
+    from vpintegrator.models.iteration import evaluating
+
+    compiled = wanted_on(model.scale.device.type, compiled)
+    if compiled is False:
+        return model
+    try:
+        with evaluating(model):
+            return compile_model(model, len(states), states if np.ndim(states) == 3 else None)
+    except NotCompilable as reason:
+        if compiled:
+            raise InputError(f"{model.name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{model.name} runs in PyTorch, not compiled: {reason}", stacklevel=3)
+        return model

@@ -39,7 +39,7 @@ _Numbers = dict[str, np.ndarray]  # arrays by name
 class Machine(Protocol):
     """Whatever iterates a model."""
 
-    def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Return all states predicted, and the last windows."""
 
 
@@ -69,7 +69,7 @@ def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> No
         own = np.asarray(windows[:_OWN], first.dtype)
         first = np.concatenate([first, own[np.isfinite(own).all((1, 2))]])
     new = model.prediction_window
-    states, _ = machine.advance(first, 2)
+    states, _ = machine.predict(first, 2)
     second = np.concatenate([first, states[:, :new]], axis=1)[:, -model.window :]
 
     def by_component(states: np.ndarray) -> _Numbers:

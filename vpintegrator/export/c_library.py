@@ -48,8 +48,8 @@ class CLibrary:
         self._library, self._prefix = Compilation([source.text]).library(), source.prefix
         self.together = False
 
-    def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Iterate the map, as ``CompiledModel.advance`` does."""
+    def predict(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
+        """Iterate the map, as ``CompiledModel.predict`` does."""
         windows = np.array(windows, dtype=self.dtype, order="C")
         shape = len(windows), calls * self.prediction_window, self.dim
         states = np.empty(shape, dtype=self.dtype)

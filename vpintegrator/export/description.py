@@ -35,7 +35,7 @@ def facts_of(model: Integrator) -> dict[str, str]:
     found |= {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
     found["states"] = f"{model.dim} components{_components(model)}"
     if model.explicit_time:
-        time = model.get_buffer("advance").item()
+        time = model.get_buffer("time_step").item()
         found["time"] = f"the last component, which a step moves on by {time:g}"
     if model.window > 1:
         found["windows"] = f"{model.window} states, of which {model.prediction_window} are new"

@@ -27,7 +27,6 @@ from vpintegrator.dynamics.solve import (
 )
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMethod
-from vpintegrator.maps.cursor import Cursor
 
 _SOLVERS = ("RK45", "DOP853", "Radau", "LSODA")
 _IMPLICIT = ("Radau", "LSODA")
@@ -83,69 +82,39 @@ class AdaptiveMethod(ClassicalMethod):
             source=f"SciPy's {self.solver} at rtol = atol = {tolerance:g}, sampled at the step",
         )
 
-    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        initial = np.array(initial, dtype=np.float64)
-        sizes = component_sizes(system, initial, _SEGMENT * step)
-        return _AdaptiveCursor(self, system, step, initial, sizes)
+    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+        state = np.array(initial, dtype=np.float64)  # (trajectory, dim)
+        sizes = component_sizes(system, state, _SEGMENT * step)
 
+        def solution(begin: np.ndarray, rows: np.ndarray) -> Iterator[np.ndarray]:
+            return _solve(self, system, step, begin[rows], sizes)
 
-class _AdaptiveCursor(Cursor):
-    def __init__(
-        self,
-        method: AdaptiveMethod,
-        system: System,
-        step: float,
-        state: np.ndarray,
-        sizes: np.ndarray,
-    ) -> None:
-        self._method, self._system, self._step, self._sizes = method, system, step, sizes
-        self._begin(state)
-
-    def advance(self, count: int) -> np.ndarray:
-        states = np.empty((len(self._state), count, self._system.dim))
-        for k in range(count):
-            states[:, k] = self._next()
-        return states
-
-    def _begin(self, state: np.ndarray) -> None:
-        # (trajectory, dim) where the segment began, and the steps done since then
-        self._state, self._done = state, 0
-        self._stacks: list[tuple[np.ndarray, Iterator[np.ndarray]]] = []
-        finite = np.flatnonzero(np.isfinite(state).all(axis=1))
-        largest = batch_size(self._method.solver, self._method.rtol)
-        for start in range(0, len(finite), largest):
-            self._stacks.append(self._stack(finite[start : start + largest]))
-
-    def _stack(self, trajectories: np.ndarray) -> tuple[np.ndarray, Iterator[np.ndarray]]:
-        first = self._state[trajectories]
-        solution = _solve(self._method, self._system, self._step, first, self._sizes)
-        return trajectories, solution
-
-    def _next(self) -> np.ndarray:
-        """Return the states one step later, (trajectory, dim)."""
-        state = np.full(self._state.shape, np.nan)
-        waiting, self._stacks = self._stacks, []
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # SciPy's, of what the NaN says
-            while waiting:
-                trajectories, solution = waiting.pop(0)
-                found = next(solution, None)
-                if found is not None:
-                    state[trajectories] = found
-                    self._stacks.append((trajectories, solution))
-                elif len(trajectories) > 1:
-                    # a trajectory failed: the halves solve the segment again by themselves
-                    for half in np.array_split(trajectories, 2):
-                        again = self._stack(half)
-                        # the states up to here have been given out already
-                        if all(next(again[1], None) is not None for _ in range(self._done)):
-                            waiting.append(again)
-                        elif len(half) > 1:
-                            waiting.append((half, iter(())))
-        self._done += 1
-        if self._done == _SEGMENT:
-            self._begin(state)
-        return state
+        while True:
+            begin = state
+            finite = np.flatnonzero(np.isfinite(begin).all(axis=1))
+            most = batch_size(self.solver, self.rtol)
+            stacks = [finite[first : first + most] for first in range(0, len(finite), most)]
+            running = [(rows, solution(begin, rows)) for rows in stacks]
+            for done in range(_SEGMENT):
+                state, waiting, running = np.full(begin.shape, np.nan), running, []
+                with np.errstate(all="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # SciPy's, of what the NaN says
+                    while waiting:
+                        rows, states = waiting.pop(0)
+                        if (new := next(states, None)) is not None:
+                            state[rows] = new
+                            running.append((rows, states))
+                        # a trajectory failed: the halves solve the segment again by themselves
+                        for half in (
+                            np.array_split(rows, 2) if new is None and len(rows) > 1 else ()
+                        ):
+                            again = solution(begin, half)
+                            # the states up to here have been given out already
+                            if all(next(again, None) is not None for _ in range(done)):
+                                waiting.append((half, again))
+                            elif len(half) > 1:
+                                waiting.append((half, iter(())))
+                yield state
 
 
 def _solve(

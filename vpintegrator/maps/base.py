@@ -1,10 +1,10 @@
-"""Base classes of classical methods, and the loop that iterates a one-step method."""
+"""Classical methods: what they are, and the map of a method with its system and step."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ClassVar, Literal, TypeVar, final
@@ -14,7 +14,7 @@ import numpy as np
 
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
-from vpintegrator.maps.cursor import Cursor
+from vpintegrator.maps.map import Map
 from vpintegrator.runtime.deadline import check_time
 
 Result = TypeVar("Result")
@@ -135,8 +135,11 @@ class ClassicalMethod(ABC):
         )
 
     @abstractmethod
-    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        """Return a cursor of trajectories from initial states (trajectory, dim)."""
+    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+        """Yield states (trajectory, dim) after one step after another, without end.
+
+        A trajectory that is no longer finite is NaN from there on.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,72 +177,96 @@ class OneStepMethod(ClassicalMethod):
         return np.ascontiguousarray(components.T).reshape(state.shape)
 
     @final
-    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
-        return _Iteration(self, system, step, state, np.zeros_like(state))
+    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+        """Yield z, Phi_h(z), Phi_h(Phi_h(z)), ... but for the first.
 
+        The increments are added up by compensated summation, so that rounding errors grow like
+        those of a single addition per step (Hairer, Lubich, Wanner, Geometric Numerical
+        Integration, section VIII.5; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243).
+        Trajectories that are no longer finite cost nothing any more.
+        """
+        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")  # (dim, trajectory)
+        carry = np.zeros_like(state)
+        alive = np.isfinite(state).all(axis=0)
+        state[:, ~alive] = np.nan
+        while True:
+            check_time()
+            if alive.all():
+                state, carry = self._summed(system, state, carry, step)
+            elif alive.any():
+                some = np.compress(alive, state, axis=1), np.compress(alive, carry, axis=1)
+                state = np.full_like(state, np.nan)
+                state[:, alive], carry[:, alive] = self._summed(system, *some, step)
+            # the sum is finite in all but absurd cases where all terms are, and far cheaper
+            if not math.isfinite(np.add.reduce(state, axis=None)):
+                alive = np.isfinite(state).all(axis=0)
+                state[:, ~alive] = np.nan
+            yield state.T
 
-class _Iteration(Cursor):
-    """z, Phi_h(z), Phi_h(Phi_h(z)), ...
-
-    The increments are added up by compensated summation, so that rounding errors grow like those
-    of a single addition per step (Hairer, Lubich, Wanner, Geometric Numerical Integration,
-    section VIII.5; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243). A trajectory that is
-    no longer finite is NaN from there on, and costs nothing any more.
-    """
-
-    def __init__(
-        self,
-        method: OneStepMethod,
-        system: System,
-        step: float,
-        state: np.ndarray,
-        carry: np.ndarray,
-    ) -> None:
-        # both (dim, trajectory)
-        self._method, self._system, self._step = method, system, step
-        self._state, self._carry = state.copy(), carry.copy()
-        # indices of the trajectories that are still finite, or None for all of them
-        self._alive: np.ndarray | None = None
-        self._drop_diverged()
-
-    def advance(self, count: int) -> np.ndarray:
-        states = np.empty((count, *self._state.shape))
-        with np.errstate(all="ignore"):
-            for k in range(count):
-                check_time()
-                self._advance()
-                states[k] = self._state
-        return np.ascontiguousarray(states.transpose(2, 0, 1))
-
-    def _advance(self) -> None:
-        alive = self._alive
-        if alive is None:
-            state, carry = self._state, self._carry
-        elif len(alive):
-            state = np.take(self._state, alive, axis=1)
-            carry = np.take(self._carry, alive, axis=1)
-        else:
-            return
-        increment = self._method.increment(self._system, state, self._step)
+    def _summed(
+        self, system: System, state: np.ndarray, carry: np.ndarray, step: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the next states and their rounding errors, both (dim, trajectory)."""
+        increment = self.increment(system, state, step)
         increment += carry
         new = state + increment
-        # rounding error of the addition (exact, as the increment is smaller than the state; else
-        # harmless)
+        # exact, as the increment is smaller than the state; else harmless
         increment -= new - state
-        if alive is None:
-            self._state, self._carry = new, increment
-        else:
-            self._state[:, alive], self._carry[:, alive] = new, increment
-        # the sum is finite in all but absurd cases where all terms are, and far cheaper
-        if not math.isfinite(np.add.reduce(new, axis=None)):
-            self._drop_diverged()
+        return new, increment
 
-    def _drop_diverged(self) -> None:
-        finite = np.isfinite(self._state).all(axis=0)
-        if not finite.all():
-            self._state[:, ~finite] = np.nan
-            self._alive = np.flatnonzero(finite)
+
+class ClassicalMap(Map):
+    """Classical method with its system and step.
+
+    Parameters
+    ----------
+    method, system, step
+        The method or its name, the system, and the time step, not zero.
+
+    Raises
+    ------
+    InputError
+        If there is no such method or it does not apply to the system.
+    """
+
+    kind = "classical"
+    system: System
+
+    def __init__(self, method: ClassicalMethod, system: System, step: float) -> None:
+        method.require(system)
+        self.method, self.system, self.step, self.dim = method, system, float(step), system.dim
+        self.name, self.title, self.description = method.name, method.title, method.source
+        self.order, self.structure = method.order, method.structure(system)
+        self.differentiable = isinstance(method, OneStepMethod)
+
+    def at_step(self, step: float) -> ClassicalMap:
+        """Return the same method with another step."""
+        return ClassicalMap(self.method, self.system, step)
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        if isinstance(self.method, OneStepMethod):
+            return self.method.step(self.system, windows, self.step)
+        return next(self.states(windows))
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Return Jacobian matrices from the formulas of the method, exact up to rounding.
+
+        Raises
+        ------
+        InputError
+            If the method is no fixed map: SciPy's adaptive solvers.
+        """
+        if not isinstance(self.method, OneStepMethod):
+            raise InputError(
+                f"{self.name} has an adaptive step size, so it is no fixed map and has no "
+                "derivative; take a method with a fixed step"
+            )
+        with np.errstate(all="ignore"):
+            return self.method.derivative(self.system, windows[:, 0], self.step)
+
+    def states(self, windows: np.ndarray) -> Iterator[np.ndarray]:
+        for state in self.method.iterate(self.system, windows[:, 0], self.step):
+            yield state[:, None]
 
 
 def as_rows(values: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:

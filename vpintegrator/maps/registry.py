@@ -1,13 +1,17 @@
-"""Registry of the classical methods by name, in the order of the families' modules.
+"""Classical methods by name, and the maps that they are with a system and a step.
 
 A method of a family that is there is an entry in its module; a new family is a module, named here.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
+from numbers import Real
 
 from vpintegrator.arguments import of_kind
+from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.maps import (
     adaptive,
@@ -16,7 +20,9 @@ from vpintegrator.maps import (
     gauss_legendre,
     splitting,
 )
-from vpintegrator.maps.base import ClassicalMethod
+from vpintegrator.maps.base import ClassicalMap, ClassicalMethod
+from vpintegrator.maps.map import ExactMap, Map
+from vpintegrator.maps.period import PeriodMap, period_flow_of
 
 _FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive)
 METHODS: dict[str, ClassicalMethod] = {
@@ -59,3 +65,99 @@ def find_method(name: str) -> ClassicalMethod:
         return METHODS[parts[1]].at_tolerance(float(parts[2]), name)
     hint = nearest(name.lower().replace("_", "-"), METHODS) or f"; there are {', '.join(METHODS)}"
     raise InputError(f"there is no classical method '{name}'{hint}")
+
+
+def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
+    """Return the classical methods for a system, and the reasons why others do not apply.
+
+    If two names give the same map, only the first is returned. For a stroboscopic map the methods
+    are those for its flow.
+
+    Parameters
+    ----------
+    system
+        The system.
+
+    Examples
+    --------
+    >>> methods, others = vp.rollout.applicable_methods(vp.load_system("rigid-body"))
+    >>> "implicit-midpoint" in methods, others["stoermer-verlet"]
+    (True, 'stoermer-verlet needs a Hamiltonian H(q, p) = T(p) + V(q), ...')
+    """
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
+    methods: dict[str, ClassicalMethod] = {}
+    reasons = {}
+    system = period_flow_of(system) or system
+    for name, method in METHODS.items():
+        try:
+            method.require(system)
+        except InputError as error:
+            reasons[name] = str(error)
+            continue
+        same = next((n for n, m in methods.items() if m.is_same_map(method)), None)
+        if same is None:
+            methods[name] = method
+        else:
+            reasons[name] = f"{name} is the same map as {same}"
+    return methods, reasons
+
+
+def classical(
+    method: str | ClassicalMethod,
+    system: System | str | os.PathLike[str],
+    step: float | None = None,
+) -> Map:
+    """Return a classical method with a system and a step, which is a map.
+
+    Parameters
+    ----------
+    method
+        A name in ``METHODS``, such as ``"implicit-midpoint"``, or a method. For a stroboscopic map,
+        ``"rk4@64"`` takes 64 steps in a period. ``"exact"`` is the map of a discrete system itself.
+    system
+        The system, its name in the catalogue, or its file.
+    step
+        Time step, not zero; negative goes back in time. By default the step that the system
+        suggests; that of a discrete system is 1.
+
+    Raises
+    ------
+    InputError
+        If there is no such method, it does not apply to the system, or the step is wrong.
+
+    Examples
+    --------
+    >>> rk4 = vp.classical("rk4", "pendulum", 0.1)
+    >>> rk4.step, rk4.window, rk4.map(np.zeros((1, 1, 2))).shape
+    (0.1, 1, (1, 1, 2))
+    """
+    if not isinstance(system, System):
+        system = load_system(system)
+    if method == "exact":
+        return ExactMap(system)
+    if period_flow_of(system) is not None:
+        plain, steps = _steps_in_period(method)
+        return PeriodMap(plain, system, steps)
+    if not isinstance(method, ClassicalMethod):
+        method = find_method(method)
+    step = system.defaults.get("step") if step is None else step
+    if step is None:
+        method.require(system)
+        raise InputError(f"{system.name} suggests no step; give step")
+    of_kind("step", step, Real, "a number")
+    if not (math.isfinite(step) and step != 0):
+        raise InputError(f"step = {step!r} must be a finite number other than zero")
+    return ClassicalMap(method, system, step)
+
+
+def _steps_in_period(method: str | ClassicalMethod) -> tuple[ClassicalMethod, int | None]:
+    """Return the method and the number of steps in a period of a name such as ``rk4@64``."""
+    if isinstance(method, ClassicalMethod):
+        return method, None
+    plain, at, count = method.partition("@")
+    found = find_method(plain)
+    if not at:
+        return found, None
+    if not count.isdecimal() or not 1 <= int(count) <= 1_000_000:
+        raise InputError(f"{method}: give the number of steps in a period behind @, as in rk4@64")
+    return found, int(count)

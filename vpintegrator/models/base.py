@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +12,20 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.dynamics.structure import Structure
-from vpintegrator.dynamics.training_domain import recorded_domain
+from vpintegrator.dynamics.training_domain import Domain, recorded_domain
 from vpintegrator.errors import InputError
+from vpintegrator.maps.map import Map
 from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.components import Components
 from vpintegrator.models.coordinates import Coordinates
 from vpintegrator.models.family import Stepping, conditions_of, extended, member
+from vpintegrator.models.iteration import (
+    as_windows,
+    evaluating,
+    network_jacobian,
+    network_tangent,
+    trajectories,
+)
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.layer import as_dtype, last_size
@@ -26,7 +35,7 @@ LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(Stepping):
+class Integrator(Stepping, Map):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -98,6 +107,7 @@ class Integrator(Stepping):
     """
 
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
+    kind: str = "learned"
     description: str = ""
 
     def __init__(
@@ -126,7 +136,7 @@ class Integrator(Stepping):
         known_by_name = BUILT_IN[self.name].description if self.name in BUILT_IN else ""
         self.description = description or self.description or known_by_name
         if self.explicit_time:
-            self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
+            self.register_buffer("time_step", torch.zeros(1, dtype=torch.float64))
         self.core = core
         if len(known.reversing_symmetries) and not getattr(core, "reversible_by_terms", False):
             self.core = Reversible(core, known.reversing_symmetries[0])
@@ -219,6 +229,66 @@ class Integrator(Stepping):
         )
 
     @property
+    def remark(self) -> str:  # type: ignore[override]
+        """Words on the map that its structure does not say; else empty."""
+        in_chart = self.measure_preserving and not self.structure.keeps_volume
+        words = ["preserves the volume of its chart"] if in_chart else []
+        return ", ".join([*filter(None, [self.metadata.get("attention")]), *words])
+
+    @property
+    def step(self) -> float:
+        """Time step of the training.
+
+        Raises
+        ------
+        InputError
+            If the metadata of the model have none, or no positive number.
+        """
+        text = self.metadata.get("step")
+        if text is None:
+            raise InputError(f"the model {self.name} does not say for which step it is; give step")
+        try:
+            step = float(text)
+        except ValueError:
+            step = math.nan
+        if not (math.isfinite(step) and step > 0):
+            raise InputError(
+                f"the model {self.name} was trained for the step {text!r}, which is no positive "
+                "number; its file is damaged"
+            )
+        return step
+
+    @property
+    def domain(self) -> Domain | None:
+        """Domain of the training data; None where it is not known."""
+        if "region" not in self.metadata:
+            return None
+        where = f"the training domain of {self.name}"
+        return Domain.from_text(self.metadata["region"], where)
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        """Map windows (n, window, dim) as arrays of float64, see :meth:`forward`."""
+        with evaluating(self), torch.inference_mode():
+            return self(as_windows(self, windows)).double().cpu().numpy()
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Return Jacobian matrices (n, window * dim, window * dim) by differentiation."""
+        return network_jacobian(self, windows)
+
+    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return images of tangent vectors, see :meth:`vpintegrator.maps.Map.tangent`."""
+        if 2 * vectors.shape[-1] > vectors.shape[-2]:
+            return super().tangent(windows, vectors)
+        return network_tangent(self, windows, vectors)
+
+    def advance(
+        self, windows: np.ndarray, steps: int, *, chunk: int = 1000
+    ) -> Iterator[np.ndarray]:
+        """Yield the next states, see :meth:`vpintegrator.maps.Map.advance`."""
+        for states in trajectories(self, as_windows(self, windows), steps, chunk):
+            yield states.double().cpu().numpy()
+
+    @property
     def measure_preserving(self) -> bool:
         """Whether the map exactly preserves the volume of windows in the chart's coordinates."""
         return bool(getattr(self.core, "volume_preserving", False))
@@ -269,7 +339,7 @@ class Integrator(Stepping):
         """Return states with the times of a window, advanced by a part of a step."""
         if not self.explicit_time:
             return states
-        times = window[..., -1:] + part * self.get_buffer("advance")
+        times = window[..., -1:] + part * self.get_buffer("time_step")
         return torch.cat([states[..., :-1], times], -1)
 
     def in_the_middle(self, window: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
@@ -279,7 +349,7 @@ class Integrator(Stepping):
     def set_advance(self, time: float) -> None:
         """Set by how much each call moves on the time, where that is the last component."""
         if self.explicit_time:
-            self.get_buffer("advance").fill_(time)
+            self.get_buffer("time_step").fill_(time)
 
     def in_domain(self, states: Any) -> Any:
         """Return whether states lie in the domain of the training data.

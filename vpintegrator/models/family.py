@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -27,7 +27,7 @@ from vpintegrator.storage.reading import read_json
 class Stepping(Stored):
     """Base of ``Integrator``, which imports this module, with the attributes that are read here."""
 
-    name: ClassVar[str] = ""
+    name: str = ""
     dim: int
     window: int
     core: nn.Module

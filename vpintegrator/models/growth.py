@@ -72,7 +72,7 @@ def prolong(model: Model, *, depth: int | None = None, degree: int | None = None
     larger.set_coordinates(**model.coordinates.arguments)
     larger.set_normalisation(model.shift, model.scale, model.coordinates.state_scale)
     if model.explicit_time:
-        larger.set_advance(model.get_buffer("advance").item())
+        larger.set_advance(model.get_buffer("time_step").item())
     like = next(having(model.core, "adapt"), None)
     for layer in having(larger.core, "adapt"):
         layer.adapt_like(like)  # type: ignore[operator]

@@ -5,8 +5,7 @@ The module itself can be called: ``vpintegrator.rollout(model, initial, steps)``
 """
 
 from vpintegrator.compiled import integrate
-from vpintegrator.maps import METHODS, OneStepMethod, find_method
-from vpintegrator.rollout.arguments import Duration, Measures, Start
+from vpintegrator.maps import METHODS, OneStepMethod, applicable_methods, find_method
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
     InvariantError,
@@ -17,10 +16,7 @@ from vpintegrator.rollout.diagnostics import (
     trajectory_error,
     window_log_determinant,
 )
-from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.iteration import rollout
-from vpintegrator.rollout.map_flows import ExactMap
-from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary, open_rollout
 from vpintegrator.rollout.results import Run
@@ -29,20 +25,14 @@ from vpintegrator.runtime.callable_module import make_callable
 
 __all__ = [
     "METHODS",
-    "Duration",
-    "ExactMap",
     "InvariantError",
-    "Measures",
-    "NumericalFlow",
     "OneStepMethod",
     "Reference",
     "Report",
     "Run",
-    "Start",
     "Summary",
     "Volume",
     "applicable_methods",
-    "as_flow",
     "compare",
     "find_method",
     "integrate",

@@ -1,51 +1,43 @@
-"""Learned and classical methods side by side, from the same initial states."""
+"""Maps side by side, from the same initial states beside a reference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.sizes import spread_of
-from vpintegrator.errors import InputError
-from vpintegrator.maps import ClassicalMethod
-from vpintegrator.rollout.arguments import Duration, Measures, Start
-from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
+from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
-from vpintegrator.rollout.diagnostics.poincare import section_plane
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.registry import with_own
-from vpintegrator.rollout.flow import NumericalFlow
-from vpintegrator.rollout.measure import Progress, Propagation
-from vpintegrator.rollout.methods import (
-    Models,
-    as_models,
-    chosen_flows,
-    named_models,
-    single_models,
-)
-from vpintegrator.rollout.reference import Reference, solve_reference
+from vpintegrator.rollout.methods import Against, Models
+from vpintegrator.rollout.plan import Plan, Progress, plan_comparison
 from vpintegrator.rollout.report import Report
-from vpintegrator.rollout.results import by_name
-from vpintegrator.rollout.start import Origin, Schedule, check_memory, find_origin, make_schedule
-from vpintegrator.rollout.step_costs import step_table
-
-_THRESHOLD = 0.1  # relative to the spread of the reference
-_LOST = 0.1  # error of the reference at which it ends, relative to the threshold
+from vpintegrator.rollout.results import Run, by_name
 
 
-@grouped(start=Start, duration=Duration, measures=Measures)
 def compare(
     model: Models,
-    against: str | Sequence[str | ClassicalMethod] | None = None,
+    against: Against | None = None,
     *,
     system: System | str | None = None,
-    start: Start,
-    duration: Duration,
-    measures: Measures,
+    initial: Any = None,
+    dataset: Any = None,
+    reference: Any = None,
+    trajectories: int = 8,
+    seed: int = 0,
+    time: float | None = None,
+    steps: int | None = None,
+    step: float | None = None,
+    every: int | None = None,
+    reference_time: float | None = None,
+    threshold: float | None = None,
+    section: str | tuple[str, float, int] | None = "auto",
+    tangent_steps: int = 200,
+    work_precision: bool = False,
+    diagnostics: Sequence[type[Diagnostic]] = (),
     compiled: bool | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -56,31 +48,63 @@ def compare(
     Parameters
     ----------
     model
-        A trained model, several, or several by name; None for classical methods alone. Torch
-        modules that map states to the next ones are models, too, where ``system`` or
-        ``dataset`` tells their components and step; see :func:`vpintegrator.wrap`. A sequence of
-        models under one name, such as trainings with several seeds, is one row of the table and
+        A trained model, several, or several by name; None for classical methods alone. Maps of
+        your own (:class:`vpintegrator.Map`) stand among them; torch modules that map states to the
+        next ones too, where ``system`` or ``dataset`` tells their components and step. A sequence
+        of models under one name, such as trainings with several seeds, is one row of the table and
         one curve with a band: ``{"VPT": [first, second, third]}``.
     against
-        Names of classical methods, or methods of one's own; ``"all"`` for all that apply to the
-        system. By default the implicit midpoint rule and RK4, and none where the equations are not
-        known.
+        Names of classical methods, or methods and maps of your own; ``"all"`` for all methods that
+        apply to the system. By default the implicit midpoint rule and RK4, and none where the
+        equations are not known.
     system
         System; by default that of the models' training.
-    start, duration, measures
-        Start, duration and measurements. The attributes of
-        :class:`~vpintegrator.rollout.arguments.Start`,
-        :class:`~vpintegrator.rollout.arguments.Duration` and
-        :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
-        ``dataset``, ``reference``, ``trajectories``, ``seed``; ``time``, ``steps``, ``step``,
-        ``every``, ``reference_time``; ``threshold``, ``section``, ``tangent_steps``,
-        ``work_precision``, ``diagnostics``.
+    initial
+        Initial states, (trajectory, dim). By default ``trajectories`` states drawn from the
+        distribution that the system suggests.
+    dataset
+        A dataset, or its file; its first ``trajectories`` test trajectories give the initial
+        states.
+    reference
+        States to compare with. ``"solution"`` is an accurate solution and needs the equations.
+        ``"dataset"`` is the test trajectories of ``dataset``, or of the dataset of a model's
+        training. An array (trajectory, time, dim) holds states at the time step of the comparison,
+        for example measured ones, NaN where unknown. It also gives the initial states. The default
+        is the dataset if one is given and the equations are not known, otherwise a solution.
+    trajectories, seed
+        Number of initial states, and the seed that they are drawn with.
+    time, steps
+        A time, rounded to whole steps, or a number of steps. The default is the length of the given
+        reference, otherwise the ``time`` that the system suggests, otherwise 500 steps.
+    step
+        Time step; by default the step of the models' training, otherwise the step that the system
+        suggests.
+    every
+        Steps between two states that are kept. By default 1, or as many as keep 10,000 times.
+    reference_time
+        Time at which the reference, and with it the errors of trajectories, end. The default is
+        10,000 steps, because an accurate solution costs more than most methods.
+    threshold
+        Error at which a method is taken to have failed; by default a tenth of the root mean square
+        distance of the reference from its mean.
+    section
+        Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
+        downwards; also as a tuple (component, value, direction); None for none. By default the one
+        that the system file names, or the first component at 0 for Hamiltonian systems of two
+        degrees of freedom.
+    tangent_steps
+        Number of steps over which phase-space volume and Lyapunov exponents are followed, for the
+        first 8 trajectories; 0 for none.
+    work_precision
+        Whether to run every method at several steps too, for error against cost.
+    diagnostics
+        Own diagnostics, subclasses of :class:`~vpintegrator.rollout.diagnostics.Diagnostic`. They
+        are measured, stored and tabulated beside those of the package.
     compiled
-        Whether models, explicit and splitting methods run as machine code, by default wherever that
-        is possible. See :func:`vpintegrator.rollout.rollout` and :func:`vpintegrator.integrate`.
+        Whether maps run as machine code, by default wherever that is possible, see
+        :func:`vpintegrator.compiled.machine_code`.
     progress
-        Called with a method's name (``"reference"`` first), steps done, and steps in all; before
-        that with ``"compilation"``, methods and models done, and in all.
+        Called with the name of a map, steps done, and steps in all.
 
     Returns
     -------
@@ -104,150 +128,112 @@ def compare(
     >>> report.runs["rk4"].states.shape
     (2, 21, 2)
     """
-    prepared = prepare_comparison(
-        model, against, system=system, start=start, duration=duration, measures=measures
-    )
-    system, step, flows = prepared.system, prepared.step, prepared.flows
-    origin, schedule, plane = prepared.origin, prepared.schedule, prepared.plane
-    initial, tangent_steps = origin.initial, min(int(measures.tangent_steps), schedule.steps)
-    prepared.check_memory()
-    flows = prepared.compile(compiled, progress)
-    exact = prepared.find_reference(progress)
-    motion = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
-    spread = spread_of(system, np.nanstd(motion[..., system.moving], axis=(0, 1)))
-    threshold = measures.threshold or _THRESHOLD * spread
-    costs = step_table(flows, system, exact, spread)
-    longest = max(flow.window for flow in flows)
-    exact = exact.until(system, _LOST * threshold, longest)
-    comparison = Comparison(
+    kinds = with_own(diagnostics)
+    plan = plan_comparison(
+        model,
+        against,
         system=system,
-        step=step,
-        steps=schedule.steps,
-        stored=schedule.stored,
         initial=initial,
-        reference=exact.states[:, : schedule.steps + 1].transpose(1, 0, 2),
-        motion=motion,
+        dataset=dataset,
+        reference=reference,
+        trajectories=trajectories,
+        seed=seed,
+        time=time,
+        steps=steps,
+        step=step,
+        every=every,
+        reference_time=reference_time,
         threshold=threshold,
-        section_plane=plane,
+        section=section,
         tangent_steps=tangent_steps,
     )
-    first = exact.states[:, :longest]
-    runs = {
-        flow.name: Propagation(flow, first, comparison, prepared.diagnostics).run(progress)
-        for flow in flows
-    }
-    studied = {}
-    runs = by_name(runs, prepared.seeds)
-    if measures.work_precision:  # of several models of one name, the first
-        first_of = {each.members[0].name: name for name, each in runs.items()}
-        chosen = [flow for flow in flows if flow.name in first_of]
-        studied = work_precision(chosen, initial, progress=progress)
-        studied = {first_of[name]: study for name, study in studied.items()}
+    if work_precision:
+        plan.system.require_vector_field("work_precision")
+    plan = plan.compile(compiled, progress).solve(progress)
+    runs = {name: roll_out(name, map, plan, kinds, progress) for name, map in plan.maps.items()}
+    by_seeds = by_name(runs, plan.seeds)
+    assert plan.exact is not None and plan.costs is not None
     return Report(
-        system=system,
-        step=step,
-        every=schedule.every,
-        times=comparison.times,
-        reference=comparison.stored_reference,
-        reference_error=exact.error,
-        threshold=comparison.threshold,
-        step_table=costs,
-        runs=runs,
-        seed=origin.seed,
-        section_plane=plane,
-        work_precision=studied,
-        diagnostics=prepared.diagnostics,
+        system=plan.system,
+        step=plan.step,
+        every=plan.every,
+        times=plan.times,
+        reference=plan.stored_reference,
+        reference_error=plan.exact.error,
+        threshold=plan.threshold,
+        step_table=plan.costs,
+        runs=by_seeds,
+        seed=plan.seed,
+        section_plane=plan.section_plane,
+        work_precision=_study(plan, by_seeds, progress) if work_precision else {},
+        diagnostics=kinds,
     )
 
 
-@grouped(start=Start, duration=Duration, measures=Measures)
-def prepare_comparison(
-    model: Models,
-    against: str | Sequence[str | ClassicalMethod] | None = None,
+def roll_out(
+    name: str,
+    map: Map,
+    plan: Plan,
+    kinds: Sequence[type[Diagnostic]],
+    progress: Progress | None = None,
     *,
-    system: System | str | None = None,
-    start: Start,
-    duration: Duration,
-    measures: Measures,
-) -> PreparedComparison:
-    """Check the arguments of :func:`compare`, and find what they leave open.
+    chunk_values: int = 500_000,
+    largest_chunk: int = 4096,
+) -> Run:
+    """Iterate a map under the eyes of diagnostics, and return its run.
 
-    Raises
-    ------
-    InputError
-        If an argument is wrong, or does not fit the others.
-    """
-    single, seeds = single_models(model)
-    models, system, step = as_models(named_models(single), system, start, duration.step)
-    flows = chosen_flows(models, against, system, step)
-    for flow in flows:
-        if flow.name in seeds:
-            raise InputError(f"'{flow.name}' names several models, and another one; rename one")
-    window = max(flow.window for flow in flows)
-    plane = section_plane(system, measures.section)
-    if measures.work_precision:
-        system.require_vector_field("work_precision")
-    origin = find_origin(start, models, system, window)
-    schedule = make_schedule(duration, system, step, origin, window)
-    known, tangent_steps = schedule.known, min(int(measures.tangent_steps), schedule.steps)
-    # the reference is at hand as a whole, and the spread about its mean computed from copies
-    values = 4 * (known + 1) * origin.initial.size
-    check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
-    values = 4 * tangent_steps * min(len(origin.initial), TANGENT_TRAJECTORIES)
-    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
-    diagnostics = with_own(measures.diagnostics)
-    return PreparedComparison(system, step, flows, origin, schedule, plane, diagnostics, seeds)
-
-
-@dataclass(frozen=True)
-class PreparedComparison:
-    """A comparison before anything is computed.
-
-    Attributes
+    Parameters
     ----------
-    system, step, flows, origin, schedule
-        The methods, from where they start, and how long they run.
-    plane
-        The Poincare section, None for none.
-    diagnostics
-        Diagnostics that measure the methods.
-    seeds
-        Names of the models that share a name.
+    name, map, plan
+        The map, its name in the report, and the plan of the comparison.
+    kinds
+        Diagnostics, which see every step in chunks.
+    progress
+        Called about a hundred times.
+    chunk_values, largest_chunk
+        Numbers and steps in a chunk of states: it stays in memory.
     """
+    assert plan.exact is not None
+    first = np.ascontiguousarray(plan.exact.states[:, : map.window])
+    ensemble = Ensemble(name, map, plan, first)
+    measuring = [kind(ensemble) for kind in kinds]
+    chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
+    chunk = min(chunk, max(plan.steps // 100, 1))
+    states, done = first[:, : plan.steps + 1], 0
+    chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
+    while True:
+        with np.errstate(all="ignore"):  # diverging states overflow
+            ensemble.observe(done, states)
+            for diagnostic in measuring:
+                diagnostic.observe(done, states)
+        done += states.shape[1]
+        if progress:
+            progress(name, done - 1, plan.steps)
+        if done > plan.steps:
+            break
+        states = next(chunks)
+    measurements: dict[str, Any] = {}
+    with np.errstate(all="ignore"):
+        for diagnostic in measuring:
+            measurements |= diagnostic.result()
+    return Run(
+        name=name,
+        kind=map.kind,
+        method=map.name,
+        title=map.title or name,
+        description=map.description,
+        order=map.order,
+        structure=map.structure,
+        remark=map.remark,
+        window=map.window,
+        prediction_window=map.prediction_window,
+        states=ensemble.states,
+        measurements=measurements,
+    )
 
-    system: System
-    step: float
-    flows: list[NumericalFlow]
-    origin: Origin
-    schedule: Schedule
-    plane: tuple[str, float, int] | None
-    diagnostics: tuple[Diagnostic, ...]
-    seeds: dict[str, list[str]]
 
-    def check_memory(self) -> None:
-        """Check that the states and the measurements on them have room."""
-        initial, stored = self.origin.initial, self.schedule.stored
-        series = sum(len(diagnostic.series(self.system)) for diagnostic in self.diagnostics)
-        measured = len(stored) * len(initial) * (self.system.dim + series)
-        solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
-        fewer = "keep fewer states (--every), or take fewer trajectories (--trajectories)"
-        values = solved + len(self.flows) * measured
-        check_memory("the states and what is measured on them", values, fewer)
-
-    def compile(self, compiled: bool | None, progress: Progress | None) -> list[NumericalFlow]:
-        """Return the flows as machine code, where that is wanted and possible."""
-        flows: list[NumericalFlow] = []
-        for flow in self.flows if compiled is not False else ():
-            if progress:
-                progress("compilation", len(flows), len(self.flows))
-            flows.append(flow.compile(self.origin.initial, compiled))
-        if progress and flows:
-            progress("compilation", len(flows), len(flows))
-        return flows or self.flows
-
-    def find_reference(self, progress: Progress | None) -> Reference:
-        known, initial, given = self.schedule.known, self.origin.initial, self.origin.reference
-        if given is not None:
-            return Reference(given[:, : known + 1], np.full(len(given), np.nan))
-        times = self.step * np.arange(known + 1)
-        return solve_reference(self.system, initial, times, progress)
+def _study(plan: Plan, runs: Mapping[str, Run], progress: Progress | None) -> dict[str, Any]:
+    """Return errors and costs at several steps; of several models of one name, of the first."""
+    names = {run.members[0].name: name for name, run in runs.items()}
+    maps = {names[name]: map for name, map in plan.maps.items() if name in names}
+    return work_precision(maps, plan.initial, progress=progress)

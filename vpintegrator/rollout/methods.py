@@ -1,67 +1,72 @@
-"""Methods in a comparison: models by name, and classical methods that apply."""
+"""Maps in a comparison: models and own maps by name, and classical methods that apply."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Union
 
-from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS, ClassicalMethod, find_method
-from vpintegrator.rollout.arguments import Start
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, learned_flow
-from vpintegrator.rollout.map_flows import PeriodFlow, find_period_method, period_flow_of
-from vpintegrator.rollout.report import RESERVED
+from vpintegrator.maps import (
+    ClassicalMethod,
+    Map,
+    applicable_methods,
+    classical,
+    find_method,
+    period_flow_of,
+)
+from vpintegrator.rollout.results import RESERVED
 from vpintegrator.rollout.start import find_step, find_system
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from torch import nn
 
-# names of classical methods, and methods of one's own
-Against = str | Sequence["str | ClassicalMethod"]
+    Mover = Map | nn.Module
+
+# names of classical methods, methods and maps of one's own
+Against = str | Sequence["str | ClassicalMethod | Map"]
+Models = Union["Mover", Sequence["Mover"], Mapping[str, "Mover | Sequence[Mover]"], None]
 
 _USUAL_METHODS = ("implicit-midpoint", "rk4")
 
 
-def chosen_flows(
-    models: Mapping[str, Integrator], against: Against | None, system: System, step: float
-) -> list[NumericalFlow]:
-    """Return flows of the models, then of the classical methods named, with system and step.
+def chosen_maps(
+    model: Models,
+    against: Against | None,
+    system: System | str | None,
+    step: float | None,
+    dataset: Any = None,
+) -> tuple[dict[str, Map], dict[str, list[str]], System, float]:
+    """Return maps by name, names of models that share one, and the system and step of all.
+
+    Models and maps of your own come first, then the classical methods. Families are taken at the
+    step and the parameters of the system given, or else at the parameters of their own system.
 
     Raises
     ------
     InputError
-        If there are none, or one does not fit the system.
+        If there are no maps, one does not fit the system, or system or step are not known.
     """
+    single, seeds = single_models(model)
+    own, system, step = _own_maps(_named(single), system, step, dataset)
     if against is None:
         against = () if system.is_measured or system.is_discrete else _USUAL_METHODS
-    methods = classical_methods(against, models, system)
-    if not models and not methods:
+    methods = _classical_maps(against, own, system, step)
+    maps = own | methods
+    if not maps:
         raise InputError("there is nothing to compare: give a model or the name of a method")
-    for name, m in models.items():
-        if m.dim != system.dim:
+    for name, map in maps.items():
+        if map.dim != system.dim:
+            what = "model" if map.kind == "learned" else "map"
             raise InputError(
-                f"the model {name} has dim = {m.dim}, but {system.name} has {system.dim} components"
+                f"the {what} {name} has dim = {map.dim}, but {system.name} has {system.dim} "
+                "components"
             )
-    return [
-        *(learned_flow(m, system, name, step) for name, m in models.items()),
-        *(
-            ClassicalFlow(method, system, step)
-            if period_flow_of(system) is None
-            else PeriodFlow(name, system)
-            for name, method in methods.items()
-        ),
-    ]
-
-
-Models = Union[
-    "Integrator",
-    Sequence["Integrator"],
-    Mapping[str, "Integrator | Sequence[Integrator]"],
-    None,
-]
+        if name in seeds:
+            raise InputError(f"'{name}' names several models, and another one; rename one")
+    return maps, seeds, system, step
 
 
 def single_models(model: Models) -> tuple[Any, dict[str, list[str]]]:
@@ -92,85 +97,90 @@ def single_models(model: Models) -> tuple[Any, dict[str, list[str]]]:
     return single, seeds
 
 
-def named_models(
-    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
-) -> dict[str, Integrator]:
-    """Return models by name: the name given, or that of the architecture, numbered if taken.
-
-    Modules of one's own are left as they are, see :func:`as_models`.
-    """
-    if model is None or (isinstance(model, Mapping) and not model):
+def _named(model: Any) -> dict[str, Any]:
+    """Return models, modules and maps by name: the name given, or their own, numbered if taken."""
+    if model is None:
         return {}
-    from vpintegrator.models.wrapped import check_model, is_own
-
     if isinstance(model, Mapping):
-        for name in model:
-            _check_name("model", str(name))
-        given = {str(name): m for name, m in model.items()}
-        for name, m in given.items():
-            check_model(m, f"the model {name}")
-        return given
-    models = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
-    named: dict[str, Integrator] = {}
-    for m in models:
-        check_model(m, "model")
-        own = type(m).__name__ if is_own(m) else m.name
-        name, number = own, 1
-        while name in named:
-            number += 1
-            name = f"{own}-{number}"
-        named[name] = m
+        named = {str(name): each for name, each in model.items()}
+        for name in named:
+            _check_name("model", name)
+    else:
+        several = isinstance(model, Sequence) and not isinstance(model, str)
+        named = {}
+        for each in model if several else [model]:
+            own = getattr(each, "name", type(each).__name__)
+            name, number = own, 1
+            while name in named:
+                number += 1
+                name = f"{own}-{number}"
+            named[name] = each
+    for name, each in named.items():
+        if not isinstance(each, Map):
+            from vpintegrator.models.wrapped import check_model
+
+            check_model(each, f"the model {name}" if isinstance(model, Mapping) else "model")
     return named
 
 
-def as_models(
-    models: Mapping[str, Any], system: System | str | None, start: Start, step: float | None
-) -> tuple[dict[str, Integrator], System, float]:
-    """Return models and modules by name as models, with the system and step of all.
+def _own_maps(
+    named: Mapping[str, Any], system: System | str | None, step: float | None, dataset: Any
+) -> tuple[dict[str, Map], System, float]:
+    """Return models, modules and maps as maps that know the system and step of all.
 
-    A dataset to start from tells system and step where no model does. A family is taken at the step
-    and the parameters of the system given, or else at the parameters of its own system.
-
-    Raises
-    ------
-    InputError
-        If the system or the step is not known, or models do not belong together.
+    A dataset to start from tells system and step where no model does.
     """
-    if not models:  # then PyTorch is not needed
-        found = find_system(models, system)
-        return {}, found, find_step(models, found, step)
-    from vpintegrator.data import Dataset, open_dataset
-    from vpintegrator.models.family import member_for
-    from vpintegrator.models.wrapped import is_own, wrap
-
     if isinstance(system, str):
         system = load_system(system)
     parameters = None if system is None else system.parameters
-    known = {
-        name: member_for(model, step, parameters)
-        for name, model in models.items()
-        if not is_own(model)
-    }
-    if len(known) < len(models) and not known and system is None:
-        if start.dataset is None:
-            raise InputError(
-                f"{next(iter(models))} does not say which system it is for; give system, or dataset"
-            )
-        given = start.dataset
-        data = given if isinstance(given, Dataset) else open_dataset(given)
+    known = {n: _member(each, step, parameters) for n, each in named.items() if _is_map(each)}
+    if len(known) < len(named) and not known and system is None:
+        if dataset is None:
+            name = next(iter(named))
+            raise InputError(f"{name} does not say which system it is for; give system, or dataset")
+        from vpintegrator.data import Dataset, open_dataset
+
+        data = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
         system, step = data.system, data.step if step is None else step
     system = find_system(known, system)
     step = find_step(known, system, step)
-    wrapped = {
-        name: wrap(model, system.dim, step) if is_own(model) else known[name]
-        for name, model in models.items()
-    }
-    return wrapped, system, step
+    maps: dict[str, Map] = {}
+    for name, each in named.items():
+        if name not in known:
+            from vpintegrator.models.wrapped import wrap
+
+            maps[name] = wrap(each, system.dim, step)
+        else:
+            maps[name] = known[name]
+        if maps[name].kind in ("learned", "own"):
+            maps[name] = _beside(maps[name], system, step)
+    return maps, system, step
 
 
-def classical_methods(
-    against: Against, models: Mapping[str, Any], system: System
-) -> dict[str, ClassicalMethod]:
+def _is_map(each: Any) -> bool:
+    return isinstance(each, Map)
+
+
+def _member(map: Any, step: float | None, parameters: Mapping[str, Any] | None) -> Any:
+    if map.kind != "learned":
+        return map
+    from vpintegrator.models.family import member_for
+
+    return member_for(map, step, parameters)
+
+
+def _beside(map: Map, system: System, step: float) -> Map:
+    """Return a map, of the same weights, that knows the system and the step of a comparison."""
+    other: Any = copy(map)
+    other.system = system
+    if map.kind == "learned":
+        other.metadata = {**other.metadata, "step": repr(step)}
+    return other
+
+
+def _classical_maps(
+    against: Against, others: Mapping[str, Map], system: System, step: float
+) -> dict[str, Map]:
     """Return the methods named or given, or for ``all`` every method that applies to the system.
 
     For a stroboscopic map the methods are those for its flow, ``rk4@64`` with 64 steps in a period.
@@ -179,39 +189,39 @@ def classical_methods(
         against = [name.strip() for name in against.split(",") if name.strip()]
     if not isinstance(against, Sequence):
         raise InputError("against must be a list of names of classical methods, or of methods")
-    methods: dict[str, ClassicalMethod] = {}
+    flow, maps = period_flow_of(system) or system, dict[str, Map]()
     for given in against:
-        name = given if isinstance(given, str) else _name_of_own(given, methods, system)
-        flow = period_flow_of(system) or system
-        if name == "all" and (flow.is_measured or flow.is_discrete):
+        if given == "all":
+            if not (flow.is_measured or flow.is_discrete):
+                names = applicable_methods(system)[0]
+                maps |= {name: classical(name, system, step) for name in names}
             continue
-        if name == "all":
-            methods |= applicable_methods(system)[0]
-            continue
-        if isinstance(given, ClassicalMethod):
-            methods[name] = given
-        elif flow is system:
-            methods[name] = find_method(name)
+        if not isinstance(given, str | ClassicalMethod | Map):
+            raise InputError(f"against takes names, classical methods and maps, not {given!r}")
+        if isinstance(given, Map):
+            name, map = given.name, given
+            find_step({name: map}, system, step)
+            map = _beside(map, system, step) if map.kind == "own" else map
         else:
-            methods[name] = find_period_method(name)[0]
-        methods[name].require(flow)
-    for name in methods:
-        if name in models:
+            name = given if isinstance(given, str) else given.name
+            if isinstance(given, ClassicalMethod) and system.is_discrete:
+                raise InputError(
+                    f"{name} is given as a method; {system.name} is a map: give names alone"
+                )
+            if flow is system:
+                method = find_method(given) if isinstance(given, str) else given
+                method.require(system)
+            map = classical(given, system, step)
+        if not isinstance(given, str):
+            _check_name("method", name, "all")
+            catalogued = None if map is given and map.kind == "classical" else _catalogued(name)
+            if catalogued not in (None, given) or (name in maps and maps[name] is not map):
+                raise InputError(f"there is another method named '{name}'; rename yours")
+        maps[name] = map
+    for name in maps:
+        if name in others:
             raise InputError(f"a model and a classical method are both named '{name}'; rename one")
-    return methods
-
-
-def _name_of_own(given: Any, others: Mapping[str, ClassicalMethod], system: System) -> str:
-    """Return the name of a method given as an object; no other method may have it."""
-    if not isinstance(given, ClassicalMethod):
-        raise InputError(f"against takes names and classical methods, not {given!r}")
-    name = given.name
-    _check_name("method", name, "all")
-    if system.is_discrete:
-        raise InputError(f"{name} is given as a method; {system.name} is a map: give names alone")
-    if any(other not in (None, given) for other in (_catalogued(name), others.get(name))):
-        raise InputError(f"there is another method named '{name}'; rename yours")
-    return name
+    return maps
 
 
 def _check_name(what: str, name: str, *reserved: str) -> None:
@@ -227,38 +237,3 @@ def _catalogued(name: str) -> ClassicalMethod | None:
         return find_method(name)
     except InputError:
         return None
-
-
-def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
-    """Return the classical methods for a system, and the reasons why others do not apply.
-
-    If two names give the same map, only the first is returned. For a stroboscopic map the methods
-    are those for its flow.
-
-    Parameters
-    ----------
-    system
-        The system.
-
-    Examples
-    --------
-    >>> methods, others = vp.rollout.applicable_methods(vp.load_system("rigid-body"))
-    >>> "implicit-midpoint" in methods, others["stoermer-verlet"]
-    (True, 'stoermer-verlet needs a Hamiltonian H(q, p) = T(p) + V(q), ...')
-    """
-    of_kind("system", system, System, "a system, as vp.load_system gives it")
-    methods: dict[str, ClassicalMethod] = {}
-    reasons = {}
-    system = period_flow_of(system) or system
-    for name, method in METHODS.items():
-        try:
-            method.require(system)
-        except InputError as error:
-            reasons[name] = str(error)
-            continue
-        same = next((n for n, m in methods.items() if m.is_same_map(method)), None)
-        if same is None:
-            methods[name] = method
-        else:
-            reasons[name] = f"{name} is the same map as {same}"
-    return methods, reasons

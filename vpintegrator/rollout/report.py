@@ -24,12 +24,22 @@ from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.state_file import read_system, write_header, write_states
 from vpintegrator.errors import InputError, printable
+from vpintegrator.maps.map import KINDS
 from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS, with_own
-from vpintegrator.rollout.results import Results, Run, Summary, by_name, summary_of_seeds
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, Invariants, with_own
+from vpintegrator.rollout.results import (
+    REFERENCE,
+    RESERVED,
+    WORK_PRECISION,
+    Results,
+    Run,
+    Summary,
+    by_name,
+    summary_of_seeds,
+)
 from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5
 from vpintegrator.storage.reading import StoredGroup, open_hdf5
@@ -40,9 +50,6 @@ if TYPE_CHECKING:
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 3
-REFERENCE = "reference"
-WORK_PRECISION = "work-precision"
-RESERVED = (REFERENCE, WORK_PRECISION)
 _COST = "and trajectory, for a unit of simulated time"
 _STUDY = (
     Variable("step", "time step", ("step",), required=True),
@@ -56,7 +63,7 @@ _STUDY = (
 
 def write_rollout(
     report: Results,
-    diagnostics: Sequence[Diagnostic],
+    diagnostics: Sequence[type[Diagnostic]],
     path: str | os.PathLike[str],
     overwrite: bool = False,
 ) -> None:
@@ -147,7 +154,9 @@ class Report(Results):
         Diagnostics that measured the methods, of the package and of the user.
     """
 
-    diagnostics: tuple[Diagnostic, ...] = field(default=DIAGNOSTICS, repr=False, compare=False)
+    diagnostics: tuple[type[Diagnostic], ...] = field(
+        default=DIAGNOSTICS, repr=False, compare=False
+    )
 
     @np.errstate(all="ignore")  # diverged values are infinite
     def summary(self, name: str) -> Summary:
@@ -167,7 +176,7 @@ class Report(Results):
 
         The prefix ``invariant`` distinguishes a label from another column of the same name.
         """
-        others = (each for each in self.diagnostics if each is not INVARIANTS)
+        others = (each for each in self.diagnostics if each is not Invariants)
         columns = [*_METHOD, *(column for other in others for column in other.columns(self))]
         taken = {column.title for column in columns}
         labels: dict[str, str] = {}
@@ -263,7 +272,9 @@ _LARGEST = 1e300  # value of a component
 _COORDINATES = {"state", "trajectory", "time", "component", "unit"}
 
 
-def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic] = ()) -> Report:
+def open_rollout(
+    path: str | os.PathLike[str], diagnostics: Sequence[type[Diagnostic]] = ()
+) -> Report:
     """Read a rollout file.
 
     Parameters
@@ -383,12 +394,12 @@ def _read_run(
     group: StoredGroup,
     system: System,
     sizes: Mapping[str, int],
-    diagnostics: Sequence[Diagnostic],
+    diagnostics: Sequence[type[Diagnostic]],
 ) -> Run:
     """Read a method's group, with the names of measurements that no diagnostic knows."""
     kind = group.text("kind")
-    if kind not in ("learned", "classical"):
-        raise InputError(f"{group}: the attribute 'kind' must be learned or classical")
+    if kind not in KINDS:
+        raise InputError(f"{group}: the attribute 'kind' must be one of {', '.join(KINDS)}")
     measurements: dict[str, Any] = {}
     for diagnostic in diagnostics:
         measurements |= diagnostic.read(group, system, sizes)

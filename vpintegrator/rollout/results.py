@@ -97,6 +97,8 @@ class Run:
         )
 
 
+REFERENCE, WORK_PRECISION = "reference", "work-precision"
+RESERVED = (REFERENCE, WORK_PRECISION)  # names of groups of a rollout file that are no methods
 FAR = 10.0  # extents of the reference
 CHANGED = 100.0  # sizes of an invariant
 

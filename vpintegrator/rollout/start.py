@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,85 +14,94 @@ import numpy as np
 from vpintegrator.arguments import check_integrator, of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.family import STEP
+from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
+from vpintegrator.maps import Map
 from vpintegrator.maps.base import check_initial
-from vpintegrator.rollout.arguments import Duration, Start
-from vpintegrator.rollout.flow import trained_step
 from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
 
+Origin = tuple[np.ndarray, np.ndarray | None, int | None]
 
-@dataclass(frozen=True)
-class Origin:
-    """Initial states of the methods, and given states to compare with.
 
-    Attributes
-    ----------
-    initial
-        Initial states, (trajectory, dim).
-    reference
-        States to compare with, (trajectory, time, dim), beginning with the initial states; None if
-        they are to be solved for.
-    seed
-        Seed of the initial states, None if they were given.
-    """
-
-    initial: np.ndarray
-    reference: np.ndarray | None = None
-    seed: int | None = None
+_TOLD = 3  # trajectories whose conditions are listed
+_STEPS = 500  # default, if neither the call nor the system has a length
+_REFERENCE_STEPS = 10_000  # default length of the reference
+_MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly
+_STORED_TIMES = 10_000  # default number of states that are kept
+_STORED_VALUES = 20_000_000  # numbers in them
 
 
 def find_origin(
-    start: Start, models: Mapping[str, Integrator], system: System, window: int
+    maps: Mapping[str, Map],
+    system: System,
+    window: int,
+    *,
+    initial: Any,
+    dataset: Any,
+    reference: Any,
+    trajectories: int,
+    seed: int,
 ) -> Origin:
-    """Return the origin for ``start``; ``window`` is the longest window of the models.
+    """Return initial states (trajectory, dim), given states to compare with, and a seed.
+
+    Given states are (trajectory, time, dim), None where they are to be solved for. The seed is that
+    of the initial states, None where they are given. ``window`` is the longest one.
 
     Raises
     ------
     InputError
-        If ``start`` contradicts itself, does not fit the models and the system, or a dataset cannot
-        be read.
+        If the arguments contradict themselves, do not fit the maps and the system, or a dataset
+        cannot be read.
     """
-    initial, reference = start.initial, start.reference
     if isinstance(reference, str) and reference == "solution":
         system.require_equations("--reference solution")
         reference = None
     recorded = isinstance(reference, str) and reference == "dataset"
-    if recorded or start.dataset is not None:
+    if recorded or dataset is not None:
         if initial is not None or not (recorded or reference is None):
             raise InputError("a dataset holds the first states; leave out others")
-        dataset = recorded_dataset(models) if start.dataset is None else start.dataset
+        models = learned(maps)
+        dataset = recorded_dataset(models) if dataset is None else dataset
         whole_states = recorded or system.is_measured
-        count = whole_number("trajectories", start.trajectories, 1)
+        count = whole_number("trajectories", trajectories, 1)
         found = states_of_dataset(dataset, models, count, whole_states, system)
         initial, reference = (None, found) if whole_states else (found, None)
     if reference is not None:
         if initial is not None:
             raise InputError("a reference that is given holds the first states; leave out initial")
         reference = given_reference(system, reference, window)
-        return Origin(reference[:, 0], reference)
+        return reference[:, 0], reference, None
     if system.is_measured:
-        return Origin(initial_of_measured(system, initial, window))
-    initial, seed = initial_states(system, initial, start.trajectories, start.seed)
-    return Origin(initial, seed=seed)
+        return initial_of_measured(system, initial, window), None, None
+    initial, own_seed = initial_states(system, initial, trajectories, seed)
+    return initial, None, own_seed
 
 
-def find_system(models: Mapping[str, Integrator], system: System | str | None) -> System:
+def learned(maps: Mapping[str, Map]) -> dict[str, Any]:
+    """Return the models of maps by name."""
+    return {name: map for name, map in maps.items() if map.kind == "learned"}
+
+
+def find_system(models: Mapping[str, Any], system: System | str | None) -> System:
     if isinstance(system, System):
         return system
     if system is not None:
         return load_system(system)
     found: dict[str, tuple[str, str]] = {}
-    for name, model in models.items():
+    others = [map.system for map in models.values() if map.kind != "learned" and map.system]
+    for name, model in learned(models).items():
         text = model.metadata.get("system")
         if text is None:
             raise InputError(
                 f"the model {name} does not say which system it was trained on; give system"
             )
         found[name] = (text, model.metadata.get("parameters", "{}"))
+    if not found and others:
+        return others[0]
     if not found:
         raise InputError("without a model, give the system")
     first, (text, parameters) = next(iter(found.items()))
@@ -185,7 +193,7 @@ def initial_of_measured(system: System, initial: Any, window: int) -> np.ndarray
 
 def states_of_dataset(
     dataset: Dataset | str | os.PathLike[str],
-    models: Mapping[str, Integrator],
+    models: Mapping[str, Any],
     trajectories: int,
     whole: bool,
     system: System,
@@ -215,7 +223,7 @@ def states_of_dataset(
     if whole:
         step = None if STEP in data.varied else data.step
         for name, model in models.items():
-            trained = trained_step(model, name)
+            trained = _own_step(model)
             step = trained if step is None else step
             if trained is not None and not math.isclose(trained, step or 0.0, rel_tol=1e-12):
                 raise InputError(
@@ -293,74 +301,21 @@ def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
     return Path(recorded)
 
 
-_TOLD = 3  # trajectories whose conditions are listed
-_STEPS = 500  # default, if neither the call nor the system has a length
-_REFERENCE_STEPS = 10_000  # default length of the reference
-_MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly
-_STORED_TIMES = 10_000  # default number of states that are kept
-_STORED_VALUES = 20_000_000  # numbers in them
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Steps of a comparison.
-
-    Attributes
-    ----------
-    steps
-        Number of steps.
-    stored, every
-        Steps at which states are kept, including the first and the last, and the distance between
-        them.
-    known
-        Number of steps of the reference.
-    """
-
-    steps: int
-    stored: np.ndarray
-    every: int
-    known: int
-
-
-def make_schedule(
-    duration: Duration, system: System, step: float, origin: Origin, first_states: int
-) -> Schedule:
-    """Return the schedule for ``duration``; the reference has at least ``first_states`` states.
-
-    Raises
-    ------
-    InputError
-        If a value of ``duration`` is invalid, or needs too much memory.
-    """
-    time, steps, reference = duration.time, duration.steps, origin.reference
-    if reference is not None and time is None and steps is None:
-        steps = reference.shape[1] - 1
-    count = number_of_steps(system, step, time, steps)
-    stored, every = stored_steps(count, duration.every, origin.initial)
-    ends = duration.reference_time
-    if reference is None and system.is_measured:
-        ends = 0.0  # nothing is known
-    known = reference_steps(step, count, ends)
-    if reference is not None:
-        known = min(count if ends is None else known, reference.shape[1] - 1)
-    # first windows come from the reference even where a window is longer than the rollout
-    return Schedule(count, stored, every, max(known, first_states - 1))
-
-
-def find_step(models: Mapping[str, Integrator], system: System, step: float | None) -> float:
+def find_step(maps: Mapping[str, Any], system: System, step: float | None) -> float:
     if step is not None and not (math.isfinite(step) and step > 0):
         raise InputError(f"step = {step!r} must be a positive number")
     source = "the step given"
-    for name, model in models.items():
-        trained = trained_step(model, name)
-        if trained is None:
+    for name, map in maps.items():
+        own, what = _own_step(map), "model" if map.kind == "learned" else "map"
+        if own is None:
             continue
-        if step is not None and not math.isclose(step, trained, rel_tol=1e-12):
+        if step is not None and not math.isclose(step, own, rel_tol=1e-12):
+            is_for = "was trained for" if what == "model" else "has"
             raise InputError(
-                f"the model {name} was trained for the step {trained:g}, but {source} is {step:g}; "
-                "a learned map has one step"
+                f"the {what} {name} {is_for} the step {own:g}, but {source} is {step:g}; a "
+                f"{'learned ' * (what == 'model')}map has one step"
             )
-        step, source = trained, f"that of the model {name}"
+        step, source = own, f"that of the {what} {name}"
     if step is None:
         step = system.defaults.get("step")
     elif system.is_discrete and step != 1:
@@ -412,6 +367,28 @@ def reference_steps(step: float, steps: int, reference_time: float | None) -> in
     return round(min(reference_time / step, steps))
 
 
+def section_plane(
+    system: System, section: str | tuple[str, float, int] | None
+) -> tuple[str, float, int] | None:
+    """Return component, value and direction of a Poincare section.
+
+    ``"q[0] = 0"`` is crossed upwards, ``"-q[0] = 0"`` downwards. ``auto`` is the section of the
+    system file; otherwise once in a period for equations periodic in time, q[0] = 0 for Hamiltonian
+    systems of two degrees of freedom, and none for others.
+    """
+    if section is None or section == "none":
+        return None
+    if section == "auto":
+        if system.plot.section is not None:
+            return system.plot.section
+        if system.time is not None:
+            return (system.time, 0.0, 1) if system.period else None
+        return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim == 4 else None
+    if isinstance(section, str):
+        return read_section(section, system.components, "section")
+    return check_section(section, system.components, "section")
+
+
 def check_memory(what: str, values: float, advice: str) -> None:
     """Say before they are made that so many float64 numbers do not fit into the memory.
 
@@ -439,3 +416,9 @@ def _memory() -> float:
     with contextlib.suppress(AttributeError, ValueError, OSError):
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return float("inf")
+
+
+def _own_step(map: Any) -> float | None:
+    """Return the step of a map; None of a model whose metadata have none."""
+    known = map.kind != "learned" or "step" in map.metadata
+    return float(map.step) if known else None

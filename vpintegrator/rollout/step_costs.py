@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from vpintegrator.compiled import machine_code
+from vpintegrator.compiled.machine import Machine
 from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.one_step import (
     MethodStep,
@@ -20,12 +23,12 @@ from vpintegrator.compiled.one_step import (
 )
 from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+from vpintegrator.maps import ClassicalMap, Map
 from vpintegrator.rollout.reference import Reference, solve_reference
 
 
 def step_table(
-    flows: Sequence[NumericalFlow], system: System, reference: Reference, spread: float
+    maps: Mapping[str, Map], system: System, reference: Reference, spread: float
 ) -> OneStepTable:
     """Return errors and costs of a step, on windows of the reference.
 
@@ -34,14 +37,14 @@ def step_table(
 
     Parameters
     ----------
-    flows
-        Models and methods, of one step.
+    maps
+        Models and methods by name, of one step.
     system, reference
         The system, and its reference solution at all steps.
     spread
         Size that errors are relative to.
     """
-    windows, images = _windows(flows, system, reference)
+    windows, images = _windows([*maps.values()], system, reference)
 
     def error(states: np.ndarray) -> float:
         if not len(images):  # the reference ends with the first windows
@@ -51,32 +54,32 @@ def step_table(
         return math.inf if math.isnan(value) else value
 
     models, methods = [], []
-    for flow in flows:
-        given = windows[:, -flow.window :]
-        if isinstance(flow, LearnedFlow):
-            models.append(_model_step(flow, given, error))
-        elif isinstance(flow, ClassicalFlow) and flow.compiled:
-            methods.append(_rival(flow.name, flow.compiled, flow.step, given[:, 0], error))
+    for name, map in maps.items():
+        given = windows[:, -map.window :]
+        if map.kind == "learned":
+            models.append(_model_step(name, map, given, error))
+        elif isinstance(map, CompiledMethod):
+            methods.append(_rival(name, map, given[:, 0], error))
         else:
-            methods.append(_method_step(flow, given, error))
+            methods.append(_method_step(name, map, given, error))
     if len(images) and any(not model.note for model in models):
         known = {method.name for method in methods}
         others = {n: m for n, m in applicable_methods(system).items() if n not in known}
-        states, step = windows[:, -1], flows[0].step
+        states, step = windows[:, -1], next(iter(maps.values())).step
         with compiling(others, system, states, step) as ready:
             machines = {name: ready(name) for name in others}
         for name, machine in machines.items():
             if not isinstance(machine, str):
-                methods.append(_rival(name, machine, step, states, error))
+                methods.append(_rival(name, machine, states, error))
     with np.errstate(all="ignore"):
         return measure_steps(models, methods)
 
 
 def _windows(
-    flows: Sequence[NumericalFlow], system: System, reference: Reference, most: int = 100
+    maps: Sequence[Map], system: System, reference: Reference, most: int = 100
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return some windows of the reference, (n, window, dim), and accurate next states."""
-    length, states = max(flow.window for flow in flows), reference.states
+    length, states = max(map.window for map in maps), reference.states
     if states.shape[1] <= length:  # nothing follows the first windows
         return states[:, :length], states[:0, 0]
     rows = np.lib.stride_tricks.sliding_window_view(states, length + 1, axis=1).swapaxes(2, 3)
@@ -86,55 +89,55 @@ def _windows(
     windows, images = rows[:, :-1], rows[:, -1]
     if reference.difference is not None and not system.is_discrete:
         # after one step from the window itself, without the error of a long solution
-        step = np.array([0.0, flows[0].step])
+        step = np.array([0.0, maps[0].step])
         images = solve_reference(system, windows[:, -1], step).states[:, 1]
     return windows, images
 
 
 def _model_step(
-    flow: LearnedFlow, windows: np.ndarray, error: Callable[[np.ndarray], float]
+    name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
 ) -> ModelStep:
-    batch = repeat_states(windows)
-    images = flow.map(windows)[:, flow.window - flow.prediction_window]
-    if flow.compiled is None:
-
-        def run(count: int) -> None:
-            flow.start(batch).advance(count * flow.prediction_window)
-
-        return ModelStep(flow.name, error(images), run, flow.prediction_window, "in PyTorch")
-    machine = flow.compile(batch, None).compiled or flow.compiled  # that for many trajectories
-    advance = partial(machine.advance, batch.astype(machine.dtype))
-    return ModelStep(flow.name, error(images), advance, flow.prediction_window)
+    batch, new = repeat_states(windows), map.prediction_window
+    images = map.map(windows)[:, map.window - new]
+    if not isinstance(map, Machine):
+        return ModelStep(name, error(images), partial(_advance, map, batch), new, "in PyTorch")
+    machine: Any = machine_code(map.original, batch)  # that for many trajectories
+    run = partial(machine.predict, batch.astype(machine.dtype))
+    return ModelStep(name, error(images), run, new)
 
 
 def _rival(
     name: str,
     machine: CompiledMethod,
-    step: float,
     states: np.ndarray,
     error: Callable[[np.ndarray], float],
 ) -> MethodStep:
-    batch = repeat_states(states)
+    batch, step = repeat_states(states), machine.step
 
     def error_of(substeps: int) -> float:
-        return error(images_of(machine.start, states, step / substeps, substeps))
+        return error(images_of(machine.at_step(step / substeps), states, substeps))
 
     def run(count: int, substeps: int) -> None:
-        images_of(machine.start, batch, step / substeps, count)
+        images_of(machine.at_step(step / substeps), batch, count)
 
     return MethodStep(name, error_of, run)
 
 
 def _method_step(
-    flow: NumericalFlow, windows: np.ndarray, error: Callable[[np.ndarray], float]
+    name: str, map: Map, windows: np.ndarray, error: Callable[[np.ndarray], float]
 ) -> MethodStep:
     batch = repeat_states(windows)
 
     def error_of(substeps: int) -> float:
-        return error(flow.map(windows)[:, 0])
+        return error(map.map(windows)[:, map.window - map.prediction_window])
 
     def run(count: int, substeps: int) -> None:
-        flow.start(batch).advance(count)
+        _advance(map, batch, count)
 
-    note = "in NumPy" if isinstance(flow, ClassicalFlow) else ""
-    return MethodStep(flow.name, error_of, run, note, is_rival=False)
+    note = "in NumPy" if isinstance(map, ClassicalMap) else ""
+    return MethodStep(name, error_of, run, note, is_rival=False)
+
+
+def _advance(map: Map, windows: np.ndarray, calls: int) -> None:
+    for _ in map.advance(windows, calls * map.prediction_window):
+        pass

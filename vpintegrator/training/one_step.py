@@ -145,21 +145,23 @@ class _Case:
         """Return the step of a classical method, as machine code if there is any."""
         dataset, scale, middle = self.data.dataset, self.data.error_scale, self.middle
         note = machine if isinstance(machine, str) else ""
-        own = partial(method.start, self.system)
-        start = own if isinstance(machine, str) else machine.start
+        from vpintegrator.maps import ClassicalMap
+
+        own = ClassicalMap(method, self.system, self.step)
+        fast = own if isinstance(machine, str) else machine
         # states of a family have their own steps and parameters, which machine code does not
-        numpy = partial(method.start, dataset.system) if middle else own
-        exact, every = (numpy, len(self.first) // 100 or 1) if middle or note else (start, 1)
+        numpy = ClassicalMap(method, dataset.system, dataset.step) if middle else own
+        exact, every = (numpy, len(self.first) // 100 or 1) if middle or note else (fast, 1)
 
         def error(substeps: int) -> float:
-            step = dataset.step / substeps
-            images = images_of(exact, self.first[::every], step, substeps)
+            substep = exact.at_step(dataset.step / substeps)
+            images = images_of(substep, self.first[::every], substeps)
             wrong = (images - self.images[::every])[:, list(scale.components)]
             value = relative(float((wrong**2).sum()), len(wrong), scale.spread)
             return math.inf if math.isnan(value) else value
 
         def run(count: int, substeps: int) -> None:
-            images_of(start, self.states, self.step / substeps, count)
+            images_of(fast.at_step(self.step / substeps), self.states, count)
 
         return MethodStep(method.name, error, run, note, not note)
 
@@ -176,5 +178,5 @@ class _Case:
         machine = machine_code(partial(compile_model, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):
             return ModelStep(name, error, note=machine)
-        run = partial(machine.advance, windows.astype(machine.dtype))
+        run = partial(machine.predict, windows.astype(machine.dtype))
         return ModelStep(name, error, run, model.prediction_window)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
-from tests.rollout.systems import initial, system
+from tests.rollout.systems import as_map, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.rollout import METHODS
 from vpintegrator.rollout.diagnostics import (
@@ -12,7 +12,6 @@ from vpintegrator.rollout.diagnostics import (
     evaluations_per_step,
     work_precision,
 )
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
 
 
 def order_of_accuracy(name, s, initial, time, step, halvings):
@@ -53,16 +52,16 @@ def test_counted_evaluations():
     s, z = system("pendulum"), initial("pendulum", 7)
     expected = {"explicit-euler": 1, "heun": 2, "rk4": 4}
     for name, count in expected.items():
-        found = count_evaluations(ClassicalFlow(name, s, 0.1), z, 5)
+        found = count_evaluations(as_map(name, s, 0.1), z, 5)
         assert (found.vector_field, found.jacobian) == (count, 0)
-    midpoint = count_evaluations(ClassicalFlow("implicit-midpoint", s, 0.1), z, 5)
+    midpoint = count_evaluations(as_map("implicit-midpoint", s, 0.1), z, 5)
     assert 2 <= midpoint.vector_field <= 10
     assert 1 <= midpoint.jacobian <= 3
     windows = z[:, None].copy()
     windows[0] = np.nan
-    assert evaluations_per_step(ClassicalFlow("rk4", s, 0.1), windows) == 4
-    assert evaluations_per_step(ClassicalFlow("rk4", s, 0.1), windows[:1]) is None
-    assert evaluations_per_step(LearnedFlow(linear_model(np.eye(2), 2, 0.1)), windows) is None
+    assert evaluations_per_step(as_map("rk4", s, 0.1), windows) == 4
+    assert evaluations_per_step(as_map("rk4", s, 0.1), windows[:1]) is None
+    assert evaluations_per_step(as_map(linear_model(np.eye(2), 2, 0.1)), windows) is None
 
 
 def test_work_precision():
@@ -96,7 +95,7 @@ def test_work_precision():
 
 def test_adaptive_methods_have_one_point():
     s, z = system("pendulum"), initial("pendulum", 3)
-    flow = ClassicalFlow("dop853", s, 0.2)
+    flow = as_map("dop853", s, 0.2)
     found = work_precision([flow, "strang-splitting", "rk4"], z, system=s, steps=[0.4, 0.2])
     assert found["dop853"].error.shape == (1,)
     assert found["dop853"].order is None

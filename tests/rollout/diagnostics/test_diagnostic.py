@@ -14,24 +14,11 @@ from vpintegrator.cli.results import rollout_results
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, markdown_table, terminal_table
 from vpintegrator.rollout.diagnostics import Column, Diagnostic, Variable
-from vpintegrator.rollout.observer import Observer, fold
+from vpintegrator.rollout.diagnostics.diagnostic import fold
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY
 
 
-class PathObserver(Observer):
-    def __init__(self, initial, stored, farthest):
-        self.length, self._last = np.zeros(len(initial)), initial.copy()
-        self._initial, self._stored, self.farthest = initial, stored, farthest
-
-    def update(self, start, states):
-        joined = np.concatenate([self._last[:, None], states], axis=1)
-        self.length += np.linalg.norm(np.diff(joined, axis=1), axis=-1).sum(axis=1)
-        self._last = states[:, -1].copy()
-        distance = np.linalg.norm(states - self._initial[:, None], axis=-1)
-        fold(np.maximum, start, distance, self._stored, self.farthest)
-
-
-class PathDiagnostic(Diagnostic):
+class PathLength(Diagnostic):
     """The length of the orbits, and how far they get from their start."""
 
     variables = (
@@ -40,31 +27,35 @@ class PathDiagnostic(Diagnostic):
         Variable("longest_path", "the largest length"),
     )
 
-    def series(self, system):
-        return ("excursion",)
+    def __init__(self, ensemble):
+        super().__init__(ensemble)
+        self.farthest, self.chunks = ensemble.series(), 0
+        self.length, self.last = 0.0, self.plan.initial.copy()
 
-    def observers(self, ensemble):
-        stored, farthest = ensemble.comparison.stored, ensemble.series["excursion"]
-        return {"path": PathObserver(ensemble.comparison.initial, stored, farthest)}
+    def observe(self, start, states):
+        joined = np.concatenate([self.last[:, None], states], axis=1)
+        self.length += np.linalg.norm(np.diff(joined, axis=1), axis=-1).sum(axis=1)
+        self.last = states[:, -1].copy()
+        distance = np.linalg.norm(states - self.plan.initial[:, None], axis=-1)
+        fold(np.maximum, start, distance, self.plan.stored, self.farthest)
 
-    def measure(self, ensemble):
-        observer = ensemble.observers["path"]
-        length = observer.length
-        farthest = observer.farthest.T
+    def result(self):
+        length, farthest = self.length, self.farthest.T
         return {"path_length": length, "excursion": farthest, "longest_path": float(length.max())}
 
-    def summary(self, run, report):
+    @classmethod
+    def summary(cls, run, report):
         lengths = run.path_length
         return {"path_length": None if lengths is None else float(np.median(lengths))}
 
-    def columns(self, report):
+    @classmethod
+    def columns(cls, report):
         return [Column("median length", lambda s: s.path_length, "short")]
 
 
 @pytest.fixture
-def path(monkeypatch):
-    monkeypatch.setattr("vpintegrator.rollout.measure._LARGEST_PART", 7)
-    return PathDiagnostic()
+def path():
+    return PathLength
 
 
 def compare(**options):
@@ -117,7 +108,7 @@ def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path)
 
 
 def test_two_of_one_name_are_refused(path):
-    with pytest.raises(InputError, match="PathDiagnostic measures path_length, and so does"):
-        compare(diagnostics=[path, PathDiagnostic()])
+    with pytest.raises(InputError, match="PathLength measures path_length, and so does"):
+        compare(diagnostics=[path, PathLength])
     with pytest.raises(InputError, match="diagnostics must be"):
-        compare(diagnostics=[PathDiagnostic])
+        compare(diagnostics=[PathLength.columns])

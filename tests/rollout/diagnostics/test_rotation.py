@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from vpintegrator.maps import ExactMap
 from vpintegrator.rollout.diagnostics.rotation import elliptic_point, tolerance_of
-from vpintegrator.rollout.map_flows import ExactMap
 
 LINEAR = """
 title = "A rotation"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from tests.rollout.systems import initial, system
+from tests.rollout.systems import as_map, initial, system
 from tests.rollout.test_time import forced_oscillation
 from vpintegrator.rollout.diagnostics import (
     poincare_section,
@@ -37,7 +37,7 @@ def test_a_section_once_in_a_period(start, step):
     ],
 )
 def test_the_form_is_that_of_one_time(name, which, kept):
-    flow = vp.rollout.as_flow(name, system(which), 0.3)
+    flow = as_map(name, system(which), 0.3)
     defect = symplecticity_defect(flow, initial(which)[:, None])
     assert (defect < 1e-13) == kept and window_symplecticity_defect(flow, None) is None
 

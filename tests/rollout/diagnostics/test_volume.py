@@ -9,7 +9,7 @@ import torch
 
 import vpintegrator as vp
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
-from tests.rollout.systems import BLOW_UP, initial, system
+from tests.rollout.systems import BLOW_UP, as_map, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.models import VolumePreservingTransformer
 from vpintegrator.rollout import METHODS, step_log_determinant
@@ -21,7 +21,6 @@ from vpintegrator.rollout.diagnostics import (
     window_log_determinant,
 )
 from vpintegrator.rollout.diagnostics.volume import exact_log_determinant
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
 
 OSCILLATOR = "harmonic-oscillator"
 
@@ -53,7 +52,7 @@ def test_log_determinant_of_linear_maps():
     s, z, h = system(OSCILLATOR), initial(OSCILLATOR, 4), 0.5
 
     def values(name):
-        return log_determinant(ClassicalFlow(name, s, h), z[:, None])
+        return log_determinant(as_map(name, s, h), z[:, None])
 
     assert np.allclose(values("explicit-euler"), math.log1p(h**2), atol=1e-15)
     # det R(hA) with eigenvalues +-ih
@@ -66,7 +65,7 @@ def test_log_determinant_of_linear_maps():
     expected = np.linalg.slogdet(matrix)[1]
     for new in (1, 2, 3):  # that of the whole map, whatever part of it is used
         model = linear_model(matrix, 2, h, new)
-        assert np.allclose(log_determinant(LearnedFlow(model), windows), expected, rtol=1e-12)
+        assert np.allclose(log_determinant(as_map(model), windows), expected, rtol=1e-12)
         assert window_log_determinant(model, windows).shape == (3, 4)
         assert np.allclose(window_log_determinant(model, windows), expected, rtol=1e-12)
 
@@ -74,7 +73,7 @@ def test_log_determinant_of_linear_maps():
 def test_determinant_of_the_midpoint_rule_on_the_rigid_body():
     # it preserves no volume although f has no divergence: det(I + hJ/2) / det(I - hJ/2)
     s, z, h = system("rigid-body"), initial("rigid-body", 20), 0.4
-    flow = ClassicalFlow("implicit-midpoint", s, h)
+    flow = as_map("implicit-midpoint", s, h)
     jacobian = h / 2 * s.jacobian((z + flow.map(z[:, None])[:, 0]) / 2)
     expected = np.linalg.slogdet(np.eye(3) + jacobian)[1]
     expected -= np.linalg.slogdet(np.eye(3) - jacobian)[1]
@@ -85,7 +84,7 @@ def test_determinant_of_the_midpoint_rule_on_the_rigid_body():
 @pytest.mark.parametrize("name", ["explicit-euler", "rk4", "stoermer-verlet"])
 def test_phase_space_of_linear_one_step_maps(name):
     s, z, h, steps = system(OSCILLATOR), initial(OSCILLATOR, 3), 0.5, 2000
-    flow = ClassicalFlow(name, s, h)
+    flow = as_map(name, s, h)
     one = log_determinant(flow, z[:1, None])[0]
     history = tangent_propagation(flow, z, steps)
     assert np.array_equal(history.times, h * np.arange(steps + 1))
@@ -98,7 +97,7 @@ def test_phase_space_of_a_linear_model_of_windows(new):
     # lost the smaller growth long ago; mpmath multiplies them with 300 digits
     random = np.random.default_rng(4)
     matrix, h, steps = 2.0 * random.standard_normal((6, 6)), 0.3, 150
-    flow = LearnedFlow(linear_model(matrix, 2, h, new), system(OSCILLATOR))
+    flow = as_map(linear_model(matrix, 2, h, new), system(OSCILLATOR))
     history = tangent_propagation(flow, initial(OSCILLATOR, 2), steps)
     kept = 2 * (3 - new)
     iterated = matrix.copy()
@@ -128,7 +127,7 @@ def test_exact_model_of_windows_keeps_volume_over_a_long_time():
     matrix = np.zeros((6, 6))
     for k in range(3):
         matrix[2 * k : 2 * k + 2, 4:] = rotation((k + 1) * h)
-    flow = LearnedFlow(linear_model(matrix, 2, h), system(OSCILLATOR))
+    flow = as_map(linear_model(matrix, 2, h), system(OSCILLATOR))
     assert log_determinant(flow, np.ones((1, 3, 2)))[0] == -np.inf
     history = tangent_propagation(flow, np.array([[1.0, 0.0]]), steps)
     assert np.abs(history.log_determinant).max() < 1e-10
@@ -136,7 +135,7 @@ def test_exact_model_of_windows_keeps_volume_over_a_long_time():
 
 def test_first_windows_and_their_derivatives():
     # pendulum: by central differences of the windows; oscillator: rotations
-    flow = LearnedFlow(linear_model(np.eye(8), 2, 0.4), system("pendulum"))
+    flow = as_map(linear_model(np.eye(8), 2, 0.4), system("pendulum"))
     z = initial("pendulum", 40)
     z[3] = np.nan
     found = first_window_derivative(flow, z)
@@ -148,14 +147,14 @@ def test_first_windows_and_their_derivatives():
         assert np.allclose(found[rows][..., j], difference / 2e-4, atol=1e-7)
     determinant = np.linalg.det(found[rows])
     assert np.allclose(determinant, 1, rtol=0, atol=1e-11)
-    oscillator = LearnedFlow(linear_model(np.eye(8), 2, 0.4), system(OSCILLATOR))
+    oscillator = as_map(linear_model(np.eye(8), 2, 0.4), system(OSCILLATOR))
     expected = np.stack([rotation(0.4 * k) for k in range(4)])
     assert np.allclose(first_window_derivative(oscillator, z[:3]), expected, atol=1e-12)
 
 
 def test_derivative_and_ball_agree_on_the_rigid_body():
     s, z = system("rigid-body"), initial("rigid-body", 6)
-    flow = ClassicalFlow("implicit-midpoint", s, 0.4)
+    flow = as_map("implicit-midpoint", s, 0.4)
     exact = tangent_propagation(flow, z, 100).log_determinant
     ball = log_ball_volume(flow, z, 1e-5, 100)
     assert np.allclose(ball, exact, rtol=0, atol=1e-5)
@@ -166,7 +165,7 @@ def test_derivative_and_ball_agree_on_the_rigid_body():
 def test_derivative_and_ball_agree_for_a_network(new):
     torch.manual_seed(0)
     model = VolumePreservingTransformer(dim=3, window=3, prediction_window=new)
-    flow = LearnedFlow(model, system("rigid-body"), step=0.2)
+    flow = as_map(model, system("rigid-body"), 0.2)
     z = initial("rigid-body", 3)
     exact = tangent_propagation(flow, z, 20).log_determinant
     assert np.abs(exact[:, :3]).max() < 1e-12  # the exact flow preserves volume
@@ -176,7 +175,7 @@ def test_derivative_and_ball_agree_for_a_network(new):
 @pytest.mark.parametrize("name", ["rk4", "implicit-midpoint"])
 def test_diverged_trajectories(name):
     s = load_system(BLOW_UP)
-    flow = ClassicalFlow(name, s, 0.1)
+    flow = as_map(name, s, 0.1)
     z = np.array([[1.0, 1.0], [-1.0, 1.0]])
     history = tangent_propagation(flow, z, 40)
     assert np.isfinite(history.log_determinant[1]).all()
@@ -220,7 +219,7 @@ def test_the_volume_of_a_chart():
 
 
 def run_flow(run, model, s, h):
-    return ClassicalFlow("rk4", s, h) if run.name == "rk4" else LearnedFlow(model, s)
+    return as_map("rk4", s, h) if run.name == "rk4" else as_map(model, s)
 
 
 DAMPED = """

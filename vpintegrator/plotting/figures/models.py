@@ -347,12 +347,11 @@ def first_window(model: Integrator) -> np.ndarray:
         If the model does not say of which system it is, or there is no such orbit.
     """
     from vpintegrator.rollout.diagnostics.first_window import first_windows
-    from vpintegrator.rollout.flow import as_flow
     from vpintegrator.rollout.start import find_system
 
     system = find_system({model.name: model}, None)
     initial = system.sample_initial(1, np.random.default_rng(0))
-    return first_windows(as_flow(model, system), initial)[0]
+    return first_windows(model, initial, system)[0]
 
 
 def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:

@@ -1,10 +1,9 @@
 """Diagnostics of trajectories, and of the maps that generate them.
 
 Functions of states take arrays (trajectory, time, dim). A trajectory that has diverged is NaN from
-then on and has an infinite error in every summary. Diagnostics that need the map itself take a
-``NumericalFlow``, learned or classical. Diagnostics that are fed with parts of trajectories are an
-:class:`~vpintegrator.rollout.observer.Accumulator`. Each module with a measurement for comparisons
-ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
+then on and has an infinite error in every summary. Functions that need the map itself take a
+:class:`vpintegrator.Map`. Each module with a measurement for comparisons ends with its
+:class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
 from vpintegrator.dynamics.sizes import ensemble_size
@@ -12,11 +11,11 @@ from vpintegrator.dynamics.structure import affordable, log_determinant, reversi
 from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
 from vpintegrator.rollout.diagnostics.cost import (
     CountingSystem,
-    Evaluations,
+    EvaluationCount,
     count_evaluations,
     evaluations_per_step,
 )
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.invariants import (
@@ -24,17 +23,19 @@ from vpintegrator.rollout.diagnostics.invariants import (
     invariant_errors,
     series_names,
 )
-from vpintegrator.rollout.diagnostics.lyapunov import (
-    Lyapunov,
-    LyapunovAccumulator,
-    lyapunov_exponent,
-)
 from vpintegrator.rollout.diagnostics.poincare import Section, SectionObserver, poincare_section
 from vpintegrator.rollout.diagnostics.structure import (
     symplecticity_defect,
     window_symplecticity_defect,
 )
-from vpintegrator.rollout.diagnostics.tangent import TangentHistory, TangentMap, tangent_propagation
+from vpintegrator.rollout.diagnostics.tangent import (
+    Lyapunov,
+    LyapunovAccumulator,
+    TangentHistory,
+    TangentMap,
+    lyapunov_exponent,
+    tangent_propagation,
+)
 from vpintegrator.rollout.diagnostics.trajectory_error import (
     root_mean_square_error,
     trajectory_error,
@@ -53,7 +54,8 @@ __all__ = [
     "Diagnostic",
     "DriftAccumulator",
     "DriftFit",
-    "Evaluations",
+    "Ensemble",
+    "EvaluationCount",
     "InvariantError",
     "Lyapunov",
     "LyapunovAccumulator",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,17 +15,16 @@ import numpy as np
 from vpintegrator.compiled import repeat_states, seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.maps import Map, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.diagnostics.cost import count_evaluations
 from vpintegrator.rollout.diagnostics.first_window import first_windows
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
 from vpintegrator.rollout.reference import Reference, solve_reference
 
 Progress = Callable[[str, int, int], None]
 
 _FITTED = 4  # at most so many errors, of the smallest steps, give the order
 _ABOVE_FLOOR = 30.0  # an error this many times above rounding is one of the method
-_LARGEST_PART = 1024  # steps advanced at a time
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,16 @@ def work_precision(
     Parameters
     ----------
     methods
-        Names, classical methods, models or flows, also by name.
+        Names, classical methods, or maps such as models, also by name.
     initial
         Initial states, (trajectory, dim).
     system
-        The system; by default that of the flows.
+        The system; by default that of the maps.
     time
         Time at which the error is measured; by default 20 of the largest step. The time is rounded
         to whole steps of each size.
     steps
-        Steps of the classical methods, in any order; by default twice the step of the first flow,
+        Steps of the classical methods, in any order; by default twice the step of the first map,
         that step, and its halves down to a sixteenth.
     progress
         Called with a method's name, step sizes done, and step sizes in all.
@@ -110,16 +111,16 @@ def work_precision(
     4
     """
     named = list(methods.items()) if isinstance(methods, Mapping) else [("", m) for m in methods]
-    flows = [member for _, member in named if isinstance(member, NumericalFlow)]
+    maps = [each for _, each in named if isinstance(each, Map)]
     if system is None:
-        system = next((flow.system for flow in flows if flow.system is not None), None)
+        system = next((each.system for each in maps if each.system is not None), None)
     if system is None:
         raise InputError("no method knows its system; give system")
     initial = check_initial(system, initial)
     if steps is None:
-        if not flows:
+        if not maps:
             raise InputError("no method knows its step; give steps")
-        steps = [flows[0].step * 2.0**k for k in range(1, -5, -1)]
+        steps = [maps[0].step * 2.0**k for k in range(1, -5, -1)]
     sizes = np.sort(np.asarray(steps, dtype=np.float64))[::-1]
     if not len(sizes) or not (np.isfinite(sizes) & (sizes > 0)).all():
         raise InputError(f"steps = {steps!r} must be positive numbers")
@@ -128,13 +129,15 @@ def work_precision(
     if not (math.isfinite(time) and time > 0):
         raise InputError(f"time = {time!r} must be a positive number")
     references = _References(system, initial)
-    measured: dict[str, tuple[list[NumericalFlow], np.ndarray]] = {}
+    measured: dict[str, tuple[list[Map], np.ndarray]] = {}
     for name, member in named:
-        flow = as_flow(member, system, float(sizes[0]))
-        key = name or flow.name
-        chosen: list[NumericalFlow] = [flow]
-        if isinstance(flow, ClassicalFlow) and flow.differentiable:
-            chosen = [ClassicalFlow(flow.method, system, float(h), flow.compiled) for h in sizes]
+        map: Any = member if isinstance(member, Map) else classical(member, system, float(sizes[0]))
+        if map.system is None:
+            map = copy(map)
+            map.system = system
+        key = name or map.name
+        several = hasattr(map, "at_step") and map.differentiable
+        chosen = [map.at_step(float(h)) for h in sizes] if several else [map]
         points = []
         for i, each in enumerate(chosen):
             points.append(_measure(each, initial, time, references))
@@ -142,15 +145,15 @@ def work_precision(
                 progress(key, i + 1, len(chosen))
         measured[key] = chosen, np.array(points).T
     runs = {
-        f"{key}, {i}": partial(_final, flow, repeat_states(first_windows(flow, initial)))
+        f"{key}, {i}": partial(_final, map, repeat_states(first_windows(map, initial)))
         for key, (chosen, _) in measured.items()
-        for i, flow in enumerate(chosen)
+        for i, map in enumerate(chosen)
     }
     costs = seconds_per_step(runs)
     floor = max(_floor(reference) for reference in references.known.values())
     result: dict[str, WorkPrecision] = {}
     for key, (chosen, (evaluations, jacobian, error)) in measured.items():
-        h = np.array([flow.step for flow in chosen])
+        h = np.array([map.step for map in chosen])
         result[key] = WorkPrecision(
             step=h,
             seconds=np.array([costs[f"{key}, {i}"] for i in range(len(h))]) / h,
@@ -179,23 +182,21 @@ class _References:
 
 
 def _measure(
-    flow: NumericalFlow, initial: np.ndarray, time: float, references: _References
+    map: Map, initial: np.ndarray, time: float, references: _References
 ) -> tuple[float, float, float]:
-    """Return evaluations, Jacobian evaluations and error of a flow at its step."""
-    count = max(_whole_steps(time, flow.step), flow.window)
-    final = _final(flow, first_windows(flow, initial), count + 1 - flow.window)
-    error = _root_mean_square(final, references.at(count * flow.step).states[:, -1])
-    found = count_evaluations(flow, initial, min(count, 100))
+    """Return evaluations, Jacobian evaluations and error of a map at its step."""
+    count = max(_whole_steps(time, map.step), map.window)
+    final = _final(map, first_windows(map, initial), count + 1 - map.window)
+    error = _root_mean_square(final, references.at(count * map.step).states[:, -1])
+    found = count_evaluations(map, initial, min(count, 100))
     field, jacobian = (found.vector_field, found.jacobian) if found else (math.nan, math.nan)
-    return field / flow.step, jacobian / flow.step, error
+    return field / map.step, jacobian / map.step, error
 
 
-def _final(flow: NumericalFlow, first: np.ndarray, steps: int) -> np.ndarray:
+def _final(map: Map, first: np.ndarray, steps: int) -> np.ndarray:
     """Return states (trajectory, dim) after so many steps from windows."""
-    cursor, states = flow.start(first), first
-    for done in range(0, steps, _LARGEST_PART):
-        states = cursor.advance(min(steps - done, _LARGEST_PART))
-    return states[:, -1]
+    last = deque(map.advance(first, steps, chunk=1024), maxlen=1)
+    return (last[0] if last else first)[:, -1]
 
 
 def _whole_steps(time: float, step: float) -> int:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Number
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
-from vpintegrator.rollout.map_flows import PeriodFlow
+from vpintegrator.maps import ClassicalMap, Map, PeriodMap
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.results import Results, Run, Summary
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import read_json
 
 
 @dataclass(frozen=True)
-class Evaluations:
+class EvaluationCount:
     """Evaluations for one step of one trajectory.
 
     Attributes
@@ -78,9 +76,7 @@ class CountingSystem(System):
         return self._counted.jacobian_by_component(components)
 
 
-def count_evaluations(
-    flow: NumericalFlow, initial: np.ndarray, steps: int = 1
-) -> Evaluations | None:
+def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> EvaluationCount | None:
     """Return the mean evaluations in a step, over steps and initial states (n, dim).
 
     If a method states its number of evaluations, that number is returned (single components count
@@ -90,7 +86,7 @@ def count_evaluations(
 
     Parameters
     ----------
-    flow
+    map
         The map.
     initial
         Initial states, (n, dim).
@@ -99,68 +95,79 @@ def count_evaluations(
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.count_evaluations(flow, np.ones((1, 2))).vector_field
+    >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.count_evaluations(map, np.ones((1, 2))).vector_field
     4.0
     """
     initial = np.asarray(initial, dtype=np.float64)
     initial = initial[np.isfinite(initial).all(axis=-1)]
-    if isinstance(flow, PeriodFlow):
-        found = count_evaluations(flow.inner, flow.embedded(initial)) if len(initial) else None
-        steps = flow.steps
-        return found and Evaluations(found.vector_field * steps, found.jacobian * steps)
-    if not isinstance(flow, ClassicalFlow) or not len(initial) or steps < 1:
+    map = getattr(map, "original", map)
+    if isinstance(map, PeriodMap):
+        found = count_evaluations(map.inner, map.embedded(initial)) if len(initial) else None
+        steps = map.steps
+        return found and EvaluationCount(found.vector_field * steps, found.jacobian * steps)
+    if not isinstance(map, ClassicalMap) or not len(initial) or steps < 1:
         return None
-    field = flow.method.evaluations(flow.system)
-    if field is None and flow.method.needs_formulas:  # machine code evaluates the formulas itself
+    field = map.method.evaluations(map.system)
+    if field is None and map.method.needs_formulas:  # machine code evaluates the formulas itself
         return None
-    system, total = CountingSystem(flow.system), len(initial) * steps
-    flow.method.start(system, initial, flow.step).advance(steps)
+    system, total = CountingSystem(map.system), len(initial) * steps
+    next(ClassicalMap(map.method, system, map.step).advance(initial[:, None], steps, chunk=steps))
     if field is None and not system.field_evaluations:
         return None
     field = system.field_evaluations / total if field is None else field
-    return Evaluations(field, system.jacobian_evaluations / total)
+    return EvaluationCount(field, system.jacobian_evaluations / total)
 
 
-def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | None:
+def evaluations_per_step(map: Map, windows: np.ndarray) -> float | None:
     """Return the evaluations of the vector field in a step at windows, or None.
 
     See :func:`count_evaluations`; the windows (n, window, dim) say at which states.
 
     Parameters
     ----------
-    flow
+    map
         The map.
     windows
         At which states, (n, window, dim).
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("heun", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.evaluations_per_step(flow, np.ones((1, 1, 2)))
+    >>> map = vp.classical("heun", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.evaluations_per_step(map, np.ones((1, 1, 2)))
     2.0
     """
-    found = count_evaluations(flow, np.asarray(windows)[:, 0])
+    found = count_evaluations(map, np.asarray(windows)[:, 0])
     return None if found is None else found.vector_field
 
 
-EVALUATIONS = Number(
-    Variable("evaluations_per_step", "evaluations of the vector field per step of a trajectory"),
-    lambda ensemble: evaluations_per_step(ensemble.flow, ensemble.sample),
-    "evaluations per step",
-    style="short",
-    header=("evaluations", "per step"),
-    rank=9,
-)
+class Evaluations(Diagnostic):
+    """Evaluations of the vector field per step of a trajectory."""
+
+    variables = (
+        Variable(
+            "evaluations_per_step", "evaluations of the vector field per step of a trajectory"
+        ),
+    )
+
+    def result(self) -> dict[str, Any]:
+        return {"evaluations_per_step": evaluations_per_step(self.map, self.ensemble.sample)}
+
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
+        header = ("evaluations", "per step")
+        title = "evaluations per step"
+        return [Column(title, lambda s: s.evaluations_per_step, "short", header, rank=9)]
 
 
 class StepCost(Diagnostic):
     """Cost of a step, and of the cheapest classical method with the same error."""
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         return {}  # costs are measured side by side, see rollout/step_costs.py
 
-    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+    @classmethod
+    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
         row = report.step_table.row(run.name)
         rival = row.cheapest_rival
         return {
@@ -171,7 +178,8 @@ class StepCost(Diagnostic):
             "rival_cost": _two_digits(row.relative_cost) if rival else None,
         }
 
-    def columns(self, report: Results) -> Sequence[Column]:
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
         columns = [
             Column(
                 "time per step",
@@ -205,21 +213,20 @@ class TrainingCost(Diagnostic):
         Variable("training_compiled", "whether residuals were machine code: 1 or 0"),
     )
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        flow, known = ensemble.flow, dict[str, Any]()
-        if isinstance(flow, LearnedFlow):
-            text = flow.model.metadata.get("training", "{}")
-            known = read_json(text, f"what is told of the training of {flow.name}")
+    def result(self) -> dict[str, Any]:
+        known: dict[str, Any] = {}
+        if self.map.kind == "learned":
+            model: Any = getattr(self.map, "original", self.map)
+            text = model.metadata.get("training", "{}")
+            known = read_json(text, f"what is told of the training of {self.ensemble.name}")
         epochs = known.get("epoch") or [None]
         seconds = known.get("search_seconds") or (known.get("seconds") or [None])[-1]
         values = (known.get("parameters"), seconds, epochs[-1], known.get("compiled"))
         names = (variable.name for variable in self.variables)
         return {n: None if v is None else float(v) for n, v in zip(names, values, strict=True)}
 
-    def summary(self, run: Run, report: Results) -> dict[str, Any]:
-        return {variable.name: getattr(run, variable.name) for variable in self.variables}
-
-    def columns(self, report: Results) -> Sequence[Column]:
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
         def whole(name: str) -> Callable[[Summary], int | None]:
             return lambda s: None if (value := getattr(s, name)) is None else round(value)
 
@@ -237,7 +244,3 @@ def _is_compiled(summary: Summary) -> str | None:
 
 def _two_digits(number: float) -> float:
     return float(f"{number:.1e}")
-
-
-STEP_COST = StepCost()
-TRAINING_COST = TrainingCost()

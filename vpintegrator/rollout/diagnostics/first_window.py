@@ -1,4 +1,4 @@
-"""First windows by the exact flow, and their derivatives with respect to the first state."""
+"""First windows by the exact map, and their derivatives with respect to the first state."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
 from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.flow import NumericalFlow, structure_of
+from vpintegrator.maps import Map
 
 _TOLERANCE = 1e-13
 _BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
 _ENTRIES = 100_000  # entries of the derivatives in memory
 
 
-def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
+def first_windows(map: Map, initial: np.ndarray, system: System | None = None) -> np.ndarray:
     """Return windows (n, window, dim) of the exact flow from initial states (n, dim).
 
     Parameters
     ----------
-    flow
+    map
         Says the length of windows, the step and the system.
     initial
         Initial states, (n, dim).
@@ -35,19 +35,19 @@ def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.first_windows(flow, np.ones((3, 2))).shape
+    >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.first_windows(map, np.ones((3, 2))).shape
     (3, 1, 2)
     """
     initial = np.asarray(initial, dtype=np.float64)
-    if flow.window == 1:
+    if map.window == 1:
         return initial[:, None]
-    times = flow.step * np.arange(flow.window)
-    return solve(system_of(flow), initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
+    times = map.step * np.arange(map.window)
+    return solve(system or system_of(map), initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
 def first_window_derivative(
-    flow: NumericalFlow,
+    map: Map,
     initial: np.ndarray,
     directions: np.ndarray | None = None,
     scales: np.ndarray | None = None,
@@ -65,7 +65,7 @@ def first_window_derivative(
 
     Parameters
     ----------
-    flow
+    map
         Says the length of windows, the step and the system.
     initial
         Initial states, (n, dim).
@@ -82,19 +82,19 @@ def first_window_derivative(
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.first_window_derivative(flow, np.ones((1, 2)))
+    >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.first_window_derivative(map, np.ones((1, 2)))
     array([[[[1., 0.],
              [0., 1.]]]])
     """
     initial = np.asarray(initial, dtype=np.float64)
     first = np.eye(initial.shape[-1]) if directions is None else directions
-    scales = component_scales(initial, structure_of(flow)) if scales is None else scales
-    result = np.full((len(initial), flow.window, *first.shape), np.nan)
+    scales = component_scales(initial, (map.system or map).structure) if scales is None else scales
+    result = np.full((len(initial), map.window, *first.shape), np.nan)
     usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
     result[usable, 0] = first
-    if flow.window > 1:
-        system, step, window = system_of(flow), flow.step, flow.window
+    if map.window > 1:
+        system, step, window = system_of(map), map.step, map.window
         batch = int(np.clip(_ENTRIES // first.size, 1, _BATCH))
         for start in range(0, len(usable), batch):
             part = usable[start : start + batch]
@@ -109,11 +109,11 @@ def first_window_derivative(
     return result
 
 
-def system_of(flow: NumericalFlow) -> System:
-    """Return the system of a flow, or raise InputError if it has none."""
-    if flow.system is None:
-        raise InputError(f"{flow.name} does not know its system, which makes the first window")
-    return flow.system
+def system_of(map: Map) -> System:
+    """Return the system of a map, or raise InputError if it has none."""
+    if map.system is None:
+        raise InputError(f"{map.name} does not know its system, which makes the first window")
+    return map.system
 
 
 def _solve_variational(

@@ -14,11 +14,16 @@ from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import ensemble_size, terms_of
 from vpintegrator.errors import printable
-from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.diagnostics.diagnostic import (
+    Column,
+    Diagnostic,
+    Ensemble,
+    fold,
+    larger,
+)
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
-from vpintegrator.rollout.observer import Observer, fold, larger
+from vpintegrator.rollout.plan import Plan
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
@@ -137,52 +142,26 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
     return {name: name if name in fit else next(free) for name in names}
 
 
-class InvariantObserver(Observer):
-    """Change of an invariant: its largest values and its drift.
+class _Change:
+    """Change of one invariant along the orbits: its largest values and its drift."""
 
-    Parameters
-    ----------
-    invariant
-        Function of states (..., dim).
-    initial
-        Initial states, (trajectory, dim).
-    step
-        Time step.
-    stored
-        Steps of the stored times.
-    largest
-        Receives the change of largest size since the stored time before, (time, trajectory).
-    """
-
-    def __init__(
-        self,
-        invariant: Callable[[Any], Any],
-        initial: np.ndarray,
-        step: float,
-        stored: np.ndarray,
-        largest: np.ndarray,
-    ) -> None:
-        self._invariant, self._step = invariant, step
-        self._stored, self.largest = stored, largest
+    def __init__(self, invariant: Callable[[Any], Any], initial: np.ndarray, largest: np.ndarray):
+        self._invariant, self.largest = invariant, largest  # (time, trajectory)
         with np.errstate(all="ignore"):
             self._first = np.asarray(invariant(initial), dtype=np.float64)
         self.size = ensemble_size(self._first, terms_of(invariant, initial))
         self.drift = DriftAccumulator(len(initial))
 
-    def update(self, start: int, states: np.ndarray) -> None:
+    def observe(self, start: int, states: np.ndarray, plan: Plan) -> None:
         with np.errstate(all="ignore"):
             change = (self._invariant(states) - self._first[:, None]) / (self.size or 1.0)
-            times = self._step * np.arange(start, start + states.shape[1])
+            times = plan.step * np.arange(start, start + states.shape[1])
             self.drift.update(times, change)
-            fold(larger, start, change, self._stored, self.largest)
-
-    def found(self) -> InvariantError:
-        """Return the errors observed, in the unit of the ensemble."""
-        return InvariantError(self.largest.T, self.size > 0, self.drift.fit())
+            fold(larger, start, change, plan.stored, self.largest)
 
 
-class InvariantDiagnostic(Diagnostic):
-    """Diagnostic of the change of the system's invariants.
+class Invariants(Diagnostic):
+    """Change of the system's invariants.
 
     The measurement is ``invariants``, an :class:`InvariantError` by name. The summary holds, also
     by name: ``invariants``, the largest error over trajectories and steps; ``invariants_kept``,
@@ -191,27 +170,26 @@ class InvariantDiagnostic(Diagnostic):
     unit of time, and its standard error.
     """
 
-    def series(self, system: System) -> list[str]:
-        return [f"invariant/{key}" for key in series_names(system.invariants).values()]
-
-    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        comparison = ensemble.comparison
-        system, initial = comparison.system, comparison.initial
-        return {
-            name: InvariantObserver(
-                invariant, initial, comparison.step, comparison.stored, ensemble.series[name]
-            )
-            for name, invariant in zip(self.series(system), system.invariants.values(), strict=True)
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self._changes = {
+            name: _Change(invariant, self.plan.initial, ensemble.series())
+            for name, invariant in self.plan.system.invariants.items()
         }
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        system, found = ensemble.comparison.system, {}
-        for name, series in zip(system.invariants, self.series(system), strict=True):
-            observer: InvariantObserver = ensemble.observers[series]
-            found[name] = observer.found()
+    def observe(self, start: int, states: np.ndarray) -> None:
+        for change in self._changes.values():
+            change.observe(start, states, self.plan)
+
+    def result(self) -> dict[str, Any]:
+        found = {
+            name: InvariantError(change.largest.T, change.size > 0, change.drift.fit())
+            for name, change in self._changes.items()
+        }
         return {"invariants": found}
 
-    def stored(self, run: Run) -> Iterator[Variable]:
+    @classmethod
+    def stored(cls, run: Run) -> Iterator[Variable]:
         for name, key in series_names(run.invariants).items():
             found: InvariantError = run.invariants[name]
             word = printable(name)
@@ -230,7 +208,8 @@ class InvariantDiagnostic(Diagnostic):
             error = f"standard error of the {drift}"
             yield Variable(f"drift_error_{key}", error, TRAJECTORY, values=fit.standard_error)
 
-    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+    @classmethod
+    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
         each, found = (sizes["trajectory"],), {}
         for name, key in series_names(system.invariants).items():
             error = group.array(f"invariant_{key}", (*each, sizes["time"]))
@@ -239,7 +218,8 @@ class InvariantDiagnostic(Diagnostic):
             found[name] = InvariantError(error, bool(relative.all()), DriftFit(*slopes))
         return {"invariants": found}
 
-    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+    @classmethod
+    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
         found: dict[str, InvariantError] = run.invariants
         worst = {
             name: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
@@ -257,7 +237,8 @@ class InvariantDiagnostic(Diagnostic):
             },
         }
 
-    def columns(self, report: Results) -> list[Column]:
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
         first = next(iter(report.runs.values())).invariants
         columns: list[Column] = []
         for name, label in report.invariant_labels.items():
@@ -275,6 +256,3 @@ class InvariantDiagnostic(Diagnostic):
                 Column(drift_error, of("drift_errors"), "hidden"),
             ]
         return columns
-
-
-INVARIANTS = InvariantDiagnostic()

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
-from vpintegrator.rollout.observer import Observer
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.results import Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
@@ -42,7 +39,7 @@ class Section:
     time: np.ndarray
 
 
-class SectionObserver(Observer):
+class SectionObserver:
     r"""Finds the crossings of a plane :math:`z_i = c` in trajectories that come in parts.
 
     A trajectory crosses upwards from a state below the plane to the next state on or above it, and
@@ -70,7 +67,7 @@ class SectionObserver(Observer):
     --------
     >>> observer = vp.rollout.diagnostics.SectionObserver(0, 0.0, direction=1, step=0.1)
     >>> times = 0.1 * np.arange(100)
-    >>> observer.update(0, np.stack([np.sin(times), np.cos(times)], axis=-1)[None])
+    >>> observer.observe(0, np.stack([np.sin(times), np.cos(times)], axis=-1)[None])
     >>> observer.section.time.round(6)
     array([6.283185])
     """
@@ -98,7 +95,7 @@ class SectionObserver(Observer):
         order = np.lexsort((time, trajectory))
         return Section(points[order], trajectory[order], time[order])
 
-    def update(self, start: int, states: np.ndarray) -> None:
+    def observe(self, start: int, states: np.ndarray) -> None:
         if not self._states.shape[1]:
             self._states, self._start, self._next = states[:, :0], start, start
             self._points = np.empty((0, states.shape[2]))
@@ -202,7 +199,7 @@ def poincare_section(
     array([1., 2., 3.])
     """
     observer = SectionObserver(component, value, direction, step, period)
-    observer.update(0, np.asarray(states, dtype=np.float64))
+    observer.observe(0, np.asarray(states, dtype=np.float64))
     return observer.section
 
 
@@ -240,49 +237,30 @@ def _empty(dim: int) -> Section:
     return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))
 
 
-def section_plane(
-    system: System, section: str | tuple[str, float, int] | None
-) -> tuple[str, float, int] | None:
-    """Return component, value and direction of a Poincare section.
-
-    ``"q[0] = 0"`` is crossed upwards, ``"-q[0] = 0"`` downwards. ``auto`` is the section of the
-    system file; otherwise once in a period for equations periodic in time, q[0] = 0 for Hamiltonian
-    systems of two degrees of freedom, and none for others.
-    """
-    if section is None or section == "none":
-        return None
-    if section == "auto":
-        if system.plot.section is not None:
-            return system.plot.section
-        if system.time is not None:
-            return (system.time, 0.0, 1) if system.period else None
-        return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim == 4 else None
-    if isinstance(section, str):
-        return read_section(section, system.components, "section")
-    return check_section(section, system.components, "section")
-
-
-class SectionDiagnostic(Diagnostic):
+class PoincareSection(Diagnostic):
     """Points of the Poincare section, if one was asked for.
 
     The measurement is ``section``, a :class:`Section`.
     """
 
-    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        comparison = ensemble.comparison
-        if comparison.section_plane is None:
-            return {}
-        component, value, direction = comparison.section_plane
-        system = comparison.system
-        index = system.components.index(component)
-        period = system.periods.get(index)
-        return {"section": SectionObserver(index, value, direction, comparison.step, period)}
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self._observer: SectionObserver | None = None
+        if self.plan.section_plane is not None:
+            component, value, direction = self.plan.section_plane
+            index = self.plan.system.components.index(component)
+            period = self.plan.system.periods.get(index)
+            self._observer = SectionObserver(index, value, direction, self.plan.step, period)
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        observer: SectionObserver | None = ensemble.observers.get("section")
-        return {"section": None if observer is None else observer.section}
+    def observe(self, start: int, states: np.ndarray) -> None:
+        if self._observer is not None:
+            self._observer.observe(start, states)
 
-    def stored(self, run: Run) -> Iterator[Variable]:
+    def result(self) -> dict[str, Any]:
+        return {"section": None if self._observer is None else self._observer.section}
+
+    @classmethod
+    def stored(cls, run: Run) -> Iterator[Variable]:
         found: Section | None = run.section
         if found is not None:
             dims, numbers = ("crossing",), np.arange(len(found.time))
@@ -296,7 +274,8 @@ class SectionDiagnostic(Diagnostic):
             yield Variable("section_time", "time of the crossing", dims, values=found.time)
             yield Variable("section_trajectory", "its trajectory", dims, values=found.trajectory)
 
-    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+    @classmethod
+    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
         if "crossing" not in group:
             return {"section": None}
         points = group.array("section_state", (None, sizes["component"]))
@@ -305,6 +284,3 @@ class SectionDiagnostic(Diagnostic):
             raise InputError(f"{group}: the section has points of trajectories that are not there")
         time = group.array("section_time", points.shape[:1])
         return {"section": Section(points, trajectory, time)}
-
-
-SECTION = SectionDiagnostic()

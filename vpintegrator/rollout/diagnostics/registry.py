@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, STEP_COST, TRAINING_COST
+from vpintegrator.rollout.diagnostics.cost import Evaluations, StepCost, TrainingCost
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
-from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
-from vpintegrator.rollout.diagnostics.invariants import INVARIANTS
-from vpintegrator.rollout.diagnostics.lyapunov import LYAPUNOV
-from vpintegrator.rollout.diagnostics.poincare import SECTION
-from vpintegrator.rollout.diagnostics.rotation import ROTATION
-from vpintegrator.rollout.diagnostics.structure import (
-    REVERSIBILITY,
-    SYMPLECTICITY,
-    WINDOW_SYMPLECTICITY,
-)
-from vpintegrator.rollout.diagnostics.training_domain import DOMAIN
-from vpintegrator.rollout.diagnostics.trajectory_error import ERROR
-from vpintegrator.rollout.diagnostics.volume import VOLUME
+from vpintegrator.rollout.diagnostics.divergence import Divergence
+from vpintegrator.rollout.diagnostics.invariants import Invariants
+from vpintegrator.rollout.diagnostics.poincare import PoincareSection
+from vpintegrator.rollout.diagnostics.rotation import Rotation
+from vpintegrator.rollout.diagnostics.structure import Defects
+from vpintegrator.rollout.diagnostics.tangent import LyapunovExponent
+from vpintegrator.rollout.diagnostics.trajectory_error import TrajectoryError
+from vpintegrator.rollout.diagnostics.volume import VolumeChange
 
-DIAGNOSTICS: tuple[Diagnostic, ...] = (
-    ERROR,
-    INVARIANTS,
-    VOLUME,
-    SYMPLECTICITY,
-    WINDOW_SYMPLECTICITY,
-    REVERSIBILITY,
-    LYAPUNOV,
-    EVALUATIONS,
-    STEP_COST,
-    TRAINING_COST,
-    DIVERGENCE,
-    DOMAIN,
-    SECTION,
-    ROTATION,
+DIAGNOSTICS: tuple[type[Diagnostic], ...] = (
+    TrajectoryError,
+    Invariants,
+    VolumeChange,
+    Defects,
+    LyapunovExponent,
+    Evaluations,
+    StepCost,
+    TrainingCost,
+    Divergence,
+    PoincareSection,
+    Rotation,
 )
 
 
-def with_own(own: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def with_own(own: Iterable[Any]) -> tuple[type[Diagnostic], ...]:
     """Return all diagnostics of the package, and further ones.
 
     Raises
@@ -50,13 +42,14 @@ def with_own(own: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """
     found = [*DIAGNOSTICS]
     for diagnostic in own:
-        of_kind("diagnostics", diagnostic, Diagnostic, "subclasses of Diagnostic, as objects")
+        if not (isinstance(diagnostic, type) and issubclass(diagnostic, Diagnostic)):
+            raise InputError(f"diagnostics must be subclasses of Diagnostic, not {diagnostic!r}")
         taken = {variable.name for each in found for variable in each.variables}
         for variable in diagnostic.variables:
             if variable.name in taken:
                 raise InputError(
-                    f"diagnostics: {type(diagnostic).__name__} measures {variable.name}, and so "
-                    "does another diagnostic; take another name"
+                    f"diagnostics: {diagnostic.__name__} measures {variable.name}, and so does "
+                    "another diagnostic; take another name"
                 )
         found.append(diagnostic)
     return tuple(found)

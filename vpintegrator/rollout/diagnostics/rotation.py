@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.comparison import Comparison, Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.flow import NumericalFlow
-from vpintegrator.rollout.map_flows import ExactMap
-from vpintegrator.rollout.observer import Observer
+from vpintegrator.maps import ExactMap, Map
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
+from vpintegrator.rollout.plan import Plan
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
@@ -147,15 +145,15 @@ class RotationNumbers:
         return float(np.nan_to_num(found, nan=np.inf).max())
 
 
-def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None:
-    """Return a fixed point of a flow about which states turn; None if none is found.
+def elliptic_point(map: Map, states: np.ndarray) -> np.ndarray | None:
+    """Return a fixed point of a map about which states turn; None if none is found.
 
     Newton's method starts from the mean of the states and then from some of them. The result is the
     elliptic point found from the mean, or else the one nearest to the mean.
 
     Parameters
     ----------
-    flow
+    map
         The map.
     states
         States round it, (state, dim).
@@ -163,8 +161,8 @@ def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None
     middle, found = states.mean(axis=0), []
     chosen = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
     for guess in (middle, *states[chosen]):
-        point = _fixed_point(flow, guess)
-        if point is not None and _is_elliptic(flow.derivative(point[None, None])[0]):
+        point = _fixed_point(map, guess)
+        if point is not None and _is_elliptic(map.derivative(point[None, None])[0]):
             found.append(point)
             if guess is middle:
                 break
@@ -173,20 +171,20 @@ def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None
     return min(found, key=lambda point: float(np.linalg.norm(point - middle)))
 
 
-def _fixed_point(flow: NumericalFlow, point: np.ndarray) -> np.ndarray | None:
+def _fixed_point(map: Map, point: np.ndarray) -> np.ndarray | None:
     """Return the fixed point to which a damped Newton iteration converges, None if to none."""
-    gap = _displacement(flow, point)
+    gap = _displacement(map, point)
     for _ in range(_ITERATIONS):
         size = np.linalg.norm(gap)
         if not np.isfinite(size):
             return None
         if size <= _TOLERANCE * max(1.0, float(np.linalg.norm(point))):
             return point
-        slope = flow.derivative(point[None, None])[0] - np.eye(len(point))
+        slope = map.derivative(point[None, None])[0] - np.eye(len(point))
         if not np.isfinite(slope).all():
             return None
         change, part = np.linalg.lstsq(slope, -gap, rcond=None)[0], 1.0
-        while not np.linalg.norm(new_gap := _displacement(flow, point + part * change)) < size:
+        while not np.linalg.norm(new_gap := _displacement(map, point + part * change)) < size:
             part /= 2
             if part < _SMALLEST:
                 return None
@@ -194,10 +192,10 @@ def _fixed_point(flow: NumericalFlow, point: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def _displacement(flow: NumericalFlow, point: np.ndarray) -> np.ndarray:
+def _displacement(map: Map, point: np.ndarray) -> np.ndarray:
     """Return the displacement of a point in a step, without whole periods of angles."""
-    gap: np.ndarray = flow.map(point[None, None])[0, 0] - point
-    for k, turn in ({} if flow.system is None else flow.system.periods).items():
+    gap: np.ndarray = map.map(point[None, None])[0, 0] - point
+    for k, turn in ({} if map.system is None else map.system.periods).items():
         gap[k] -= turn * np.round(gap[k] / turn)
     return gap
 
@@ -211,19 +209,18 @@ def _is_elliptic(slope: np.ndarray) -> bool:
     )
 
 
-class RotationObserver(Observer):
+class _Turns:
     """Averages the increments of an angle over the steps that the reference reaches."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self._system = comparison.system
-        self._last = len(comparison.motion) - 1
+    def __init__(self, plan: Plan, centre: np.ndarray | None) -> None:
+        self._system, self.centre = plan.system, centre
+        self._last = len(plan.motion) - 1
         self._weights = birkhoff_weights(self._last)
-        self.centre = _centre(comparison)
-        self._scale = np.ptp(comparison.motion, axis=(0, 1))
-        self.sums = np.zeros((len(comparison.initial), SUMS))
+        self._scale = np.ptp(plan.motion, axis=(0, 1))
+        self.sums = np.zeros((len(plan.initial), SUMS))
 
     @np.errstate(all="ignore")
-    def update(self, start: int, states: np.ndarray) -> None:
+    def observe(self, start: int, states: np.ndarray) -> None:
         states = states[:, : max(self._last + 1 - start, 0)]
         if states.shape[1]:
             angles, whole = self._angles(states), self.centre is not None
@@ -237,16 +234,15 @@ class RotationObserver(Observer):
         return np.arctan2(y, x)
 
 
-def _centre(comparison: Comparison) -> np.ndarray | None:
-    system = comparison.system
-    if system.periods:
+def _centre(plan: Plan) -> np.ndarray | None:
+    if plan.system.periods:
         return None
-    states = comparison.motion.reshape(-1, system.dim)
-    point = elliptic_point(ExactMap(system), states)
+    states = plan.motion.reshape(-1, plan.system.dim)
+    point = elliptic_point(ExactMap(plan.system), states)
     return states.mean(axis=0) if point is None else point
 
 
-class RotationDiagnostic(Diagnostic):
+class Rotation(Diagnostic):
     """Rotation numbers of the orbits of a map of two components.
 
     The measurement is ``rotation``, a :class:`RotationNumbers`; None for other systems and short
@@ -254,27 +250,29 @@ class RotationDiagnostic(Diagnostic):
     ``regular``, the number of these orbits.
     """
 
-    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        comparison = ensemble.comparison
-        system, reference = comparison.system, comparison.motion
-        if not system.is_discrete or system.dim != 2 or len(reference) <= _LEAST:
-            return {}
-        if not np.isfinite(reference).all() or not np.ptp(reference, axis=(0, 1)).all():
-            return {}
-        return {"rotation": RotationObserver(comparison)}
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        system, motion = self.plan.system, self.plan.motion
+        self._turns: _Turns | None = None
+        plane = system.is_discrete and system.dim == 2 and len(motion) > _LEAST
+        if plane and np.isfinite(motion).all() and np.ptp(motion, axis=(0, 1)).all():
+            self._turns = _Turns(self.plan, self.plan.once(_centre))
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        observer: RotationObserver | None = ensemble.observers.get("rotation")
-        if observer is None:
+    def observe(self, start: int, states: np.ndarray) -> None:
+        if self._turns is not None:
+            self._turns.observe(start, states)
+
+    def result(self) -> dict[str, Any]:
+        if self._turns is None:
             return {"rotation": None}
-        beside = RotationObserver(ensemble.comparison)
-        beside.update(0, ensemble.comparison.motion.transpose(1, 0, 2))
-        turns = *turns_of(observer.sums), *turns_of(beside.sums)
-        tolerance = tolerance_of(len(ensemble.comparison.motion) - 1)
-        found = RotationNumbers(observer.centre, *turns, tolerance)
-        return {"rotation": found}
+        beside = _Turns(self.plan, self._turns.centre)
+        beside.observe(0, self.plan.motion.transpose(1, 0, 2))
+        turns = *turns_of(self._turns.sums), *turns_of(beside.sums)
+        tolerance = tolerance_of(len(self.plan.motion) - 1)
+        return {"rotation": RotationNumbers(self._turns.centre, *turns, tolerance)}
 
-    def stored(self, run: Run) -> Iterator[Variable]:
+    @classmethod
+    def stored(cls, run: Run) -> Iterator[Variable]:
         found: RotationNumbers | None = run.measurements.get("rotation")
         if found is not None:
             if found.centre is not None:
@@ -284,7 +282,8 @@ class RotationDiagnostic(Diagnostic):
             for name, (key, title) in _ARRAYS.items():
                 yield Variable(key, title, TRAJECTORY, values=getattr(found, name))
 
-    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+    @classmethod
+    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
         if "rotation_number" not in group:
             return {"rotation": None}
         centre = group.numbers("rotation_centre", system.dim, None)
@@ -293,20 +292,19 @@ class RotationDiagnostic(Diagnostic):
         arrays = {name: group.array(key, each) for name, (key, _) in _ARRAYS.items()}
         return {"rotation": RotationNumbers(centre, **arrays, tolerance=tolerance)}
 
-    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+    @classmethod
+    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
         found: RotationNumbers | None = run.measurements.get("rotation")
         return {
             "rotation_error": None if found is None else found.error,
             "regular": None if found is None else int(found.regular.sum()),
         }
 
-    def columns(self, report: Results) -> list[Column]:
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
         if not any(run.measurements.get("rotation") for run in report.runs.values()):
             return []
         return [
             Column("rotation error", lambda s: s.rotation_error, rank=2.5, place=2),
             Column("regular orbits", lambda s: s.regular, "hidden"),
         ]
-
-
-ROTATION = RotationDiagnostic()

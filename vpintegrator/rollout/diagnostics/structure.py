@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +14,21 @@ from vpintegrator.dynamics.structure import (
     form_defect,
     reversibility_defect,
 )
-from vpintegrator.rollout.diagnostics.diagnostic import Number
-from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.flow import NumericalFlow, structure_of
+from vpintegrator.maps import Map
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.diagnostics.first_window import (
+    first_window_derivative,
+    first_windows,
+    system_of,
+)
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.variables import Variable
 
-_Image = Callable[[NumericalFlow, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+_Image = Callable[[Map, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def symplecticity_defect(
-    flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None = None
+    map: Map, windows: np.ndarray, scales: np.ndarray | None = None
 ) -> float | None:
     r"""Return the symplecticity defect of a map of phase space, 0 for a symplectic map.
 
@@ -47,7 +54,7 @@ def symplecticity_defect(
 
     Parameters
     ----------
-    flow
+    map
         The map, of a Hamiltonian system.
     windows
         Windows at which the defect is measured, (n, window, dim).
@@ -62,19 +69,19 @@ def symplecticity_defect(
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.symplecticity_defect(flow, np.ones((3, 1, 2))) < 1e-14
+    >>> map = vp.classical("stoermer-verlet", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.symplecticity_defect(map, np.ones((3, 1, 2))) < 1e-14
     True
     """
     # a window is made from its first state by the equations
-    unknown = flow.window > 1 and flow.system is not None and flow.system.is_measured
-    if not _has_form(flow) or unknown:
+    unknown = map.window > 1 and map.system is not None and map.system.is_measured
+    if not _has_form(map) or unknown:
         return None
-    return _largest_defect(flow, windows, scales, _image_of_phase_space, flow.dim)
+    return _largest_defect(map, windows, scales, _image_of_phase_space, map.dim)
 
 
 def window_symplecticity_defect(
-    flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None = None
+    map: Map, windows: np.ndarray, scales: np.ndarray | None = None
 ) -> float | None:
     r"""Return the symplecticity defect of a map on the space of windows, 0 for a symplectic map.
 
@@ -89,7 +96,7 @@ def window_symplecticity_defect(
 
     Parameters
     ----------
-    flow
+    map
         The map, of a Hamiltonian system.
     windows
         Windows at which the defect is measured, (n, window, dim).
@@ -104,78 +111,93 @@ def window_symplecticity_defect(
 
     Examples
     --------
-    >>> model = vp.models.SymplecticTransformer(dim=2, window=3)
-    >>> flow = vp.rollout.as_flow(model, vp.load_system("pendulum"), 0.1)
+    >>> map = vp.models.SymplecticTransformer(dim=2, window=3)
+    >>> map.system = vp.load_system("pendulum")
     >>> windows = np.random.default_rng(0).normal(size=(5, 3, 2))
-    >>> vp.rollout.diagnostics.window_symplecticity_defect(flow, windows) < 1e-14
+    >>> vp.rollout.diagnostics.window_symplecticity_defect(map, windows) < 1e-14
     True
     """
-    if flow.window == 1 or not _has_form(flow):
+    if map.window == 1 or not _has_form(map):
         return None
-    size = flow.window * flow.dim
-    return _largest_defect(flow, windows, scales, _image_of_windows, size)
+    size = map.window * map.dim
+    return _largest_defect(map, windows, scales, _image_of_windows, size)
 
 
-def _has_form(flow: NumericalFlow) -> bool:
-    return flow.system is not None and flow.system.is_canonical and flow.differentiable
+def _has_form(map: Map) -> bool:
+    return map.system is not None and map.system.is_canonical and map.differentiable
 
 
 def _largest_defect(
-    flow: NumericalFlow, windows: np.ndarray, scales: np.ndarray | None, image: _Image, size: int
+    map: Map, windows: np.ndarray, scales: np.ndarray | None, image: _Image, size: int
 ) -> float | None:
     """Return the largest defect over the windows, by images of tangent vectors."""
-    windows = finite_windows(flow, windows)
-    assert flow.system is not None
-    scales = component_scales(windows, structure_of(flow)) if scales is None else scales
-    pairs = flow.system.structure.pairs
-
-    def image_of(windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        return image(flow, windows, vectors, scales)
-
-    return form_defect(image_of, windows, pairs, scales, size)
+    windows, structure = finite_windows(map, windows), system_of(map).structure
+    scales = component_scales(windows, structure) if scales is None else scales
+    return form_defect(partial(image, map, scales), windows, structure.pairs, scales, size)
 
 
 def _image_of_phase_space(
-    flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray, scales: np.ndarray
+    map: Map, scales: np.ndarray, windows: np.ndarray, vectors: np.ndarray
 ) -> np.ndarray:
     """Return images (n, dim, k) of tangent vectors (dim, k) under z_0 -> newest state."""
-    if flow.window == 1:
-        return flow.tangent(windows, vectors)
+    if map.window == 1:
+        return map.tangent(windows, vectors)
     # a model may lead to states, such as a collision, whose solution ends before the window
-    carried = first_window_derivative(flow, windows[:, 0], vectors, scales)
+    carried = first_window_derivative(map, windows[:, 0], vectors, scales)
     known = np.isfinite(carried).all(axis=(1, 2, 3))
     if not known.any():
         return np.empty((0, *vectors.shape))
-    carried = carried[known].reshape(-1, flow.window * flow.dim, vectors.shape[-1])
-    return flow.tangent(first_windows(flow, windows[known, 0]), carried)[:, -flow.dim :]
+    carried = carried[known].reshape(-1, map.window * map.dim, vectors.shape[-1])
+    return map.tangent(first_windows(map, windows[known, 0]), carried)[:, -map.dim :]
 
 
 def _image_of_windows(
-    flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray, scales: np.ndarray
+    map: Map, scales: np.ndarray, windows: np.ndarray, vectors: np.ndarray
 ) -> np.ndarray:
-    return flow.tangent(windows, vectors)
+    return map.tangent(windows, vectors)
 
 
-SYMPLECTICITY = Number(
-    Variable("symplecticity", "largest defect of symplecticity at sampled states"),
-    lambda e: symplecticity_defect(e.flow, e.sample, e.comparison.scales),
-    "symplecticity defect",
-    header=("symplectic", "defect"),
-)
-WINDOW_SYMPLECTICITY = Number(
-    Variable("window_symplecticity", "largest defect of symplecticity of the map of windows"),
-    lambda e: window_symplecticity_defect(e.flow, e.sample, e.comparison.scales),
-    "window symplecticity defect",
-    header=("defect", "of windows"),
-    rank=4,
-    promised=("symplectic",),
-)
-REVERSIBILITY = Number(
-    Variable("reversibility", "largest defect of reversibility at sampled states"),
-    lambda e: reversibility_defect(
-        e.flow, e.sample, e.comparison.system.reversing_symmetries, e.comparison.scales
-    ),
-    "reversibility defect",
-    rank=5,
-    promised=("reversible",),
-)
+class Defects(Diagnostic):
+    """Largest defects of symplecticity and reversibility at sampled states.
+
+    The measurements are ``symplecticity``, ``window_symplecticity`` and ``reversibility``, numbers
+    or None.
+    """
+
+    variables = (
+        Variable("symplecticity", "largest defect of symplecticity at sampled states"),
+        Variable("window_symplecticity", "largest defect of symplecticity of the map of windows"),
+        Variable("reversibility", "largest defect of reversibility at sampled states"),
+    )
+
+    def result(self) -> dict[str, Any]:
+        map, windows, scales = self.map, self.ensemble.sample, self.plan.scales
+        rhos = self.plan.system.reversing_symmetries
+        return {
+            "symplecticity": symplecticity_defect(map, windows, scales),
+            "window_symplecticity": window_symplecticity_defect(map, windows, scales),
+            "reversibility": reversibility_defect(map, windows, rhos, scales),
+        }
+
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
+        return [
+            Column(
+                "symplecticity defect",
+                lambda s: s.symplecticity,
+                header=("symplectic", "defect"),
+            ),
+            Column(
+                "window symplecticity defect",
+                lambda s: s.window_symplecticity,
+                header=("defect", "of windows"),
+                rank=4,
+                promised=("symplectic",),
+            ),
+            Column(
+                "reversibility defect",
+                lambda s: s.reversibility,
+                rank=5,
+                promised=("reversible",),
+            ),
+        ]

@@ -1,18 +1,29 @@
-"""The derivative of the map z_0 -> z_k of phase space along numerical trajectories."""
+"""Tangent vectors along numerical trajectories: phase-space volume and Lyapunov exponents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics import System
 from vpintegrator.dynamics.structure import affordable, component_scales
-from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.maps import Map
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
+from vpintegrator.rollout.diagnostics.drift import variance_of_fit
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.flow import NumericalFlow, structure_of
+from vpintegrator.rollout.results import Results, Run
+from vpintegrator.rollout.variables import Variable
+from vpintegrator.storage.reading import StoredGroup
 
+_CAPACITY = 128  # times kept; when they are full every other one is dropped
+_TRANSIENT = 0.2  # share of the time in which the tangent vector turns to the fastest growth
+_GROUPINGS = (1, 2, 4)
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
-_PART = 1024  # steps between two calls of the flow's cursor
+_PART = 1024  # steps in a chunk
 _FEWEST = 10  # steps that tell more than one of them does
 
 
@@ -46,7 +57,7 @@ class TangentMap:
 
     A model of windows of w states maps the product space :math:`\mathbb{R}^{w \cdot \text{dim}}`;
     its map of phase space is a composition: :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by the exact
-    flow, differentiated by the variational equation; the map of windows, iterated; the newest state
+    map, differentiated by the variational equation; the map of windows, iterated; the newest state
     of the window. So the tangent is a matrix Y of shape (w dim, dim), and the derivative its block
     of the state k. If ``prediction_window`` < w, the next window keeps its last states and takes
     only new states from the model; its derivative follows.
@@ -60,7 +71,7 @@ class TangentMap:
 
     Parameters
     ----------
-    flow
+    map
         The map. It must have a derivative.
     initial
         Initial states, (trajectory, dim).
@@ -71,29 +82,29 @@ class TangentMap:
     Raises
     ------
     InputError
-        If the flow has windows of several states and no system, or is no fixed map.
+        If the map has windows of several states and no system, or is no fixed map.
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
     >>> first = np.array([[1.0, 0.0]])
-    >>> tangent = vp.rollout.diagnostics.TangentMap(flow, first)
-    >>> log_determinant, log_stretch = tangent.update(flow.start(first[:, None]).advance(5))
+    >>> tangent = vp.rollout.diagnostics.TangentMap(map, first)
+    >>> log_determinant, log_stretch = tangent.update(next(map.advance(first[:, None], 5)))
     >>> log_determinant.shape
     (1, 5)
     """
 
-    def __init__(
-        self, flow: NumericalFlow, initial: np.ndarray, scales: np.ndarray | None = None
-    ) -> None:
-        self._flow = flow
+    def __init__(self, map: Map, initial: np.ndarray, scales: np.ndarray | None = None) -> None:
+        self._map = map
         count, dim = np.shape(initial)
-        scales = component_scales(initial, structure_of(flow)) if scales is None else scales
-        self._scales = np.tile(scales, flow.window)
+        scales = (
+            component_scales(initial, (map.system or map).structure) if scales is None else scales
+        )
+        self._scales = np.tile(scales, map.window)
         start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0]
-        first = first_window_derivative(flow, initial, np.diag(scales), scales)
+        first = first_window_derivative(map, initial, np.diag(scales), scales)
         first = first / scales[:, None] @ start
-        self._tangent = first.reshape(count, flow.window * dim, dim)
+        self._tangent = first.reshape(count, map.window * dim, dim)
         self._log_volume = np.zeros(count)  # sums of the logarithms of all diag(R), and of r_11
         self._log_length = np.zeros(count)
         # values of states that are not reached yet
@@ -107,11 +118,11 @@ class TangentMap:
 
         The first state fed is the initial one. Both have shape (trajectory, count).
         """
-        flow, count = self._flow, states.shape[1]
+        map, count = self._map, states.shape[1]
         self._before = np.concatenate([self._before, states], axis=1)
-        new = flow.prediction_window
+        new = map.prediction_window
         maps = max(-(-(count - self._waiting.shape[1]) // new), 0)
-        size = flow.window * flow.dim
+        size = map.window * map.dim
         part = max(1, _ENTRIES // (len(states) * size**2))
         found = [
             self._follow(range(first, min(first + part, maps))) for first in range(0, maps, part)
@@ -123,12 +134,12 @@ class TangentMap:
 
     def _follow(self, maps: range) -> np.ndarray:
         """Go through maps, the first of them from the window that starts at ``_before``."""
-        flow = self._flow
-        window, new, dim = flow.window, flow.prediction_window, flow.dim
+        map = self._map
+        window, new, dim = map.window, map.prediction_window, map.dim
         starts = new * np.arange(maps.start, maps.stop)
         windows = self._before[:, starts[:, None] + np.arange(window)]
         trajectories = len(windows)
-        derivative = iterated_derivative(flow, windows.reshape(-1, window, dim))
+        derivative = iterated_derivative(map, windows.reshape(-1, window, dim))
         derivative = derivative * (self._scales / self._scales[:, None])
         derivative = derivative.reshape(trajectories, len(maps), window * dim, window * dim)
         basis = np.empty((trajectories, len(maps), window * dim, dim))
@@ -153,28 +164,28 @@ class TangentMap:
         return values.reshape(trajectories, -1, 2)
 
 
-def iterated_derivative(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
+def iterated_derivative(map: Map, windows: np.ndarray) -> np.ndarray:
     """Return the derivative of the iterated map of windows, (n, window * dim, window * dim).
 
-    The iterated map is ``flow.map``, except for ``prediction_window`` < ``window``: then the old
+    The iterated map is ``map.map``, except for ``prediction_window`` < ``window``: then the old
     states that the next window keeps are copied and not predicted.
     """
-    derivative = flow.derivative(windows)
-    kept = (flow.window - flow.prediction_window) * flow.dim
+    derivative = map.derivative(windows)
+    kept = (map.window - map.prediction_window) * map.dim
     if kept:
         derivative = derivative.copy()
-        derivative[:, :kept] = np.eye(flow.window * flow.dim)[-kept:]
+        derivative[:, :kept] = np.eye(map.window * map.dim)[-kept:]
     return derivative
 
 
 def tangent_propagation(
-    flow: NumericalFlow, first: np.ndarray, steps: int, scales: np.ndarray | None = None
+    map: Map, first: np.ndarray, steps: int, scales: np.ndarray | None = None
 ) -> TangentHistory:
-    """Follow phase-space volume and the growth of a tangent vector along trajectories of a flow.
+    """Follow phase-space volume and the growth of a tangent vector along trajectories of a map.
 
     Parameters
     ----------
-    flow
+    map
         The map. It must have a derivative.
     first
         First windows (trajectory, window, dim) on solutions of the system, or initial states
@@ -187,48 +198,219 @@ def tangent_propagation(
     Raises
     ------
     InputError
-        If the flow has windows of several states and no system, or is no fixed map.
+        If the map has windows of several states and no system, or is no fixed map.
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("implicit-midpoint", vp.load_system("henon-heiles"), 0.2)
-    >>> history = vp.rollout.diagnostics.tangent_propagation(flow, np.full((1, 4), 0.1), 50)
+    >>> map = vp.classical("implicit-midpoint", vp.load_system("henon-heiles"), 0.2)
+    >>> history = vp.rollout.diagnostics.tangent_propagation(map, np.full((1, 4), 0.1), 50)
     >>> bool(np.abs(history.log_determinant).max() < 1e-12)
     True
     """
     first = np.asarray(first, dtype=np.float64)
     if first.ndim == 2:
-        first = first_windows(flow, first)
+        first = first_windows(map, first)
+    count = steps + 1 - map.window
     if scales is None:
-        parts = flow.parts(first, min(steps, _PART), _PART)
-        scales = component_scales(
-            np.concatenate([part for _, part in parts], 1), structure_of(flow)
-        )
-    tangent = TangentMap(flow, first[:, 0], scales)
+        begin = [first, *map.advance(first, min(count, _PART))]
+        scales = component_scales(np.concatenate(begin, axis=1), (map.system or map).structure)
+    tangent, done = TangentMap(map, first[:, 0], scales), 0
     log_determinant = np.empty((len(first), steps + 1))
     log_stretch = np.empty_like(log_determinant)
-    for start, states in flow.parts(first, steps, _PART):
-        part = slice(start, start + states.shape[1])
+    for states in chain([first[:, : steps + 1]], map.advance(first, count, chunk=_PART)):
+        part = slice(done, done := done + states.shape[1])
         log_determinant[:, part], log_stretch[:, part] = tangent.update(states)
-    return TangentHistory(flow.step * np.arange(steps + 1), log_determinant, log_stretch)
+    return TangentHistory(map.step * np.arange(steps + 1), log_determinant, log_stretch)
 
 
 def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
     """Return the tangent history of the first trajectories, or None if it cannot be computed."""
-    flow, comparison = ensemble.flow, ensemble.comparison
-    steps = min(comparison.tangent_steps, ensemble.steps)
+    map, plan = ensemble.map, ensemble.plan
+    steps = min(plan.tangent_steps, ensemble.steps)
     # a window is made from its first state by the equations
-    unknown = flow.window > 1 and comparison.system.is_measured
-    if not flow.differentiable or steps <= 0 or unknown:
+    unknown = map.window > 1 and plan.system.is_measured
+    if not map.differentiable or steps <= 0 or unknown:
         return None
-    first = ensemble.first[: comparison.tangent_trajectories]
-    count = affordable(len(first) * steps, flow.window * flow.dim)
+    first = ensemble.first[: plan.tangent_trajectories]
+    count = affordable(len(first) * steps, map.window * map.dim)
     if count < min(steps, _FEWEST):
         return None
     first = first[: max(1, count // steps)]
-    return tangent_propagation(flow, first, min(steps, count), comparison.scales)
+    return tangent_propagation(map, first, min(steps, count), plan.scales)
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.linalg.slogdet(matrices)[1]
+
+
+@dataclass(frozen=True)
+class Lyapunov:
+    """Estimates of the largest Lyapunov exponent.
+
+    Attributes
+    ----------
+    exponent
+        Per unit of time, (trajectory,).
+    uncertainty
+        Its standard error, (trajectory,), of two parts added in squares. The first part is
+        statistical, from the scatter of the growth rate over batches of time. The second part is
+        1/time: the norm of the tangent vector is arbitrary by a factor of order one. On regular
+        motion, where the vector grows linearly, the estimate falls to zero like 1/time, too. An
+        exponent of less than two or three times this is not told from zero.
+    time
+        Time over which the growth was averaged, without the first fifth of the whole.
+    """
+
+    exponent: np.ndarray
+    uncertainty: np.ndarray
+    time: float
+
+
+class LyapunovAccumulator:
+    """Averages the growth of a tangent vector that comes in parts.
+
+    The accumulator keeps the logarithm of the stretch at no more than 128 evenly spread times.
+
+    Parameters
+    ----------
+    count
+        Number of trajectories.
+
+    Examples
+    --------
+    >>> growth = vp.rollout.diagnostics.LyapunovAccumulator(1)
+    >>> times = np.linspace(0, 10, 101)
+    >>> growth.update(times, 0.9 * times[None])
+    >>> growth.estimate().exponent.round(12)
+    array([0.9])
+    """
+
+    def __init__(self, count: int) -> None:
+        self._every = 1
+        self._seen = 0
+        self._times = np.empty(0)
+        self._stretch = np.empty((count, 0))
+
+    def update(self, times: np.ndarray, log_stretch: np.ndarray) -> None:
+        """Take in the logarithm of the stretch (trajectory, count) at the next times (count,)."""
+        first = -self._seen % self._every
+        self._times = np.append(self._times, times[first :: self._every])
+        self._stretch = np.append(self._stretch, log_stretch[:, first :: self._every], axis=1)
+        self._seen += len(times)
+        while len(self._times) > _CAPACITY:
+            self._every *= 2
+            self._times, self._stretch = self._times[::2], self._stretch[:, ::2]
+
+    def estimate(self) -> Lyapunov:
+        """Return the mean growth so far; NaN before two times, or after a divergence."""
+        first = int(np.ceil(_TRANSIENT * (len(self._times) - 1)))
+        times, stretch = self._times[first:], self._stretch[:, first:]
+        if len(times) < 2:
+            unknown = np.full(len(stretch), np.nan)
+            return Lyapunov(unknown, unknown.copy(), 0.0)
+        time = float(times[-1] - times[0])
+        with np.errstate(all="ignore"):
+            rates = np.diff(stretch, axis=1) / np.diff(times)
+            variance = _variance_of_mean(rates)
+            mean = rates.mean(axis=1)
+            variance = np.fmax(variance, variance_of_fit(rates - mean[:, None], 0))
+            uncertainty = np.sqrt(variance + 1 / time**2)
+            return Lyapunov(mean, uncertainty, time)
+
+
+def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
+    """Return the variance of the mean, the largest over batch sizes."""
+    variance = np.full(rates.shape[:-1], np.nan)
+    for size in _GROUPINGS:
+        count = rates.shape[-1] // size
+        if count < 2 or (size > 1 and count < 8):
+            break
+        groups = rates[..., rates.shape[-1] - count * size :]
+        means = groups.reshape(*rates.shape[:-1], count, size).mean(axis=-1)
+        variance = np.fmax(variance, means.var(axis=-1, ddof=1) / count)
+    return variance
+
+
+def lyapunov_exponent(map: Map, first: np.ndarray, steps: int) -> Lyapunov:
+    r"""Return the largest Lyapunov exponent along trajectories of a map.
+
+    .. math:: \lambda = \lim_{t \to \infty} \frac{1}{t} \log \frac{\|v(t)\|}{\|v(0)\|}
+
+    of a tangent vector v, averaged over the time there is, without its first fifth.
+
+    The arguments are those of :func:`tangent_propagation`.
+
+    Parameters
+    ----------
+    map
+        The map, which must have a derivative.
+    first
+        First windows (trajectory, window, dim), or initial states (trajectory, dim).
+    steps
+        Number of time steps.
+
+    Examples
+    --------
+    >>> map = vp.classical("rk4", vp.load_system("henon-heiles"), 0.2)
+    >>> first = np.array([[[0.0, 0.1, 0.49, 0.0]]])
+    >>> vp.rollout.diagnostics.lyapunov_exponent(map, first, 200).exponent.shape
+    (1,)
+    """
+    return _estimate(tangent_propagation(map, first, steps))
+
+
+def _estimate(history: TangentHistory) -> Lyapunov:
+    accumulator = LyapunovAccumulator(len(history.log_stretch))
+    accumulator.update(history.times, history.log_stretch)
+    return accumulator.estimate()
+
+
+class LyapunovExponent(Diagnostic):
+    """The largest Lyapunov exponent over the time of the phase-space volume.
+
+    The measurement is ``lyapunov``, a :class:`Lyapunov`. The summary has ``lyapunov`` and
+    ``lyapunov_error``, the medians over the trajectories of the estimates and of their
+    uncertainties.
+    """
+
+    def result(self) -> dict[str, Any]:
+        history = self.ensemble.once(tangent_history)
+        return {"lyapunov": None if history is None else _estimate(history)}
+
+    @classmethod
+    def stored(cls, run: Run) -> Iterator[Variable]:
+        found: Lyapunov | None = run.lyapunov
+        if found is not None:
+            title, dims = "largest Lyapunov exponent", ("phase_space_trajectory",)
+            time = {"time": found.time}
+            yield Variable("lyapunov_exponent", title, dims, values=found.exponent, attributes=time)
+            title = f"uncertainty of the {title}"
+            yield Variable("lyapunov_uncertainty", title, dims, values=found.uncertainty)
+
+    @classmethod
+    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        if "lyapunov_exponent" not in group:
+            return {"lyapunov": None}
+        exponent = group.array("lyapunov_exponent", (None,))
+        uncertainty = group.array("lyapunov_uncertainty", exponent.shape)
+        time = group.labelled("lyapunov_exponent").number("time")
+        return {"lyapunov": Lyapunov(exponent, uncertainty, time)}
+
+    @classmethod
+    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+        found: Lyapunov | None = run.lyapunov
+        if found is None:
+            return {"lyapunov": None, "lyapunov_error": None}
+        return {
+            "lyapunov": float(np.median(found.exponent)),
+            "lyapunov_error": float(np.median(found.uncertainty)),
+        }
+
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
+        title = "Lyapunov exponent"
+        return [
+            Column(title, lambda s: s.lyapunov, rank=3, beside=f"{title} ±"),
+            Column(f"{title} ±", lambda s: s.lyapunov_error, "hidden"),
+        ]

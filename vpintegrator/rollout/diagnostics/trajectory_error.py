@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.arguments import real_array
-from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.observer import Observer, first_step, fold
+from vpintegrator.rollout.diagnostics.diagnostic import (
+    Column,
+    Diagnostic,
+    Ensemble,
+    first_step,
+    fold,
+)
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
 
@@ -90,85 +92,8 @@ def infinite_where_nan(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), np.inf, values)
 
 
-class ErrorObserver(Observer):
-    """Observer of the distance from a reference: largest values, mean square, threshold time.
-
-    Parameters
-    ----------
-    reference
-        States of the first steps, (time, trajectory, dim); NaN where nothing is known.
-    threshold
-        Threshold of the distance.
-    stored
-        Steps of the stored times.
-    largest
-        Receives the largest distance since the stored time before, (time, trajectory).
-    given
-        Number of states after the initial one that were given to the method. They have no error and
-        do not count in the mean.
-    moving
-        Numbers of the components that count, all by default.
-    """
-
-    def __init__(
-        self,
-        reference: np.ndarray,
-        threshold: float,
-        stored: np.ndarray,
-        largest: np.ndarray,
-        given: int = 0,
-        moving: Sequence[int] | None = None,
-    ) -> None:
-        self._reference, self._threshold = reference, threshold
-        self._stored, self.largest = stored, largest
-        trajectories = reference.shape[1]
-        self.squares = np.zeros(trajectories)
-        self.index = np.full(trajectories, -1)
-        self._known = np.isfinite(reference).all(axis=-1).T  # (trajectory, time)
-        self._given = given
-        every = list(range(reference.shape[2]))
-        self._moving = every if moving is None else list(moving)
-        self._selects = self._moving != every
-
-    @property
-    def root_mean_square(self) -> np.ndarray:
-        """Over the steps at which the reference is known and the method was not given the state.
-
-        Shape (trajectory,); the mean is over the components that move.
-        """
-        own = self._known.sum(axis=1) - self._known[:, 1 : self._given + 1].sum(axis=1)
-        return np.sqrt(self.squares / (own * len(self._moving)))
-
-    @property
-    def nothing_known(self) -> np.ndarray:
-        """Whether the reference is unknown since the stored time before, (time, trajectory)."""
-        steps = np.arange(self._known.shape[1])
-        known = np.zeros((len(self._stored), len(self._known)), dtype=bool)
-        np.logical_or.at(known, np.searchsorted(self._stored, steps), self._known.T)
-        return ~known
-
-    def update(self, start: int, states: np.ndarray) -> None:
-        reference = self._reference[start : start + states.shape[1]]
-        if not len(reference):
-            return
-        with np.errstate(all="ignore"):
-            difference = states[:, : len(reference)] - reference.transpose(1, 0, 2)
-            difference = difference[..., self._moving] if self._selects else difference
-            squares = np.einsum("ntd,ntd->nt", difference, difference)
-            distance = np.sqrt(squares)
-            # a diverged trajectory has an infinite error
-            distance[np.isnan(distance)] = np.inf
-            squares[np.isnan(squares)] = np.inf
-            unknown = ~self._known[:, start : start + len(reference)]
-            squares[unknown], distance[unknown] = 0.0, 0.0
-            self.squares += squares.sum(axis=1)
-        if (distance.max(axis=1)[self.index < 0] > self._threshold).any():
-            first_step(self.index, start, distance > self._threshold)
-        fold(np.maximum, start, distance, self._stored, self.largest)
-
-
-class ErrorDiagnostic(Diagnostic):
-    """Diagnostic of the distance from the reference, in the components that move.
+class TrajectoryError(Diagnostic):
+    """Distance from the reference, in the components that move.
 
     The measurements are: ``error``, the largest Euclidean distance (trajectory, time), NaN after
     the reference of the orbit ends, infinite if the method has diverged before that;
@@ -205,27 +130,56 @@ class ErrorDiagnostic(Diagnostic):
         ),
     )
 
-    def series(self, system: System) -> tuple[str, ...]:
-        return ("error",)
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble)
+        self.largest = ensemble.series()  # distance since the stored time before
+        trajectories = len(ensemble.first)
+        self.squares = np.zeros(trajectories)
+        self.index = np.full(trajectories, -1)
+        self._known = np.isfinite(self.plan.reference).all(axis=-1).T  # (trajectory, time)
+        self._moving = list(self.plan.system.moving)
+        self._selects = self._moving != list(range(self.plan.system.dim))
 
-    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        comparison, given = ensemble.comparison, ensemble.flow.window - 1
-        largest = ensemble.series["error"]
-        known = (comparison.reference, comparison.threshold, comparison.stored)
-        moving = comparison.system.moving
-        return {"error": ErrorObserver(*known, largest, given, moving)}
+    @property
+    def root_mean_square(self) -> np.ndarray:
+        """Over the steps at which the reference is known and the method was not given the state.
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        observer: ErrorObserver = ensemble.observers["error"]
-        observer.largest[ensemble.comparison.reference_stored :] = np.nan
-        observer.largest[observer.nothing_known] = np.nan
+        Shape (trajectory,); the mean is over the components that move.
+        """
+        given = self._known[:, 1 : self.map.window].sum(axis=1)
+        return np.sqrt(self.squares / ((self._known.sum(axis=1) - given) * len(self._moving)))
+
+    def observe(self, start: int, states: np.ndarray) -> None:
+        reference = self.plan.reference[start : start + states.shape[1]]
+        if not len(reference):
+            return
+        with np.errstate(all="ignore"):
+            difference = states[:, : len(reference)] - reference.transpose(1, 0, 2)
+            difference = difference[..., self._moving] if self._selects else difference
+            squares = np.einsum("ntd,ntd->nt", difference, difference)
+            distance = np.sqrt(squares)
+            # a diverged trajectory has an infinite error
+            distance[np.isnan(distance)] = np.inf
+            squares[np.isnan(squares)] = np.inf
+            unknown = ~self._known[:, start : start + len(reference)]
+            squares[unknown], distance[unknown] = 0.0, 0.0
+            self.squares += squares.sum(axis=1)
+        if (distance.max(axis=1)[self.index < 0] > self.plan.threshold).any():
+            first_step(self.index, start, distance > self.plan.threshold)
+        fold(np.maximum, start, distance, self.plan.stored, self.largest)
+
+    def result(self) -> dict[str, Any]:
+        steps = np.arange(self._known.shape[1])
+        known = np.zeros(self.largest.shape, dtype=bool)  # since the stored time before
+        np.logical_or.at(known, np.searchsorted(self.plan.stored, steps), self._known.T)
         return {
-            "error": observer.largest.T,
-            "root_mean_square_error": observer.root_mean_square,
-            "threshold_time": ensemble.time_of(observer.index),
+            "error": np.where(known, self.largest, np.nan).T,
+            "root_mean_square_error": self.root_mean_square,
+            "threshold_time": self.ensemble.time_of(self.index),
         }
 
-    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+    @classmethod
+    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
         ended = run.failure_time <= report.reference_time
         end, moving = report.reference_end - 1, report.system.moving
         last = report.reference[:, end]
@@ -241,7 +195,8 @@ class ErrorDiagnostic(Diagnostic):
             "threshold_time": float(np.sort(passed)[(len(passed) - 1) // 2]),
         }
 
-    def columns(self, report: Results) -> list[Column]:
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
         def of(name: str) -> Any:
             return lambda s: getattr(s, name) if report.is_compared(s.name) else None
 
@@ -263,6 +218,3 @@ class ErrorDiagnostic(Diagnostic):
                 rank=11,
             ),
         ]
-
-
-ERROR = ErrorDiagnostic()

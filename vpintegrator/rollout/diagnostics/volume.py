@@ -13,11 +13,9 @@ from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
 from vpintegrator.errors import InputError
-from vpintegrator.maps.base import OneStepMethod
-from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.maps import ClassicalMap, Map, OneStepMethod
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
@@ -35,7 +33,7 @@ _PARTS = 16  # of a step, in which the exact contraction is integrated
 
 @dataclass(frozen=True)
 class Volume:
-    r"""Logarithms of the determinant of a derivative, less those of the exact flow.
+    r"""Logarithms of the determinant of a derivative, less those of the exact map.
 
     The latter are 0 where the flow preserves volume, or its equations are not known.
 
@@ -45,7 +43,7 @@ class Volume:
         (volume_time,).
     log_determinant
         :math:`\log |\det D|` at these times for the first trajectories, (trajectory, volume_time),
-        less that of the exact flow.
+        less that of the exact map.
     """
 
     times: np.ndarray
@@ -72,7 +70,7 @@ class Volume:
 
 
 def density_change(
-    flow: NumericalFlow, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
+    map: Map, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     r"""Return the change of a density under a flow's map of windows, in the shape (...).
 
@@ -82,7 +80,7 @@ def density_change(
 
     Parameters
     ----------
-    flow
+    map
         The map.
     windows
         Windows at which the change is measured, (..., window, dim).
@@ -96,17 +94,17 @@ def density_change(
 
     Examples
     --------
-    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("lotka-volterra-2d"), 0.1)
-    >>> windows, density = np.array([[[1.5, 2.5]]]), flow.system.chart.log_density
-    >>> change = vp.rollout.diagnostics.density_change(flow, windows, density)
-    >>> bool(abs(vp.rollout.diagnostics.log_determinant(flow, windows) + change).max() < 1e-6)
+    >>> map = vp.classical("rk4", vp.load_system("lotka-volterra-2d"), 0.1)
+    >>> windows, density = np.array([[[1.5, 2.5]]]), map.system.chart.log_density
+    >>> change = vp.rollout.diagnostics.density_change(map, windows, density)
+    >>> bool(abs(vp.rollout.diagnostics.log_determinant(map, windows) + change).max() < 1e-6)
     True
     """
-    rows = windows.reshape(-1, flow.window, flow.dim)
+    rows = windows.reshape(-1, map.window, map.dim)
     result = np.full(len(rows), np.nan)
     usable = np.isfinite(rows).all(axis=(-2, -1))
     with np.errstate(all="ignore"):
-        before, after = (log_density(part) for part in (rows[usable], flow.map(rows[usable])))
+        before, after = (log_density(part) for part in (rows[usable], map.map(rows[usable])))
         result[usable] = (after - before).sum(axis=-1)
     return result.reshape(windows.shape[:-2])
 
@@ -190,7 +188,7 @@ def step_log_determinant(
     of_kind("system", system, System, "a system, as vp.load_system gives it")
     states = _states(states, system.dim)
     step = finite("step", step)
-    return log_determinant(ClassicalFlow(method, system, step), states[..., None, :])
+    return log_determinant(ClassicalMap(method, system, step), states[..., None, :])
 
 
 def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
@@ -228,7 +226,7 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
             f"windows have shape {windows.shape}, but {model.name} reads (..., {model.window}, "
             f"{model.dim})"
         )
-    return log_determinant(as_flow(model, step=1.0), windows)  # the map does not depend on the step
+    return log_determinant(model, windows)
 
 
 def _states(states: Any, dim: int) -> np.ndarray:
@@ -239,45 +237,45 @@ def _states(states: Any, dim: int) -> np.ndarray:
     return found
 
 
-class VolumeDiagnostic(Diagnostic):
+class VolumeChange(Diagnostic):
     """Whether volume is preserved, or contracts as the exact flow does.
 
     Measured is ``volume``, a :class:`Volume` by name: ``"step"``, of the map of states, or of
     windows where ``window`` > 1, at states met on the way; ``"phase-space"``, of the map z_0 ->
     z_t; ``"measure"``, of the map of a step in the coordinates of the system's chart, where these
     have another volume. Each may be missing. For a system that changes volume the values are those
-    beside the exact flow, and that of a map of windows is missing. Summed up, by these names:
+    beside the exact map, and that of a map of windows is missing. Summed up, by these names:
     ``volume``, the largest |log|det|| measured, and ``volume_preserved``, whether this is rounding.
     """
 
-    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
-        flow, system = ensemble.flow, ensemble.comparison.system
-        if flow.differentiable:
-            windows, times = _affordable(ensemble)
-            changes = log_determinant(flow, windows, ensemble.comparison.scales)
+        map, system, step = self.map, self.plan.system, self.plan.step
+        if map.differentiable:
+            windows, times = _affordable(self.ensemble)
+            changes = log_determinant(map, windows, self.plan.scales)
             if not system.contracts:
                 volume["step"] = Volume(times, changes.T)
-            elif flow.window == 1:
+            elif map.window == 1:
                 rows = windows.reshape(-1, system.dim)
-                exact = exact_log_determinant(system, rows, flow.step, 1)[:, 1]
+                exact = exact_log_determinant(system, rows, step, 1)[:, 1]
                 volume["step"] = Volume(times, (changes - exact.reshape(changes.shape)).T)
             chart = system.chart
             if chart is not None and not chart.keeps_volume:
-                changes = changes + density_change(flow, windows, chart.log_density)
+                changes = changes + density_change(map, windows, chart.log_density)
                 volume["measure"] = Volume(times, changes.T)
-        history = ensemble.once(tangent_history)
+        history = self.ensemble.once(tangent_history)
         if history is not None:
             values = history.log_determinant
             if system.contracts:
-                first = ensemble.first[: len(values), 0]
-                values = values - exact_log_determinant(
-                    system, first, flow.step, len(history.times) - 1
-                )
+                first = self.ensemble.first[: len(values), 0]
+                steps = len(history.times) - 1
+                values = values - exact_log_determinant(system, first, step, steps)
             volume["phase-space"] = Volume(history.times, values)
         return {"volume": volume}
 
-    def stored(self, run: Run) -> Iterator[Variable]:
+    @classmethod
+    def stored(cls, run: Run) -> Iterator[Variable]:
         for name, volume in run.volume.items():
             prefix = name.replace("-", "_")
             trajectory, time = f"{prefix}_trajectory", f"{prefix}_time"
@@ -296,7 +294,8 @@ class VolumeDiagnostic(Diagnostic):
                 values=volume.log_determinant,
             )
 
-    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+    @classmethod
+    def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
         volume = {}
         for name in VOLUMES:
             prefix = name.replace("-", "_")
@@ -308,14 +307,16 @@ class VolumeDiagnostic(Diagnostic):
                 volume[name] = Volume(times, values)
         return {"volume": volume}
 
-    def summary(self, run: Run, report: Results) -> dict[str, Any]:
+    @classmethod
+    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
         known = {key: v for key, v in run.volume.items() if v.largest is not None}
         return {
             "volume": {key: volume.largest for key, volume in known.items()},
             "volume_preserved": {key: volume.is_preserved for key, volume in known.items()},
         }
 
-    def columns(self, report: Results) -> list[Column]:
+    @classmethod
+    def columns(cls, report: Results) -> list[Column]:
         columns = []
         known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
         contracting = report.system.contracts
@@ -348,6 +349,3 @@ def _affordable(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
     count = affordable(samples * trajectories, window * dim)
     windows = windows[:, : max(1, count // max(1, samples))]
     return fewer(windows, count), fewer(times, count)
-
-
-VOLUME = VolumeDiagnostic()

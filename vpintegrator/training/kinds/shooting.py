@@ -132,7 +132,10 @@ def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.metadata, part.choices = {}, []
     if part.explicit_time:
-        part._buffers = {**part._buffers, "advance": torch.zeros_like(part.get_buffer("advance"))}
+        part._buffers = {
+            **part._buffers,
+            "time_step": torch.zeros_like(part.get_buffer("time_step")),
+        }
     return part
 
 

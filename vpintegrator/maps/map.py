@@ -1,0 +1,295 @@
+"""Map: all that steps. Classical methods, models, machine code, exact maps, functions of a user."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from vpintegrator.arguments import whole
+from vpintegrator.dynamics import Structure, System
+from vpintegrator.dynamics.structure import component_scales
+from vpintegrator.errors import InputError
+
+KINDS = ("learned", "classical", "exact", "own")
+
+
+class Map(ABC):
+    r"""A map of windows of states that moves them ``prediction_window`` steps forward in time.
+
+    .. math:: \Phi : (z_1, \dots, z_T) \mapsto (z_{1+P}, \dots, z_{T+P}), \qquad T = \text{window}
+
+    A map of single states has windows of one row. Arrays are float64, whatever a model computes in.
+    A map of your own derives from this class and defines :meth:`map`; or it is made of a function
+    by :meth:`from_function`.
+
+    Attributes
+    ----------
+    name, title, description
+        Its name, that in tables and figures (empty: the name), and a line about it.
+    kind
+        ``"learned"``, ``"classical"``, ``"exact"`` or ``"own"``.
+    order
+        Order of convergence; None for other maps than classical methods.
+    step, dim, window, prediction_window
+        Time step h, components of a state, time steps read, and time steps predicted.
+    structure, remark
+        Structure that it keeps exactly, and what else is to be said of it; else empty.
+    differentiable
+        Whether it has a derivative: SciPy's solvers with an adaptive step are no fixed map.
+    system, domain
+        Its system and the training domain of a model, where they are known.
+
+    Examples
+    --------
+    >>> class Turn(vp.Map):
+    ...     dim, step = 2, 0.1
+    ...     def map(self, windows):
+    ...         return windows @ np.array([[0.995, -0.0998], [0.0998, 0.995]])
+    >>> next(Turn().advance(np.ones((3, 1, 2)), 10)).shape
+    (3, 10, 2)
+    """
+
+    name: str = "map"
+    title: str = ""
+    description: str = ""
+    kind: str = "own"
+    order: int | None = None
+    dim: int
+    window: int = 1
+    prediction_window: int = 1
+    remark: str = ""
+    differentiable: bool = True
+    system: System | None = None
+    structure: Any = Structure()
+    step: Any = 1.0
+    domain: Any = None
+
+    @abstractmethod
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        """Map windows (n, window, dim) to the windows ``prediction_window`` steps later.
+
+        NaN where the step cannot be computed.
+        """
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Return Jacobian matrices of ``map`` at windows (n, window, dim).
+
+        The shape is (n, window * dim, window * dim), time before component in rows and columns
+        alike. By default they are fourth-order differences, with about ten digits.
+        """
+        shape = (self.window, self.dim)
+
+        def flat(points: np.ndarray) -> np.ndarray:
+            return self.map(points.reshape(-1, *shape)).reshape(len(points), -1)
+
+        return differences(flat, np.reshape(windows, (len(windows), -1)))
+
+    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return images (n, window * dim, k) of tangent vectors under the derivative at windows.
+
+        ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows.
+        """
+        return self.derivative(windows) @ vectors
+
+    def states(self, windows: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the new states (n, prediction_window, dim) of one call after another, without end.
+
+        A trajectory that is not finite is NaN from there on.
+        """
+        windows, kept = np.array(windows, dtype=np.float64), self.window - self.prediction_window
+        while True:
+            new = self.map(windows)[:, kept:]
+            failed = ~(np.isfinite(windows).all((1, 2)) & np.isfinite(new).all((1, 2)))
+            new[failed] = np.nan
+            windows = np.concatenate([windows[:, self.prediction_window :], new], axis=1)
+            yield new
+
+    def advance(
+        self,
+        windows: np.ndarray,
+        steps: int,
+        *,
+        chunk: int = 1000,
+    ) -> Iterator[np.ndarray]:
+        """Yield the states of the next steps in chunks (n, count, dim), ``count`` <= ``chunk``.
+
+        The states do not depend on the size of the chunks.
+
+        Parameters
+        ----------
+        windows
+            First windows, (n, window, dim); their states are not yielded again.
+        steps
+            Number of steps after the windows.
+        chunk
+            Largest number of steps in a chunk.
+        """
+        calls, states = max(chunk // self.prediction_window, 1), self.states(windows)
+        while steps > 0:
+            needed = min(calls, -(-steps // self.prediction_window))
+            with np.errstate(all="ignore"):  # diverging states overflow
+                block = np.concatenate(list(islice(states, needed)), axis=1)[:, :steps]
+            steps -= block.shape[1]
+            for first in range(0, block.shape[1], chunk):
+                yield block[:, first : first + chunk]
+
+    @final
+    @staticmethod
+    def from_function(
+        function: Callable[[np.ndarray], Any],
+        step: float,
+        dim: int,
+        *,
+        window: int = 1,
+        structure: Structure | None = None,
+        name: str | None = None,
+    ) -> FunctionMap:
+        """Return the map of a function of states, or of windows of them.
+
+        Parameters
+        ----------
+        function
+            Takes states (n, dim) to the states one step later, (n, dim). With ``window`` > 1 it
+            takes windows (n, window, dim) to the next states (n, dim).
+        step
+            Time step.
+        dim
+            Components of a state.
+        window
+            Number of states that the function reads.
+        structure
+            Structure that the map is claimed to keep; comparisons measure it.
+        name
+            Name in tables; by default that of the function.
+
+        Raises
+        ------
+        InputError
+            If an argument is wrong, or the function returns another shape.
+
+        Examples
+        --------
+        >>> euler = vp.Map.from_function(lambda z: z + 0.1 * z[:, ::-1] * [1, -1], step=0.1, dim=2)
+        >>> euler.map(np.ones((1, 1, 2)))
+        array([[[1.1, 0.9]]])
+        """
+        return FunctionMap(function, step, dim, window, structure or Structure(), name)
+
+
+class FunctionMap(Map):
+    """Map of a function of the user; see :meth:`Map.from_function`."""
+
+    def __init__(
+        self,
+        function: Callable[[np.ndarray], Any],
+        step: float,
+        dim: int,
+        window: int,
+        structure: Structure,
+        name: str | None,
+    ) -> None:
+        if not callable(function):
+            raise InputError(f"a map is made of a function of states, not of {function!r}")
+        if not (np.isfinite(step) and step > 0):
+            raise InputError(f"step = {step!r} must be a positive number")
+        self.function, self.step, self.structure = function, float(step), structure
+        self.dim, self.window = whole("dim", dim, 1), whole("window", window, 1)
+        self.name = name or str(getattr(function, "__name__", type(function).__name__)).strip("<>")
+        self.description = f"the function {self.name}"
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        windows = np.asarray(windows, dtype=np.float64)
+        given = windows[:, 0] if self.window == 1 else windows
+        new = np.array(self.function(given.copy()), dtype=np.float64)
+        if new.shape != (len(windows), self.dim):
+            raise InputError(
+                f"{self.name} gives shape {new.shape} for states of shape {given.shape}; give "
+                f"({len(windows)}, {self.dim})"
+            )
+        return np.concatenate([windows[:, 1:], new[:, None]], axis=1)
+
+
+class ExactMap(Map):
+    r"""Iteration of a discrete system, exact but for rounding.
+
+    .. math:: z_{n+1} = M(z_n)
+
+    Parameters
+    ----------
+    system
+        A discrete system.
+
+    Raises
+    ------
+    InputError
+        If the system has a vector field instead, or no equations are known.
+
+    Examples
+    --------
+    >>> system = vp.load_system('''
+    ... state = ["q", "p"]
+    ... [[map]]
+    ... p = "p + sin(q)"
+    ... [[map]]
+    ... q = "q + p"
+    ... ''')
+    >>> vp.maps.ExactMap(system).map(np.array([[[0.0, 1.0]]]))
+    array([[[1., 1.]]])
+    """
+
+    kind: ClassVar[str] = "exact"  # type: ignore[misc]
+    name: ClassVar[str] = "exact"  # type: ignore[misc]
+    system: System
+
+    def __init__(self, system: System) -> None:
+        if not system.is_discrete:
+            raise InputError(
+                f"{system.name} is no map that could be iterated; name a method and a step"
+            )
+        self.description, self.structure = f"the map of {system.name}", system.structure
+        self.system, self.dim = system, system.dim
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        return self.system.map(windows)
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Return the derivative: exact for a formula, by differences for a return map."""
+        if self.system.flow is None:
+            return self.system.map_jacobian(windows[:, 0])
+        return differences(self.system.map, windows[:, 0], self.system.section_map.sizes)
+
+
+def differences(
+    function: Callable[[np.ndarray], np.ndarray],
+    points: np.ndarray,
+    sizes: np.ndarray | float = 0.0,
+    distance: float = 5e-4,
+) -> np.ndarray:
+    """Return derivatives (n, dim, dim) of a map of points (n, dim), by fourth-order differences.
+
+    Parameters
+    ----------
+    function, points
+        The map, and points (n, dim).
+    sizes
+        Sizes of the components in the domain of the map, (dim,).
+    distance
+        Distance of the neighbours, relative to each component at points and images, and to
+        ``sizes``. The fourth power of the default and rounding over it are alike.
+    """
+    dim = points.shape[1]
+    scales = component_scales(np.concatenate([points, function(points)]))
+    distances = distance * np.maximum(np.maximum(scales, sizes), np.abs(points))
+    result = np.empty((len(points), dim, dim))
+    for k in range(dim):
+        total = np.zeros(points.shape)
+        for place, weight in ((1, 2 / 3), (-1, -2 / 3), (2, -1 / 12), (-2, 1 / 12)):
+            moved = points.copy()
+            moved[:, k] += place * distances[:, k]
+            total += weight * function(moved)
+        result[:, :, k] = total / distances[:, k : k + 1]
+    return result

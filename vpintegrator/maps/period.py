@@ -1,0 +1,116 @@
+"""Classical methods over the period of a stroboscopic map."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.maps.base import ClassicalMap, ClassicalMethod, OneStepMethod
+from vpintegrator.maps.map import Map
+
+
+def period_flow_of(system: System) -> System | None:
+    """Return the flow whose stroboscopic map a system is; None if there is none.
+
+    Examples
+    --------
+    >>> from vpintegrator.maps.period import period_flow_of
+    >>> period_flow_of(vp.return_map("forced-duffing", "t = 0")).components
+    ('q', 'p', 't')
+    """
+    returns = system.equations.returns
+    return system.flow if returns is not None and returns.stroboscopic else None
+
+
+class PeriodMap(Map):
+    """A classical method over the period of a stroboscopic map, without the time.
+
+    A method with a fixed step takes ``steps`` of them in a period; a method with an adaptive step
+    size goes over the period at once.
+
+    Parameters
+    ----------
+    method
+        The method.
+    system
+        The stroboscopic map.
+    steps
+        Steps in a period. By default the step is about the one that the file of the flow suggests.
+
+    Raises
+    ------
+    InputError
+        If the map is not stroboscopic, or the method does not apply to its flow.
+
+    Examples
+    --------
+    >>> duffing = vp.return_map("forced-duffing", "t = 0")
+    >>> map = vp.classical("rk4@200", duffing)
+    >>> state = np.array([[[1.0, 0.1]]])
+    >>> bool(np.abs(map.map(state) - duffing.map(state)).max() < 1e-6)
+    True
+    """
+
+    kind = "classical"
+    system: System
+
+    def __init__(self, method: ClassicalMethod, system: System, steps: int | None = None) -> None:
+        flow, returns = period_flow_of(system), system.equations.returns
+        if flow is None or returns is None:
+            raise InputError(
+                f"{method.name} needs a vector field, but {system.name} is a map that is not "
+                "stroboscopic: its steps are iterations"
+            )
+        period = self._period = returns.crossings * (flow.period or math.nan)
+        fixed = isinstance(method, OneStepMethod)
+        if steps is not None and not fixed:
+            raise InputError(
+                f"{method.name}@{steps}: {method.name} has an adaptive step size; leave @ out"
+            )
+        self.name = method.name if steps is None else f"{method.name}@{steps}"
+        suggested = flow.defaults.get("step", period / 100)
+        count = max(round(period / suggested), 1) if fixed else 1
+        self.steps = count if steps is None else steps * returns.crossings
+        self.inner: Map = ClassicalMap(method, flow, period / self.steps)
+        self.title = f"{method.title}, {self.steps} steps" if fixed else method.title
+        self.description, self.order = method.source, method.order
+        self.structure, self.differentiable = method.structure(flow), fixed
+        self.system, self.dim = system, system.dim
+        self._times = returns.return_times
+        self._phase = float(returns.value)  # type: ignore[arg-type]
+
+    def embedded(self, states: np.ndarray) -> np.ndarray:
+        """Return states of the flow (n, dim) at states of the map."""
+        moving = states[:, : self.inner.dim - 1]
+        return np.hstack([moving, np.full((len(states), 1), self._phase)])
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        return next(self.states(windows))
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Return the product of the derivatives of the steps in a period."""
+        if self._times:
+            raise InputError(f"{self.name} has no derivative of return times")
+        full = self.embedded(windows[:, 0])[:, None]
+        result = np.broadcast_to(np.eye(self.inner.dim), (len(full), *2 * (self.inner.dim,)))
+        for _ in range(self.steps):
+            result = self.inner.derivative(full) @ result
+            full = self.inner.map(full)
+        return np.ascontiguousarray(result[:, :-1, :-1])
+
+    def states(self, windows: np.ndarray) -> Iterator[np.ndarray]:
+        first = windows[:, 0]
+        # period by period: states between are not held for long
+        periods = self.inner.advance(self.embedded(first)[:, None], sys.maxsize, chunk=self.steps)
+        for number, states in enumerate(periods, start=1):
+            new = states[:, -1:, :-1]
+            if self._times:
+                times = first[:, -1:] + self._period * number
+                times = np.where(np.isnan(new[..., 0]), np.nan, times)
+                new = np.concatenate([new, times[..., None]], axis=-1)
+            yield new

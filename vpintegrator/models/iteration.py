@@ -1,0 +1,181 @@
+"""A model as a map of arrays: its steps, and its derivatives."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.runtime.threads import torch_threads
+
+Predict = Callable[[torch.Tensor, int], torch.Tensor]
+
+_JACOBIANS = 200_000  # entries of all Jacobians computed at a time
+_COLUMNS = 128  # columns of a Jacobian at a time
+_TIMED = 256  # steps after which the time of a model that has one is set anew
+
+
+def trajectories(
+    model: Any,
+    windows: torch.Tensor,
+    steps: int,
+    chunk: int,
+    predict: Predict | None = None,
+) -> Iterator[torch.Tensor]:
+    """Yield the next states of a model in chunks (trajectory, count, dim), without gradient.
+
+    A trajectory that is not finite is NaN from there on. Repeated addition of the time step rounds
+    every sum the same way. So the times of a model that has one are computed from the number of
+    steps, every 256 steps, and the model reads them within a period if there is one: a late phase
+    is as accurate as an early one.
+
+    Parameters
+    ----------
+    model, windows
+        The model, and first windows (trajectory, window, dim) of its dtype and device.
+    steps, chunk
+        Number of steps, and the largest number of them in a chunk.
+    predict
+        Function that computes the states of several calls from windows, machine code say; by
+        default the model in PyTorch, in ``eval`` mode.
+    """
+    window, new = model.window, model.prediction_window
+    timed, done = model.explicit_time and window == 1, 0
+    calls = _TIMED if timed else max(chunk // new, 1)
+    first_times = windows[:, -1, -1].clone()
+    failed = ~windows.isfinite().flatten(1).all(dim=1)
+    windows = windows.masked_fill(failed[:, None, None], math.nan)
+    while done < steps:
+        count = min(calls, -(-(steps - done) // new))
+        if timed:
+            windows[..., -1] = _phase(model, _times(model, first_times, torch.tensor([done])))
+        states = (predict or model_calls(model))(windows, count)
+        if timed:
+            times = _times(model, first_times, torch.arange(done + 1, done + count + 1))
+            states[..., -1] = torch.where(states[..., -1].isfinite(), times, torch.nan)
+        windows = torch.cat([windows, states[:, -window:]], dim=1)[:, -window:].contiguous()
+        states = _nan_after_divergence(states, failed)[:, : steps - done]
+        done += states.shape[1]
+        yield from states.split(chunk, dim=1)
+
+
+def model_calls(model: Any) -> Predict:
+    """Return the function that calls a model several times in PyTorch."""
+
+    def predict(windows: torch.Tensor, calls: int) -> torch.Tensor:
+        window, new = model.window, model.prediction_window
+        states = windows.new_empty((len(windows), window + calls * new, model.dim))
+        states[:, :window] = windows
+        # weights that are computed from others (Stiefel) are computed once
+        cached = torch.nn.utils.parametrize.cached()
+        with evaluating(model), torch.inference_mode(), cached:
+            for known in range(window, window + calls * new, new):
+                before = states[:, known - window : known]
+                states[:, known : known + new] = model.predict(before)
+        return states[:, window:]
+
+    return predict
+
+
+def _times(model: Any, first: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    """Return times (trajectory, count) after numbers of steps (count,)."""
+    return first[:, None] + model.get_buffer("time_step") * steps.to(first)
+
+
+def _phase(model: Any, times: torch.Tensor) -> torch.Tensor:
+    """Return times within a period, if there is one."""
+    period = model.coordinates.periods.get(model.dim - 1)
+    return times if period is None else times % period
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    training = model.training
+    model.eval()
+    try:
+        with torch_threads():
+            yield
+    finally:
+        model.train(training)
+
+
+def network_jacobian(model: Any, windows: Any) -> np.ndarray:
+    """Return Jacobian matrices of the model's map of windows (n, window, dim), in float64.
+
+    Shape (n, window * dim, window * dim), time before component, by forward-mode differentiation.
+    """
+    windows = np.asarray(windows, dtype=np.float64)
+    size = model.window * model.dim
+    result = np.empty((len(windows), size, size))
+    if size > _COLUMNS:  # a part of the columns at a time, which stays in a cache
+        columns = np.eye(size)
+        for k, start in itertools.product(range(len(windows)), range(0, size, _COLUMNS)):
+            some = columns[:, start : start + _COLUMNS]
+            image = network_tangent(model, windows[k : k + 1], some)[0]
+            result[k, :, start : start + _COLUMNS] = image
+        return result
+    part = max(1, _JACOBIANS // size**2)
+    jacobian = torch.func.vmap(torch.func.jacfwd(model))
+    with evaluating(model), torch.no_grad():
+        for start in range(0, len(windows), part):
+            rows = slice(start, start + part)
+            values = jacobian(as_windows(model, windows[rows]))
+            result[rows] = values.reshape(-1, size, size).double().cpu().numpy()
+    return result
+
+
+def network_tangent(model: Any, windows: Any, vectors: np.ndarray) -> np.ndarray:
+    """Return images (n, window * dim, k) of tangent vectors under the derivative, in float64.
+
+    ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows (n, window, dim).
+    """
+    given = as_windows(model, windows)
+    vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
+    rows = torch.from_numpy(np.ascontiguousarray(vectors.swapaxes(-1, -2))).to(given)
+    rows = rows.unflatten(-1, (model.window, model.dim))
+
+    def image(window: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+        return torch.func.jvp(model, (window,), (vector,))[1]
+
+    with evaluating(model), torch.no_grad():
+        images = torch.func.vmap(torch.func.vmap(image, (None, 0)))(given, rows)
+    return images.flatten(-2).mT.double().cpu().numpy()
+
+
+def as_windows(model: Any, initial: Any) -> torch.Tensor:
+    """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
+    like = next(iter([*model.parameters(), *model.buffers()]), torch.empty(0, dtype=torch.float64))
+    try:
+        if not isinstance(initial, torch.Tensor):
+            initial = torch.from_numpy(np.array(initial, dtype=np.float64))
+        windows = initial.detach().to(dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError):
+        raise InputError(f"initial = {initial!r} is not an array of numbers") from None
+    if model.window == 1 and windows.ndim == 2:
+        windows = windows[:, None]
+    if windows.ndim != 3 or windows.shape[1:] != (model.window, model.dim) or not len(windows):
+        raise InputError(
+            f"initial has shape {tuple(initial.shape)}, but the model {model.name} starts from "
+            f"windows of shape (trajectory, {model.window}, {model.dim})"
+        )
+    return windows
+
+
+def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.Tensor:
+    """Return states with NaN after the first state that is not finite.
+
+    ``failed`` (trajectory,) says which had failed before, and is brought up to date.
+    """
+    # only finite ones have a finite sum; a GPU would be waited for
+    if states.device.type == "cpu" and states.sum().isfinite() and not failed.any():
+        return states
+    bad = ~torch.isfinite(states).all(dim=-1)
+    gone = (bad.cumsum(dim=1) > 0) | failed[:, None]
+    failed |= gone.any(dim=1)
+    return torch.where(gone[..., None], torch.nan, states)
