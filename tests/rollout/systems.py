@@ -182,7 +182,7 @@ y = "tanh(x - y) + sigmoid(3*y) + atan2(y, 3 + x**2) + (2 + cos(x))**y + 1/(1 + 
 """
 
 
-def as_map(method, system, step=None):
+def as_map(method, system=None, step=None):
     """The map of a method, or of a model that knows its system and step."""
     if not isinstance(method, vp.Map):
         return vp.classical(method, system, step)

@@ -79,7 +79,7 @@ def test_parts_give_the_same_section(parts, diverge):
     observer, done, turn = SectionObserver(1, 0.2, 0, 0.3), 0, 0
     while done < 120:
         part = slice(done, done + parts[turn % len(parts)])
-        observer.update(done, states[:, part])
+        observer.observe(done, states[:, part])
         done, turn = min(part.stop, 120), turn + 1
     section = observer.section
     assert np.array_equal(section.trajectory, whole.trajectory)

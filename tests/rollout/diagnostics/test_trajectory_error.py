@@ -1,14 +1,29 @@
 """Errors of trajectories and when they pass a threshold."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import vpintegrator as vp
 from vpintegrator.rollout.diagnostics import root_mean_square_error, trajectory_error
-from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
-from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
+from vpintegrator.rollout.diagnostics.diagnostic import Ensemble
+from vpintegrator.rollout.diagnostics.divergence import Divergence
+from vpintegrator.rollout.diagnostics.trajectory_error import TrajectoryError
+from vpintegrator.rollout.plan import plan_comparison
+
+
+def ensemble(reference, threshold):
+    """Orbits of a map of one's own beside a reference (time, trajectory, dim)."""
+    times, trajectories, dim = reference.shape
+    names = [f"z{k}" for k in range(dim)]
+    rates = "".join(f"{name} = '0'\n" for name in names)
+    text = f"state = {names}\n[vector_field]\n{rates}"
+    given = {"system": vp.System(text), "step": 0.1, "steps": times - 1}
+    plan = plan_comparison(None, "heun", initial=np.zeros((trajectories, dim)), **given)
+    plan = replace(plan, reference=reference, threshold=threshold)
+    return Ensemble("heun", plan.maps["heun"], plan, np.zeros((trajectories, 1, dim)))
 
 
 def test_errors_of_a_trajectory():
@@ -24,9 +39,9 @@ def test_errors_of_a_trajectory():
     error = root_mean_square_error(states, reference)
     assert error[0] == pytest.approx(math.sqrt(25 / 6))
     assert error[1] == math.inf
-    observer = DivergenceObserver(3)
-    observer.update(0, states)
-    assert np.array_equal(observer.index, [-1, 2, -1])
+    divergence = Divergence(ensemble(reference.transpose(1, 0, 2), 1.0))
+    divergence.observe(0, states)
+    assert np.array_equal(divergence.failed, [-1, 2, -1])
 
 
 def test_what_is_unknown_passes_no_threshold():
@@ -35,9 +50,9 @@ def test_what_is_unknown_passes_no_threshold():
     )
     reference = np.zeros((4, 4, 1))
     reference[1:3, 3] = np.nan
-    observer = ErrorObserver(reference, 0.1, np.arange(4), np.zeros((4, 4)))
-    observer.update(0, distance[..., None])
-    assert np.array_equal(observer.index, [1, -1, 2, 3])
+    error = TrajectoryError(ensemble(reference, 0.1))
+    error.observe(0, distance[..., None])
+    assert np.array_equal(error.index, [1, -1, 2, 3])
 
 
 def test_the_time_is_no_component_that_errs():

@@ -39,8 +39,8 @@ def log_ball_volume(flow, centres, radius, steps):
     offsets = radius * np.eye(dim)
     points = centres[:, None, None] + np.stack([offsets, -offsets])  # (trajectory, sign, i, dim)
     first = first_windows(flow, points.reshape(-1, dim))
-    parts = [states for _, states in flow.parts(first, steps, 50)]
-    ends = np.concatenate(parts, axis=1).reshape(count, 2, dim, steps + 1, dim)
+    chunks = flow.advance(first, steps + 1 - flow.window)
+    ends = np.concatenate([first, *chunks], axis=1).reshape(count, 2, dim, steps + 1, dim)
     with np.errstate(all="ignore"):
         diameters = (ends[:, 0] - ends[:, 1]).transpose(0, 2, 1, 3)
         result = np.linalg.slogdet(diameters)[1]
