@@ -14,7 +14,7 @@ from vpintegrator.compiled import CompiledMethod, compile_method, integrate, obs
 from vpintegrator.compiled import method as compiled_method
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import METHODS
+from vpintegrator.maps import METHODS, ClassicalMap
 from vpintegrator.native import NotCompilable
 
 CASES = [
@@ -149,8 +149,9 @@ def test_stages_are_those_of_numpy_at_any_step(name, step, seed):
         s, unit = load_system(text), 1.0 if text == STIFF else 1e-15
         z = random.uniform(-1, 1, size=(11, 3)) * scale
         machine = compiled_once(name, text)
-        found = machine.start(z, step * unit).advance(2) / scale
-        expected = METHODS[name].start(s, z, step * unit).advance(2) / scale
+        numpy = ClassicalMap(METHODS[name], s, step * unit)
+        maps = machine.at_step(step * unit), numpy
+        found, expected = (next(map.advance(z[:, None], 2)) / scale for map in maps)
         both = np.isfinite(expected).all(axis=(1, 2)) & np.isfinite(found).all(axis=(1, 2))
         assert both.sum() >= 10 or step > 0.5
         assert np.allclose(found[both], expected[both], rtol=1e-11, atol=1e-11)
@@ -177,9 +178,9 @@ def test_order_of_convergence(name, order):
 @pytest.mark.parametrize("name", GAUSS)
 def test_quadratic_invariants_are_kept_to_rounding(name):
     s, z = system("rigid-body"), initial("rigid-body", 32)
-    cursor = CompiledMethod(METHODS[name], s, z, 0.2).start(z, 0.2)
-    for _ in range(20):
-        state = cursor.advance(5000)[:, -1]
+    machine = CompiledMethod(METHODS[name], s, z, 0.2)
+    for chunk in machine.advance(z[:, None], 100_000, chunk=5000):
+        state = chunk[:, -1]
     for invariant in s.invariants.values():
         drift = invariant(state) / invariant(z) - 1
         assert np.abs(drift).max() < 3e-14 and abs(drift.mean()) < 4e-15
@@ -191,7 +192,7 @@ def test_stages_without_a_solution_are_nan():
     machine = CompiledMethod(
         METHODS["implicit-midpoint"], load_system(BLOW_UP), np.ones((1, 2)), 0.1
     )
-    states = machine.start(np.array(first), 0.1).advance(3)
+    states = next(machine.advance(np.array(first)[:, None], 3))
     assert np.isnan(states[[0, 2]]).all() and np.isfinite(states[1]).all()
 
 

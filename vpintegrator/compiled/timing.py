@@ -50,8 +50,8 @@ def seconds_per_step(
     >>> pendulum = vp.load_system("pendulum")
     >>> first = pendulum.sample_initial(50, np.random.default_rng(0))
     >>> batch = vp.compiled.repeat_states(first)[:, None]  # windows (1000, 1, 2)
-    >>> flow = vp.rollout.as_flow("rk4", pendulum, 0.1).compile(first, True)
-    >>> cost = vp.compiled.seconds_per_step({"rk4": lambda n: flow.start(batch).advance(n)})
+    >>> machine = vp.compiled.machine_code(vp.classical("rk4", pendulum, 0.1), first)
+    >>> cost = vp.compiled.seconds_per_step({"rk4": lambda n: next(machine.advance(batch, n))})
     >>> 1e-9 < cost["rk4"] < 1e-5
     True
     """
