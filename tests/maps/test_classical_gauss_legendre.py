@@ -60,6 +60,15 @@ def test_a_stiff_linear_system_takes_any_step():
     assert states[0, :, 1] == pytest.approx((7 / 19) ** np.arange(6), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "which", "step"),
+    [("gauss-legendre-4", "forced", 0.9), ("gauss-legendre-6", "kepler", 0.6)],
+)
+def test_large_steps_renew_the_newton_matrix_of_some_trajectories(name, which, step):
+    s, z = system(which), initial(which, 83)
+    assert np.isfinite(METHODS[name].step(s, z, step)).all()
+
+
 def test_newton_without_a_solution_is_nan():
     # y = z + h/2 y^2 has no real solution for h z > 1/2
     states = integrate(load_system(BLOW_UP), "implicit-midpoint", [[6.0, 1.0], [1.0, 1.0]], 0.1, 3)

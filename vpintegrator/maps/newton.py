@@ -121,6 +121,8 @@ def _inverse_newton_matrix(jacobian: np.ndarray, matrix: np.ndarray) -> np.ndarr
         newton = -matrix[0, 0] * jacobian[:, :, 0]
     else:
         newton = -matrix[:, None, :, None] * jacobian[:, None]
+    # chosen trajectories may lie in memory in another order: then a reshaped array is a copy
+    newton = np.ascontiguousarray(newton)
     newton.reshape(size * size, count)[:: size + 1] += 1.0
     return inverse_matrices(newton.reshape(size, size, count).transpose(2, 0, 1))
 
