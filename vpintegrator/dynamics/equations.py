@@ -349,31 +349,21 @@ class StateFunction:
         self.made = cache(lambda library: vectorised(expressions, equations.arguments, library))
 
     def __call__(self, state: Any, parameters: Any = None) -> Any:
-        """Return the values of the expressions, (..., expression)."""
-        if not is_tensor(state):
-            state = as_array(state)
-        if self._open:
-            return self._of_both(state, as_array(() if parameters is None else parameters))
-        if not state.shape or state.shape[-1] != self._dim:
+        """Return the values of the expressions, (..., expression); with parameters, in NumPy."""
+        state = state if is_tensor(state) else as_array(state)
+        given = as_array(() if parameters is None else parameters)
+        if (*state.shape[-1:], *given.shape[-1:]) != (self._dim, self._open):
+            open_ = f", and {self._open} parameters" if self._open else ""
             raise InputError(
-                f"a state of this system has {self._dim} components in its last dimension, but the "
-                f"array given has shape {tuple(state.shape)}"
+                f"a state of this system has {self._dim} components in its last dimension{open_}, "
+                f"but the arrays given have shapes {tuple(state.shape)} and {given.shape}"
             )
-        if is_tensor(state):
+        if is_tensor(state) and not self._open:
             return stack_torch(self.made("torch")(*state.unbind(-1)), state[..., 0])
-        return stack_numpy(self.made("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
-
-    def _of_both(self, state: Any, parameters: np.ndarray) -> np.ndarray:
-        """Return values at states and parameters, as NumPy arrays."""
         state = np.asarray(state)
-        if (*state.shape[-1:], *parameters.shape[-1:]) != (self._dim, self._open):
-            raise InputError(
-                f"states (..., {self._dim}) and parameters (..., {self._open}) are needed, but the "
-                f"arrays given have shapes {state.shape} and {parameters.shape}"
-            )
-        shape = np.broadcast_shapes(state.shape[:-1], parameters.shape[:-1])
-        columns = [*np.moveaxis(state, -1, 0), *np.moveaxis(parameters, -1, 0)]
-        return stack_numpy(self.made("numpy")(*columns), np.empty(shape))
+        shape = np.broadcast_shapes(state.shape[:-1], given.shape[:-1])
+        columns = [*np.moveaxis(state, -1, 0), *np.moveaxis(given, -1, 0)]
+        return stack_numpy(self.made("numpy")(*columns), np.empty(shape, state.dtype))
 
     def by_component(self, components: np.ndarray, parameters: Any = ()) -> list[Any]:
         """Return the values of the expressions one by one, of components (dim, ...).
