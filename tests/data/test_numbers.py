@@ -63,7 +63,6 @@ def test_changes_of_invariants(tmp_path):
             assert seen.changes[name] == pytest.approx(
                 change / max(abs(v) for series in own for v in series), rel=1e-12
             )
-            assert seen.change_in_time[name][-1] == seen.changes[name]
     for group, seen in inspect_dataset(dataset).items():
         states = dataset.states(group).reshape(-1, 3)
         assert [min(column) for column in states.T.tolist()] == list(seen.low)

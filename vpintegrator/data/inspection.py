@@ -17,7 +17,6 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics.sizes import size_of
 
 _PART_BYTES = 1 << 24  # bytes of states that are read together
-_SERIES = 4096  # times at which the change of an invariant is kept
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,6 @@ class Group:
     changes
         Largest change of each invariant along a trajectory since the first observed state, divided
         by the largest value of the invariant in the group.
-    change_in_time
-        Largest change up to each of the times ``change_times``, by invariant.
     """
 
     shape: tuple[int, ...]
@@ -52,8 +49,6 @@ class Group:
     infinite: int
     conditions: dict[str, tuple[float, float]]
     changes: dict[str, float]
-    change_times: np.ndarray
-    change_in_time: dict[str, np.ndarray]
 
 
 def inspect_dataset(dataset: Dataset | str | os.PathLike[str]) -> dict[str, Group]:
@@ -84,7 +79,7 @@ def _look_through(dataset: Dataset, name: str) -> Group:
     missing = infinite = 0
     invariants, chosen = _invariants(dataset)
     conditions = dataset.conditions(name)
-    change = {key: np.zeros(length) for key in invariants}
+    change = dict.fromkeys(invariants, 0.0)
     largest = dict.fromkeys(invariants, 0.0)
     part = max(1, _PART_BYTES // (8 * dim * max(length, 1)))
     for first in range(0, count, part):
@@ -101,14 +96,9 @@ def _look_through(dataset: Dataset, name: str) -> Group:
             with np.errstate(all="ignore"):
                 values = np.asarray(invariant(states, *(() if own is None else (own[:, None],))))
                 since = np.abs(values - values[np.arange(len(values)), begin][:, None])
-            change[key] = np.fmax(change[key], np.fmax.reduce(since, axis=0))
+            change[key] = float(np.fmax.reduce(since, axis=None, initial=change[key]))
             size = max(largest[key], size_of(invariant, states[:, 0], own))
             largest[key] = float(np.fmax(size, np.fmax.reduce(np.abs(values), axis=None)))
-    growth = {
-        key: np.maximum.accumulate(np.nan_to_num(values, posinf=np.inf)) / (largest[key] or 1.0)
-        for key, values in change.items()
-    }
-    kept = np.unique(np.linspace(0, length - 1, min(length, _SERIES)).astype(int))
     empty = ~np.isfinite(low)
     return Group(
         shape=shape,
@@ -122,9 +112,7 @@ def _look_through(dataset: Dataset, name: str) -> Group:
             for key, column in zip(dataset.varied, conditions.T, strict=True)
             if count
         },
-        changes={key: float(values[-1]) if length else 0.0 for key, values in growth.items()},
-        change_times=times[kept],
-        change_in_time={key: values[kept] for key, values in growth.items()},
+        changes={key: size / (largest[key] or 1.0) for key, size in change.items()},
     )
 
 

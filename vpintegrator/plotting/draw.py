@@ -103,7 +103,7 @@ def draw(
     """
     for name in formats:
         choose("formats", name, FORMATS)
-    look = find_style(style, width)
+    look, tell = find_style(style, width), progress or (lambda *_: None)
     scene, known, tables = _opened(report, look, columns, orbits, methods)
     known |= {figure.name: figure for figure in figures if not isinstance(figure, str)}
     names = [figure if isinstance(figure, str) else figure.name for figure in figures]
@@ -120,15 +120,13 @@ def draw(
         written, captions = [], {}
         with look.applied(), np.errstate(all="ignore"):
             for done, (name, figure) in enumerate(drawn.items()):
-                if progress is not None:
-                    progress(name, done, len(drawn))
+                tell(name, done, len(drawn))
                 if figure.applies():
                     written += _save(figure, place, formats)
                     captions[name] = figure.caption()
                 elif figures:
                     raise InputError(f"figure: there is nothing to show in the figure '{name}'")
-        if progress is not None:
-            progress("", len(drawn), len(drawn))
+        tell("", len(drawn), len(drawn))
         texts = texts | {_CAPTIONS: markdown_paragraphs(captions)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")

@@ -144,7 +144,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 _PORTRAIT, _SMALL = 12.5, 9.8  # em: least widths of panels
-PORTRAIT_COLUMNS, _MANY, _ROWS = 4, 12, 3
+_COLUMNS, _MANY, _ROWS = 4, 12, 3
 _TITLE = 18  # letters in a line above a panel
 _LISTED = 3  # methods whose numbers a caption gives one by one
 _SYSTEM = 60  # letters of a system's title
@@ -228,7 +228,7 @@ class RolloutFigure(Figure):
 
     def grid(self, count: int) -> tuple[int, int]:
         """Return columns and rows for a number of portraits; for many, rows of more and smaller."""
-        most = PORTRAIT_COLUMNS if count <= _MANY else PORTRAIT_COLUMNS + 1
+        most = _COLUMNS if count <= _MANY else _COLUMNS + 1
         columns = min(count, most, self.columns(_PORTRAIT))
         if count > _ROWS * columns:
             columns = min(most, self.columns(_SMALL))
@@ -237,40 +237,58 @@ class RolloutFigure(Figure):
 
     def portraits(
         self,
+        draw: Callable[..., None],
         names: Collection[str],
-        draw: Callable[[Axes, str], None],
-        further: float,
-        legend: Sequence[Line2D],
+        blocks: Sequence[tuple[Any, ...]] = ((),),
+        further: float = 0.0,
+        legend: Sequence[Line2D] = (),
+        shape: float = 0.9,
+        projection: str | None = None,
     ) -> MplFigure:
-        """Return a figure with a portrait for each name, with labels at its left and lower edge.
+        """Return a figure with a portrait for each name, with labels at the left and lower edge.
 
-        The height has ``further`` em besides the portraits and the legend.
+        Parameters
+        ----------
+        draw
+            Function of Axes, a name, and what is in a block.
+        names, blocks
+            The portraits; each block has one of every name.
+        further
+            Height besides the portraits and the legend in em.
+        legend
+            Entries of the legend below.
+        shape
+            Height of a portrait in units of its width.
+        projection
+            Projection of the Axes.
         """
         columns, rows = self.grid(len(names))
         width = self.style.wide
         if columns < 3 and self.style.width is None:
             width *= max(columns / 3, 0.5)
-        row = 0.9 * width / self.style.em / columns + 2
-        figure = self.new(width, row * rows + further, legend)
-        for place, name in enumerate(names):
-            axes = figure.add_subplot(rows, columns, place + 1)
-            draw(axes, name)
-            hide_inner_labels(axes, place, columns, rows)
+        row = shape * width / self.style.em / columns + 2
+        figure = self.new(width, len(blocks) * rows * row + further, legend)
+        for above, block in enumerate(blocks):
+            for k, name in enumerate(names):
+                place = above * rows * columns + k + 1
+                grid = len(blocks) * rows, columns, place
+                axes = figure.add_subplot(*grid, projection=projection)
+                draw(axes, name, *block)
+                if projection is None:
+                    hide_inner_labels(axes, k, columns, rows)
         return figure
 
     def opening(self) -> list[str]:
         """Return a sentence on the system and the initial states, and time and step of a whole."""
-        report = self.report
-        count = len(report.reference)
+        report, count = self.report, len(self.report.reference)
         states = "an initial state" if count == 1 else "initial states"
         origin = f"{states} given"
         if report.seed is not None:
-            some = "a random initial state" if count == 1 else f"random {states}"
-            origin = f"{some} (seed {report.seed})"
+            origin = f"{states} (seed {report.seed})".replace("initial", "random initial")
+            origin = origin.replace("an random", "a random")
         stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
         time = f" to t = {grouped(report.times[-1])} with step {report.step:g}{stored}" * self.whole
-        title = shortened(report.system.title, _SYSTEM)
-        return [f"{title}: {orbits(count)} from {origin}{time}."]
+        return [f"{shortened(report.system.title, _SYSTEM)}: {orbits(count)} from {origin}{time}."]
 
     def by_method(self, values: Mapping[str, float], form: Callable[[float], str] = size) -> str:
         """Return ``1.0e-03 (RK4) and 2.0e-05 (vpt)``; for many methods, the least and the largest.
@@ -284,54 +302,30 @@ class RolloutFigure(Figure):
         most = max(values, key=lambda name: abs(values[name]))
         return f"from {parts[least]} to {parts[most]}"
 
-    def by_title(self, names: Sequence[str]) -> str:
-        """Return the titles of methods, the number of many."""
-        if len(names) > _LISTED:
-            return f"{len(names)} methods"
-        return listed([shortened(self.runs[name].title) for name in names])
-
-    def definitions(self, names: Iterable[str]) -> list[str]:
-        """Return a sentence with the formulas of the named coordinates and invariants.
-
-        Only names that the system file defines have a formula.
-        """
-        system = self.report.system
-        table = system.equations.table
-        written = {**table.get("plot", {}).get("coordinates", {}), **table.get("invariants", {})}
-        formulas = [f"{n} = {' '.join(str(written[n]).split())}" for n in names if n in written]
-        if not formulas:
-            return []
-        numbers = [f"{n} = {v}" for n, v in system.parameters.items() if isinstance(v, int)]
-        given = f", where {listed(numbers)}" if numbers else ""
-        return [f"Here {listed(formulas)}{given}."]
-
     def reference(self) -> str:
         """Return a sentence on the accuracy and the end of the reference."""
         report, end = self.report, ""
+        first, last = report.reference_ends.min(), report.reference_ends.max()
         if report.reference_time == 0:
             return "There is no reference."
-        if report.reference_time < report.times[-1]:
-            end = f" and ends at t = {grouped(report.reference_time)}"
-        ends = report.reference_ends
-        if ends.min() < ends.max():
-            span = f"t = {grouped(ends.min())} to {grouped(ends.max())}"
+        if first < last:
             end = (
-                f", up to {span}, the median {grouped(report.reference_time)}: it ends where its "
-                "error is a tenth of the threshold"
+                f", up to t = {grouped(first)} to {grouped(last)}, the median "
+                f"{grouped(report.reference_time)}: it ends where its error is a tenth of the "
+                "threshold"
             )
-        if report.is_reference_given:
-            return f"The reference is made of the states given{end}."
-        if not report.accuracy:
-            return f"The reference is the map itself{end}."
-        return f"The reference is accurate to about {report.accuracy:.0e}{end}."
+        elif last < report.times[-1]:
+            end = f" and ends at t = {grouped(last)}"
+        origin = f"is accurate to about {report.accuracy:.0e}" if report.accuracy else ""
+        given = "is made of the states given" if report.is_reference_given else origin
+        return f"The reference {given or 'is the map itself'}{end}."
 
     def long_steps(self, comma: str = ";") -> str:
         """Return words on what is drawn between states if there are few steps in a turn."""
-        if self.scene.pieces == 1:
-            return ""
         dots = " methods as dots, a step apart, and" if self.scene.coarse else ""
         curve = "the exact solution" if self.scene.solved else "straight lines"
-        return f"{comma}{dots} between the reference's states {curve}"
+        words = f"{comma}{dots} between the reference's states {curve}"
+        return words if self.scene.pieces > 1 else ""
 
     def events(self, shown: str = TYPICAL) -> list[str]:
         """Return sentences on what is shown of models of one name, and on methods that diverged."""

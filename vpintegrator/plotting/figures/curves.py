@@ -22,7 +22,7 @@ from vpintegrator.plotting.figure import (
     own_scene,
 )
 from vpintegrator.plotting.tables import error_size
-from vpintegrator.plotting.text import capital, grouped, plain, shortened
+from vpintegrator.plotting.text import capital, grouped, listed, plain, shortened
 
 SMALLEST = 1e-17  # height of an error of exactly 0 on a logarithmic axis
 LARGEST = 1e6  # a curve leaves the figure long before it
@@ -277,7 +277,6 @@ class InvariantsFigure(CurveFigure):
             "Largest change of the invariants on any orbit up to each time.",
             *self.events(CURVES),
             *map(self._largest, names),
-            *self.definitions(names),
             *self.curve_notes(curves),
         ]
 
@@ -413,11 +412,12 @@ class VolumeFigure(CurveFigure):
         measured = {name: value for name, value in found.items() if value is not None}
         if not measured:
             return []
+        titles = {name: shortened(run.title) for name, run in self.runs.items()}
         what = "Derivative of one step" if kind == "step" else "Derivative of the map z_0 → z_t"
-        windows = [name for name in measured if self.runs[name].window > 1 and kind == "step"]
-        what += f" (for {self.by_title(windows)} of a map of windows)" if windows else ""
-        missing = [name for name in self.runs if name not in measured]
-        left = f"; none for {self.by_title(missing)}" if missing else ""
+        windows = [titles[n] for n in measured if self.runs[n].window > 1 and kind == "step"]
+        what += f" (for {listed(windows)} of a map of windows)" if windows else ""
+        missing = [title for name, title in titles.items() if name not in measured]
+        left = f"; none for {listed(missing)}" if missing else ""
 
         def form(error: float) -> str:
             return f"{error:.1e}" if np.isfinite(error) else "collapsed"

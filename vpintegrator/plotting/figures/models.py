@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from vpintegrator.arguments import check_integrator
+from vpintegrator.arguments import check_integrator, real_array
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.figure import Figure, choose, drawn_into, hide_inner_labels, own_style
 from vpintegrator.plotting.style import LOOKS, PAPER, Style
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _CURVES = ("epoch", "seconds", "training_error", "validation_error")
+_NUMBERS = ("best_epoch", "best_validation_error", "test_error")
 
 
 @dataclass(frozen=True)
@@ -51,40 +52,30 @@ class ModelScene:
 
     @cached_property
     def training(self) -> dict[str, Any]:
-        """The summary with its curves as arrays (epoch,); empty if nothing is known.
+        """The summary with its curves as arrays (epoch,); empty for no epoch, or none known.
 
         The curves of a model file are thinned to some hundred epochs.
 
         Raises
         ------
         InputError
-            If the metadata are damaged, or the training ended before the first epoch.
+            If the metadata are damaged.
         """
         told = self.history
         if told is None:
             text = getattr(self.model, "metadata", {}).get("training")
-            told = {} if text is None else read_json(text, self.where)
+            told = read_json(text, self.where) if text else {}
         if not told:
             return {}
         try:
             curves = np.array([told[key] for key in _CURVES], dtype=float)
             if curves.ndim != 2 or not np.isfinite(curves[:2]).all():
                 raise ValueError
-            found = dict(zip(_CURVES, curves, strict=True)) | {
-                **{key: str(told[key]) for key in ("optimizer", "stopped_by")},
-                **{key: float(told[key]) for key in ("best_validation_error", "test_error")},
-                "best_epoch": int(told["best_epoch"]),
-            }
+            numbers = {key: float(told[key]) for key in _NUMBERS}
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise InputError(
-                f"{self.where}: the record of the training is damaged; train the model anew to "
-                "draw it"
-            ) from None
-        if not curves.size:
-            raise InputError(
-                f"{self.where}: its training ended before the first epoch; train it for longer"
-            )
-        return found
+            words = "the record of the training is damaged; train the model anew to draw it"
+            raise InputError(f"{self.where}: {words}") from None
+        return told | numbers | dict(zip(_CURVES, curves, strict=True)) if curves.size else {}
 
     @cached_property
     def attention(self) -> dict[str, np.ndarray]:
@@ -147,9 +138,7 @@ class TrainingFigure(Figure):
                 shown = np.where(np.isfinite(errors) & (errors > 0), errors, np.nan)
             mark = "." if len(along) == 1 else ""
             axes.plot(along, shown, label=label, color=colour, lw=width * style.line, marker=mark)
-        best, least, test = (
-            told[key] for key in ("best_epoch", "best_validation_error", "test_error")
-        )
+        best, least, test = (told[key] for key in _NUMBERS)
         if best > 0 and math.isfinite(least):
             look: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 0.6 * style.letters}
             label, place = (
@@ -178,15 +167,14 @@ class TrainingFigure(Figure):
 
     def sentences(self) -> list[str]:
         told = self.scene.training
-        test, best, ending = told["test_error"], told["best_epoch"], told["stopped_by"]
+        best, least, test = (told[key] for key in _NUMBERS)
         kept = "The weights kept are those of an earlier random start."
         if best > 0:
-            kept = (
-                f"The weights kept are those of epoch {grouped(best)}, with a validation error of "
-                f"{told['best_validation_error']:.2e}."
-            )
+            kept = f"The weights kept are those of epoch {grouped(best)}, with a validation error "
+            kept += f"of {least:.2e}."
         last = f" Error on the test set: {test:.2e} (dotted line)." if math.isfinite(test) else ""
-        ended = f", ended by {_ENDINGS[ending]}" if ending in _ENDINGS else ""
+        ending = _ENDINGS.get(str(told["stopped_by"]), "")
+        ended = f", ended by {ending}" if ending else ""
         return [
             f"Training of {self.scene.name} by {told['optimizer']}: {grouped(told['epoch'][-1])} "
             f"epochs in {told['seconds'][-1]:.3g} s{ended}. Relative errors one window ahead, on "
@@ -366,10 +354,7 @@ def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
 
     from vpintegrator.nn import attention_weights
 
-    try:
-        states = torch.as_tensor(np.asarray(window, dtype=np.float64)).to(model.shift)
-    except (TypeError, ValueError):
-        raise InputError(f"window: {window!r} is no array of numbers") from None
+    states = torch.as_tensor(real_array("window", window, ("window", "dim"))).to(model.shift)
     if states.shape != (model.window, model.dim):
         raise InputError(
             f"window has shape {tuple(states.shape)}, but the model {model.name} reads windows of "

@@ -199,8 +199,7 @@ class OverviewFigure(RolloutFigure):
         above = len(self.orbits) * self.side
         below = min(self.room - above, _HIGH * self.rows)
         figure = self.new(style.wide, above + below + _TITLES, self.entries)
-        heights = [above + 1.5, below] if self.curves else [above]
-        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        grid = figure.add_gridspec(2, 1, height_ratios=[above + 1.5, max(below, 0.01)])
         upper = grid[0].subgridspec(len(self.orbits), len(self.methods))
         solid = {"projection": "3d"} if scene.kind == "space" else {}
         for row, (orbit, rank) in enumerate(self.orbits.items()):
@@ -215,7 +214,7 @@ class OverviewFigure(RolloutFigure):
                 if row == 0:
                     self.title_panel(axes, name)
         columns = min(len(self.curves), self.columns(_PANEL))
-        lower = grid[len(heights) - 1].subgridspec(max(self.rows, 1), max(columns, 1))
+        lower = grid[1].subgridspec(max(self.rows, 1), max(columns, 1))
         for place, (title, label, panel, *arguments) in enumerate(self.curves):
             axes = figure.add_subplot(lower[divmod(place, columns)])
             panel(axes, *arguments)

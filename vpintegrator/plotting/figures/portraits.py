@@ -9,15 +9,7 @@ import matplotlib.figure
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figure import (
-    PORTRAIT_COLUMNS,
-    Rollout,
-    RolloutFigure,
-    choose,
-    drawn_into,
-    hide_inner_labels,
-    own_scene,
-)
+from vpintegrator.plotting.figure import Rollout, RolloutFigure, choose, drawn_into, own_scene
 from vpintegrator.plotting.scene import REFERENCE
 from vpintegrator.plotting.text import grouped, listed
 from vpintegrator.plotting.views import (
@@ -82,59 +74,38 @@ class PhaseFigure(RolloutFigure):
         self.title_panel(axes, name)
 
     def draw(self) -> matplotlib.figure.Figure:
-        scene, names, width = self.scene, list(self.runs), self.style.wide
-        plane = scene.kind == "plane"
-        if not plane and scene.referenced:
-            names = [REFERENCE, *names]
-        columns, rows = self.grid(len(names))
-        if plane and columns < 3 and not self.style.width:
-            width *= columns / PORTRAIT_COLUMNS
-        side = width / self.style.em / columns
-        pairs: Sequence[tuple[int, int] | None] = self.pairs if plane else [None]
-        height = len(pairs) * rows * (0.86 * side + 1.5 if plane else side + 2.2)
-        figure = self.new(width, height, self.reference_line() if plane else ())
+        scene, names = self.scene, list(self.runs)
+        if scene.kind == "plane":
+            blocks = [(pair,) for pair in self.pairs]
+            return self.portraits(self.panel, names, blocks, 0.0, self.reference_line(), shape=0.86)
+        names = [REFERENCE, *names] if scene.referenced else names
         projection = scene.view(scene.scale).projection
-        for block, pair in enumerate(pairs):
-            for k, name in enumerate(names):
-                place = block * rows * columns + k + 1
-                axes = figure.add_subplot(len(pairs) * rows, columns, place, projection=projection)
-                self.panel(axes, name, pair)
-                if plane:
-                    hide_inner_labels(axes, k, columns, rows)
-        return figure
+        return self.portraits(self.panel, names, shape=1.0, projection=projection)
 
     def sentences(self) -> list[str]:
-        scene, words = self.scene, self._words()
-        every = planes_of(scene.system)
-        if scene.kind == "plane" and len(every) > 1:
-            names = [f"({', '.join(scene.coordinates[k] for k in pair)})" for pair in self.pairs]
-            left = "" if len(names) == len(every) else f" of {len(every)} such planes"
-            words += f"; planes {listed(names)}{left}"
-        return [f"Phase portraits: {words}.", *self.closing()]
-
-    def _words(self) -> str:
-        """Return a description of the portraits, and of the orbits and points left out."""
-        scene, report = self.scene, self.report
-        count, stored = report.reference.shape[0], len(report.times)
+        scene, report, every = self.scene, self.report, planes_of(self.scene.system)
         some = scene.chosen(next(iter(self.runs.values())).states)
         orbits, points, _ = self.shown(some, scene.kind == "plane").shape
-        which = "all orbits" if orbits == count else f"the first {orbits} orbits"
+        which = "all orbits" if orbits == len(report.reference) else f"the first {orbits} orbits"
         if scene.orbits:
             chosen = [str(k + 1) for k in scene.orbits[:orbits]]
             which = f"orbit{'s' if len(chosen) > 1 else ''} {listed(chosen)}"
         elif orbits == 1:
-            which = "the first orbit" if count > 1 else "the orbit"
+            which = "the first orbit" if len(report.reference) > 1 else "the orbit"
+        how = f"to t = {grouped(report.times[points - 1])}"
         if scene.dots:
             gap = report.every * report.step
             how = f"{points} states of each as dots, as states are stored {gap:g} in time apart"
-        elif points < stored:
-            how = f"to t = {grouped(report.times[points - 1])}"
-        else:
+        elif points == len(report.times):
             how = "at all times"
-        words = f"{which}, {how}{self.long_steps()}"
-        if scene.kind == "plane" and not scene.referenced:
-            return words
-        return f"{words}; {_TAILS[scene.kind]}"
+        words = f"Phase portraits: {which}, {how}{self.long_steps()}"
+        if scene.kind != "plane" or scene.referenced:
+            words += f"; {_TAILS[scene.kind]}"
+        if scene.kind == "plane" and len(every) > 1:
+            names = [f"({', '.join(scene.coordinates[k] for k in pair)})" for pair in self.pairs]
+            left = "" if len(names) == len(every) else f" of {len(every)} such planes"
+            words += f"; planes {listed(names)}{left}"
+        return [f"{words}.", *self.closing()]
 
 
 def portrait(

@@ -80,14 +80,13 @@ class PoincareFigure(PointFigure):
         component, value, direction = report.section_plane
         cut = scene.components.index(component)
         period, parts = scene.system.periods.get(cut), []
-        known = np.isfinite(report.reference).all(axis=-1)
-        lengths = known.sum(axis=1)  # up to the end of each orbit's reference
-        lengths[[not row[:length].all() for row, length in zip(known, lengths, strict=True)]] = 0
-        for length in np.unique(lengths[lengths > 0]):
-            rows = np.flatnonzero(lengths == length)
-            states = report.reference[rows, :length]
-            part = poincare_section(states, report.step, cut, value, direction, period)
-            parts.append(replace(part, trajectory=rows[part.trajectory]))
+        for k, states in enumerate(report.reference):
+            known = np.isfinite(states).all(axis=-1)
+            length = known.sum()  # up to the end of the orbit's reference
+            if length and known[:length].all():
+                orbit = states[None, :length]
+                part = poincare_section(orbit, report.step, cut, value, direction, period)
+                parts.append(replace(part, trajectory=part.trajectory + k))
         if not parts:
             return None
         names = ("points", "trajectory", "time")
@@ -169,7 +168,8 @@ class PoincareFigure(PointFigure):
                 axes.text(0.03, 0.97, f"{beyond} beyond", transform=axes.transAxes, **look)
 
         orbits, energies = self.level
-        figure = self.portraits(self.sections, draw, 2, self.orbit_legend(orbits))
+        legend = self.orbit_legend(orbits)
+        figure = self.portraits(draw, self.sections, further=2, legend=legend)
         energy = f", energy {energies.mean():.4g}" if energies.size else ""
         self.title(figure, self.words(mathtext) + energy)
         return figure
@@ -195,10 +195,10 @@ class PoincareFigure(PointFigure):
         if not energies.size:
             return []
         spread = f" within {np.ptp(energies):.0e}" if np.ptp(energies) else ""
-        others = len(self.report.reference) - len(orbits)
-        which = f"orbit{'s' if len(orbits) > 1 else ''} {listed([str(k + 1) for k in orbits])}"
-        left = f"; the other {others} have other energies and are left out" if others else ""
-        which = which if others else "all orbits"
+        others, which, left = len(self.report.reference) - len(orbits), "all orbits", ""
+        if others:
+            which = f"orbit{'s' if len(orbits) > 1 else ''} {listed([str(k + 1) for k in orbits])}"
+            left = f"; the other {others} have other energies and are left out"
         return [f"One level of the energy, {energies.mean():.4g}{spread}: {which}{left}."]
 
 
@@ -279,7 +279,7 @@ class MapFigure(PointFigure):
             self.dots(axes, name, states[known], orbits[known], self.pair)
             axes.set(xlim=box[0], ylim=box[1])
 
-        return self.portraits(self.states, draw, 1, self.orbit_legend())
+        return self.portraits(draw, self.states, further=1, legend=self.orbit_legend())
 
     def sentences(self) -> list[str]:
         names = ", ".join(self.scene.components[k] for k in self.pair)
