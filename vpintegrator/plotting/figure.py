@@ -32,7 +32,7 @@ from vpintegrator.rollout import Report, open_rollout
 LINES, _LETTERS = 5, 100  # of a caption, and of a line
 _SPACE = "\0"  # a space at which no line may end
 ROW = 1.55  # em: height of a row of the legend
-_FULL = 0.96  # share of the width that a legend may have
+_MARGIN = 0.6  # em beside a legend
 _LEGEND: dict[str, Any] = {  # em
     "loc": "outside lower center",
     "handlelength": 2.6,
@@ -102,7 +102,7 @@ def new_figure(
     style: Style, width: float, height: float, legend: Sequence[Line2D] = ()
 ) -> MplFigure:
     """Return a figure ``width`` inches wide, with ``height`` em for panels and a legend below."""
-    rows = legend_rows(width, legend)
+    rows = legend_rows(style, width, legend)
     size = width, style.em * (height + ROW * rows)
     figure = MplFigure(figsize=size, layout="constrained")
     if legend:
@@ -110,12 +110,12 @@ def new_figure(
     return figure
 
 
-def legend_rows(width: float, legend: Sequence[Line2D]) -> int:
+def legend_rows(style: Style, width: float, legend: Sequence[Line2D]) -> int:
     """Return the rows of a legend below a figure ``width`` inches wide."""
-    blank = MplFigure(figsize=(width, 1))
+    blank = MplFigure(figsize=(width, 1), dpi=600)  # widths are rounded to pixels
     for rows in range(1, len(legend)):
         drawn = blank.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
-        if drawn.get_window_extent().width < _FULL * blank.bbox.width:
+        if drawn.get_window_extent().width < blank.bbox.width - _MARGIN * style.em * blank.dpi:
             return rows
     return len(legend)
 

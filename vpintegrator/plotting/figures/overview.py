@@ -100,7 +100,7 @@ class OverviewFigure(RolloutFigure):
     @cached_property
     def room(self) -> float:
         """Height in em that portraits and panels may have on a page, titles not counted."""
-        return _TALLEST - _TITLES - ROW * legend_rows(self.style.wide, self.entries)
+        return _TALLEST - _TITLES - ROW * legend_rows(self.style, self.style.wide, self.entries)
 
     @property
     def orbits(self) -> dict[int, str]:
