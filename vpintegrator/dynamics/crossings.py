@@ -216,7 +216,7 @@ class Event:
         return np.floor(height / self.period) if self.period < np.inf else (height >= 0) - 1.0
 
 
-def advance(
+def follow(
     formulas: AdaptiveSteps, state: np.ndarray, event: Event, parameters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """States at the ends of solutions, (dim, trajectory), and how long that takes, (trajectory,).

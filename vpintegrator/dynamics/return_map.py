@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, advance
+from vpintegrator.dynamics.crossings import AdaptiveSteps, Event, follow
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
 from vpintegrator.dynamics.initial_conditions import Draw, InitialConditions
@@ -137,7 +137,7 @@ class ReturnMap:
         with np.errstate(all="ignore"):  # states that do not return are NaN
             begin = self.flow_states(states, parameters)
             event = self.event(begin, parameters.T)
-            ends, durations = advance(formulas, begin, event, parameters.T)
+            ends, durations = follow(formulas, begin, event, parameters.T)
         image = np.empty_like(states)
         image[:, : len(s.kept)] = ends[s.kept].T
         if s.return_times:
@@ -260,7 +260,7 @@ def _one_after_another(
     """States of the flow (part, component, n) at the ends of each part, and when, (part, n)."""
     found, times = [], []
     for way in ways:
-        begin, lasted = advance(steps, begin, way, columns)
+        begin, lasted = follow(steps, begin, way, columns)
         found.append(begin)
         times.append(lasted)
     return np.stack(found), np.cumsum(times, axis=0)
@@ -270,7 +270,7 @@ def _on_rays(
     returns: ReturnMap, steps: AdaptiveSteps, begin: np.ndarray, columns: np.ndarray, parts: int
 ) -> tuple[np.ndarray, np.ndarray]:
     section, event = returns.section, returns.event(begin, columns)
-    end, durations = advance(steps, begin, event, columns)
+    end, durations = follow(steps, begin, event, columns)
     count = max(_FEWEST * event.count, 4 * parts)
     ways = [Event(None, durations / count)] * count
     way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)[0]])

@@ -154,7 +154,8 @@ def _opened(
     report = of_kind("report", source, Report, "a report, or the path of its file")
     scene = Scene(report, style, orbits, methods)
     tables = {name: render(scene.report, columns) for name, render in _TABLES.items()}
-    return scene, dict(FIGURES), tables
+    own = {each.figure.name: each.figure for each in report.diagnostics if each.figure is not None}
+    return scene, FIGURES | own, tables
 
 
 def open_drawn(path: str | os.PathLike[str]) -> Report | Path:

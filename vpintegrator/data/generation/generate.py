@@ -125,15 +125,15 @@ def generate(
     total, done = len(plan.initial) * (recipe.steps + 1), 0
     asked: dict[str, int] = {}
 
-    def advance(states: int) -> None:
+    def count_states(states: int) -> None:
         nonlocal done
         done += states
         if progress:
             progress(done, total)
 
-    advance(0)
+    count_states(0)
     if plan.shards == 1 and not folder_of(path).exists():
-        states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, advance)
+        states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, count_states)
         measured = measure_accuracy(recipe, states, plan.conditions)
         if measured.steps < recipe.steps:
             asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, measured.steps)
@@ -151,7 +151,7 @@ def generate(
         single_file = found != "view" and size <= _LARGEST_SINGLE
     shards, made = Shards(path, recipe, plan), []
     alone = scheduler is None and (workers == 1 or plan.shards == 1)
-    make = partial(make_shard, progress=advance) if alone else make_shard
+    make = partial(make_shard, progress=count_states) if alone else make_shard
     workers = min(workers, plan.shards)
     results = pool.map(make, shards.tasks(resume), workers=workers, scheduler=scheduler)
     with shards.open(resume, overwrite):
@@ -159,7 +159,7 @@ def generate(
             for shard in results:
                 made.append(shard)
                 if not alone or shard.reused:
-                    advance(shard.trajectories * (recipe.steps + 1))
+                    count_states(shard.trajectories * (recipe.steps + 1))
         overwrite = overwrite or found == "view"
         shards.bind(made, asked, single=single_file, overwrite=overwrite)
     return _opened(path, recipe)

@@ -158,6 +158,9 @@ class Diagnostic(ABC):
     variables
         Measurements that are arrays or numbers, and are stored as they are. For other measurements,
         override :meth:`stored` and :meth:`read`.
+    figure
+        Class of :class:`vpintegrator.plotting.RolloutFigure` that ``vp.draw`` draws of the report;
+        None for no figure, or one of the package.
 
     Examples
     --------
@@ -181,6 +184,7 @@ class Diagnostic(ABC):
     """
 
     variables: ClassVar[tuple[Variable, ...]] = ()
+    figure: ClassVar[Any] = None
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.ensemble, self.map, self.plan = ensemble, ensemble.map, ensemble.plan
