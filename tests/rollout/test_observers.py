@@ -12,9 +12,8 @@ import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
 from vpintegrator.rollout.diagnostics.diagnostic import Ensemble, WindowSampler
-from vpintegrator.rollout.diagnostics.divergence import Divergence
 from vpintegrator.rollout.diagnostics.invariants import Invariants
-from vpintegrator.rollout.diagnostics.trajectory_error import TrajectoryError
+from vpintegrator.rollout.diagnostics.trajectory_error import Divergence, TrajectoryError
 from vpintegrator.rollout.plan import plan_comparison
 
 STEPS = 60

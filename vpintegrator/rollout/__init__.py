@@ -12,9 +12,7 @@ from vpintegrator.rollout.diagnostics import (
     Volume,
     invariant_errors,
     root_mean_square_error,
-    step_log_determinant,
     trajectory_error,
-    window_log_determinant,
 )
 from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.reference import Reference, solve_reference
@@ -42,9 +40,7 @@ __all__ = [
     "rollout",
     "root_mean_square_error",
     "solve_reference",
-    "step_log_determinant",
     "trajectory_error",
-    "window_log_determinant",
 ]
 
 make_callable(__name__)

@@ -11,10 +11,9 @@ from vpintegrator.dynamics import System
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.methods import Against, Models
 from vpintegrator.rollout.plan import Plan, Progress, plan_comparison
-from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.report import Report, with_own
 from vpintegrator.rollout.results import Run, by_name
 
 

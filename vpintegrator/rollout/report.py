@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +29,7 @@ from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, Invariants, with_own
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, Invariants
 from vpintegrator.rollout.results import (
     REFERENCE,
     RESERVED,
@@ -59,6 +59,29 @@ _STUDY = (
     Variable("error", "root mean square error at the end", ("step",), required=True),
     Variable("order", "order of accuracy"),
 )
+
+
+def with_own(own: Iterable[Any]) -> tuple[type[Diagnostic], ...]:
+    """Return all diagnostics of the package, and further ones.
+
+    Raises
+    ------
+    InputError
+        If one is no diagnostic, or a measurement has a name that another one has.
+    """
+    found = [*DIAGNOSTICS]
+    for diagnostic in own:
+        if not (isinstance(diagnostic, type) and issubclass(diagnostic, Diagnostic)):
+            raise InputError(f"diagnostics must be subclasses of Diagnostic, not {diagnostic!r}")
+        taken = {variable.name for each in found for variable in each.variables}
+        for variable in diagnostic.variables:
+            if variable.name in taken:
+                raise InputError(
+                    f"diagnostics: {diagnostic.__name__} measures {variable.name}, and so does "
+                    "another diagnostic; take another name"
+                )
+        found.append(diagnostic)
+    return tuple(found)
 
 
 def write_rollout(

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from scipy.stats import linregress
 
-from vpintegrator.rollout.diagnostics import DriftAccumulator, LyapunovAccumulator, fit_drift
+from vpintegrator.rollout.diagnostics import (
+    DriftAccumulator,
+    TangentHistory,
+    fit_drift,
+    lyapunov_estimate,
+)
 
 
 @given(st.integers(3, 400), st.integers(0, 2**32 - 1), st.lists(st.integers(1, 150), min_size=1))
@@ -81,9 +86,8 @@ def test_errors_are_calibrated_for_noise_with_a_memory(memory):
     noise[:, 0] = random.standard_normal(1500)
     values = lfilter([1.0], [1.0, -rho], noise, axis=1)
     fit = fit_drift(np.arange(count), values)
-    growth = LyapunovAccumulator(len(values))
-    growth.update(np.arange(count), np.cumsum(values, axis=1))
-    found = growth.estimate()
+    growth = np.cumsum(values, axis=1)
+    found = lyapunov_estimate(TangentHistory(np.arange(count), 0 * growth, growth))
     statistical = np.sqrt(found.uncertainty**2 - 1 / found.time**2)  # but for the transient
     for score in (fit.slope / fit.standard_error, found.exponent / statistical):
         assert 0.64 < (np.abs(score) < 1).mean() < 0.82

@@ -9,8 +9,7 @@ import pytest
 import vpintegrator as vp
 from vpintegrator.rollout.diagnostics import root_mean_square_error, trajectory_error
 from vpintegrator.rollout.diagnostics.diagnostic import Ensemble
-from vpintegrator.rollout.diagnostics.divergence import Divergence
-from vpintegrator.rollout.diagnostics.trajectory_error import TrajectoryError
+from vpintegrator.rollout.diagnostics.trajectory_error import Divergence, TrajectoryError
 from vpintegrator.rollout.plan import plan_comparison
 
 

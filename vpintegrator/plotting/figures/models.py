@@ -334,7 +334,7 @@ def first_window(model: Integrator) -> np.ndarray:
     InputError
         If the model does not say of which system it is, or there is no such orbit.
     """
-    from vpintegrator.rollout.diagnostics.first_window import first_windows
+    from vpintegrator.rollout.diagnostics.tangent import first_windows
     from vpintegrator.rollout.start import find_system
 
     system = find_system({model.name: model}, None)

@@ -17,7 +17,6 @@ from vpintegrator.rollout.diagnostics.cost import (
 )
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
-from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
     invariant_errors,
@@ -30,9 +29,11 @@ from vpintegrator.rollout.diagnostics.structure import (
 )
 from vpintegrator.rollout.diagnostics.tangent import (
     Lyapunov,
-    LyapunovAccumulator,
     TangentHistory,
     TangentMap,
+    first_window_derivative,
+    first_windows,
+    lyapunov_estimate,
     lyapunov_exponent,
     tangent_propagation,
 )
@@ -43,8 +44,6 @@ from vpintegrator.rollout.diagnostics.trajectory_error import (
 from vpintegrator.rollout.diagnostics.volume import (
     Volume,
     density_change,
-    step_log_determinant,
-    window_log_determinant,
 )
 from vpintegrator.rollout.variables import Variable
 
@@ -58,7 +57,6 @@ __all__ = [
     "EvaluationCount",
     "InvariantError",
     "Lyapunov",
-    "LyapunovAccumulator",
     "Section",
     "SectionObserver",
     "TangentHistory",
@@ -76,16 +74,15 @@ __all__ = [
     "fit_drift",
     "invariant_errors",
     "log_determinant",
+    "lyapunov_estimate",
     "lyapunov_exponent",
     "poincare_section",
     "reversibility_defect",
     "root_mean_square_error",
     "series_names",
-    "step_log_determinant",
     "symplecticity_defect",
     "tangent_propagation",
     "trajectory_error",
-    "window_log_determinant",
     "window_symplecticity_defect",
     "work_precision",
 ]

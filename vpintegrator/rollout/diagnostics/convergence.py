@@ -18,7 +18,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import Map, classical
 from vpintegrator.maps.base import check_initial
 from vpintegrator.rollout.diagnostics.cost import count_evaluations
-from vpintegrator.rollout.diagnostics.first_window import first_windows
+from vpintegrator.rollout.diagnostics.tangent import first_windows
 from vpintegrator.rollout.reference import Reference, solve_reference
 
 Progress = Callable[[str, int, int], None]

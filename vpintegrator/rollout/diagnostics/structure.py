@@ -16,7 +16,7 @@ from vpintegrator.dynamics.structure import (
 )
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.diagnostics.first_window import (
+from vpintegrator.rollout.diagnostics.tangent import (
     first_window_derivative,
     first_windows,
     system_of,

@@ -1,30 +1,35 @@
-"""Tangent vectors along numerical trajectories: phase-space volume and Lyapunov exponents."""
+"""Tangent vectors along trajectories: first windows, phase-space volume, Lyapunov exponents."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy  # loads scipy.integrate when it is used
 
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
 from vpintegrator.dynamics.structure import affordable, component_scales
+from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import variance_of_fit
-from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 
-_CAPACITY = 128  # times kept; when they are full every other one is dropped
-_TRANSIENT = 0.2  # share of the time in which the tangent vector turns to the fastest growth
 _GROUPINGS = (1, 2, 4)
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _PART = 1024  # steps in a chunk
 _FEWEST = 10  # steps that tell more than one of them does
+
+_TOLERANCE = 1e-13
+_BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
+_WINDOW_ENTRIES = 100_000  # entries of the derivatives in memory
 
 
 @dataclass(frozen=True)
@@ -267,56 +272,42 @@ class Lyapunov:
     time: float
 
 
-class LyapunovAccumulator:
-    """Averages the growth of a tangent vector that comes in parts.
+def lyapunov_estimate(history: TangentHistory, most: int = 128, transient: float = 0.2) -> Lyapunov:
+    """Return the mean growth of the tangent vector of a history.
 
-    The accumulator keeps the logarithm of the stretch at no more than 128 evenly spread times.
+    NaN before two times, or after a divergence.
 
     Parameters
     ----------
-    count
-        Number of trajectories.
+    history
+        Growth of a tangent vector along trajectories.
+    most
+        Largest number of evenly spread times that are used.
+    transient
+        Share of the time in which the vector turns to the fastest growth.
 
     Examples
     --------
-    >>> growth = vp.rollout.diagnostics.LyapunovAccumulator(1)
     >>> times = np.linspace(0, 10, 101)
-    >>> growth.update(times, 0.9 * times[None])
-    >>> growth.estimate().exponent.round(12)
+    >>> history = vp.rollout.diagnostics.TangentHistory(times, 0 * times[None], 0.9 * times[None])
+    >>> vp.rollout.diagnostics.lyapunov_estimate(history).exponent.round(12)
     array([0.9])
     """
-
-    def __init__(self, count: int) -> None:
-        self._every = 1
-        self._seen = 0
-        self._times = np.empty(0)
-        self._stretch = np.empty((count, 0))
-
-    def update(self, times: np.ndarray, log_stretch: np.ndarray) -> None:
-        """Take in the logarithm of the stretch (trajectory, count) at the next times (count,)."""
-        first = -self._seen % self._every
-        self._times = np.append(self._times, times[first :: self._every])
-        self._stretch = np.append(self._stretch, log_stretch[:, first :: self._every], axis=1)
-        self._seen += len(times)
-        while len(self._times) > _CAPACITY:
-            self._every *= 2
-            self._times, self._stretch = self._times[::2], self._stretch[:, ::2]
-
-    def estimate(self) -> Lyapunov:
-        """Return the mean growth so far; NaN before two times, or after a divergence."""
-        first = int(np.ceil(_TRANSIENT * (len(self._times) - 1)))
-        times, stretch = self._times[first:], self._stretch[:, first:]
-        if len(times) < 2:
-            unknown = np.full(len(stretch), np.nan)
-            return Lyapunov(unknown, unknown.copy(), 0.0)
-        time = float(times[-1] - times[0])
-        with np.errstate(all="ignore"):
-            rates = np.diff(stretch, axis=1) / np.diff(times)
-            variance = _variance_of_mean(rates)
-            mean = rates.mean(axis=1)
-            variance = np.fmax(variance, variance_of_fit(rates - mean[:, None], 0))
-            uncertainty = np.sqrt(variance + 1 / time**2)
-            return Lyapunov(mean, uncertainty, time)
+    times, stretch = history.times, history.log_stretch
+    while len(times) > most:
+        times, stretch = times[::2], stretch[:, ::2]
+    first = int(np.ceil(transient * (len(times) - 1)))
+    times, stretch = times[first:], stretch[:, first:]
+    if len(times) < 2:
+        unknown = np.full(len(stretch), np.nan)
+        return Lyapunov(unknown, unknown.copy(), 0.0)
+    time = float(times[-1] - times[0])
+    with np.errstate(all="ignore"):
+        rates = np.diff(stretch, axis=1) / np.diff(times)
+        variance = _variance_of_mean(rates)
+        mean = rates.mean(axis=1)
+        variance = np.fmax(variance, variance_of_fit(rates - mean[:, None], 0))
+        return Lyapunov(mean, np.sqrt(variance + 1 / time**2), time)
 
 
 def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
@@ -357,13 +348,7 @@ def lyapunov_exponent(map: Map, first: np.ndarray, steps: int) -> Lyapunov:
     >>> vp.rollout.diagnostics.lyapunov_exponent(map, first, 200).exponent.shape
     (1,)
     """
-    return _estimate(tangent_propagation(map, first, steps))
-
-
-def _estimate(history: TangentHistory) -> Lyapunov:
-    accumulator = LyapunovAccumulator(len(history.log_stretch))
-    accumulator.update(history.times, history.log_stretch)
-    return accumulator.estimate()
+    return lyapunov_estimate(tangent_propagation(map, first, steps))
 
 
 class LyapunovExponent(Diagnostic):
@@ -376,7 +361,7 @@ class LyapunovExponent(Diagnostic):
 
     def result(self) -> dict[str, Any]:
         history = self.ensemble.once(tangent_history)
-        return {"lyapunov": None if history is None else _estimate(history)}
+        return {"lyapunov": None if history is None else lyapunov_estimate(history)}
 
     @classmethod
     def stored(cls, run: Run) -> Iterator[Variable]:
@@ -414,3 +399,139 @@ class LyapunovExponent(Diagnostic):
             Column(title, lambda s: s.lyapunov, rank=3, beside=f"{title} ±"),
             Column(f"{title} ±", lambda s: s.lyapunov_error, "hidden"),
         ]
+
+
+def first_windows(map: Map, initial: np.ndarray, system: System | None = None) -> np.ndarray:
+    """Return windows (n, window, dim) of the exact flow from initial states (n, dim).
+
+    Parameters
+    ----------
+    map
+        Says the length of windows, the step and the system.
+    initial
+        Initial states, (n, dim).
+
+    Raises
+    ------
+    InputError
+        If ``window`` > 1 and the flow has no system, or the solution ends before the window does.
+
+    Examples
+    --------
+    >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.first_windows(map, np.ones((3, 2))).shape
+    (3, 1, 2)
+    """
+    initial = np.asarray(initial, dtype=np.float64)
+    if map.window == 1:
+        return initial[:, None]
+    times = map.step * np.arange(map.window)
+    return solve(system or system_of(map), initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
+
+
+def first_window_derivative(
+    map: Map,
+    initial: np.ndarray,
+    directions: np.ndarray | None = None,
+    scales: np.ndarray | None = None,
+) -> np.ndarray:
+    r"""Return derivatives of first windows by their first state, (n, window, dim, dim).
+
+    With ``directions`` (dim, k), only derivatives along these are returned, (n, window, dim, k).
+
+    The solution Y of the variational equation
+
+    .. math:: \dot Y = Df(z)\, Y, \quad Y(0) = I, \qquad \text{beside} \quad \dot z = f(z),
+
+    at the times of the window (Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
+    section I.14). NaN where it cannot be solved.
+
+    Parameters
+    ----------
+    map
+        Says the length of windows, the step and the system.
+    initial
+        Initial states, (n, dim).
+    directions
+        Tangent vectors of the first state, (dim, k); all of them if None.
+    scales
+        Scale of each component, (dim,), that the tolerance is relative to; by default that of the
+        initial states.
+
+    Raises
+    ------
+    InputError
+        If ``window`` > 1 and the flow has no system.
+
+    Examples
+    --------
+    >>> map = vp.classical("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.first_window_derivative(map, np.ones((1, 2)))
+    array([[[[1., 0.],
+             [0., 1.]]]])
+    """
+    initial = np.asarray(initial, dtype=np.float64)
+    first = np.eye(initial.shape[-1]) if directions is None else directions
+    scales = component_scales(initial, (map.system or map).structure) if scales is None else scales
+    result = np.full((len(initial), map.window, *first.shape), np.nan)
+    usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
+    result[usable, 0] = first
+    if map.window > 1:
+        system, step, window = system_of(map), map.step, map.window
+        batch = int(np.clip(_WINDOW_ENTRIES // first.size, 1, _BATCH))
+        for start in range(0, len(usable), batch):
+            part = usable[start : start + batch]
+            solution = _solve_variational(system, initial[part], first, step, window, scales)
+            if not np.isfinite(solution).all():  # a trajectory that fails stops all of them
+                each = [
+                    _solve_variational(system, initial[i : i + 1], first, step, window, scales)
+                    for i in part
+                ]
+                solution = np.concatenate(each)
+            result[part] = solution
+    return result
+
+
+def system_of(map: Map) -> System:
+    """Return the system of a map, or raise InputError if it has none."""
+    if map.system is None:
+        raise InputError(f"{map.name} does not know its system, which makes the first window")
+    return map.system
+
+
+def _solve_variational(
+    system: System,
+    initial: np.ndarray,
+    first: np.ndarray,
+    step: float,
+    window: int,
+    scales: np.ndarray,
+) -> np.ndarray:
+    """Return Y at the times of a window, (n, window, dim, k); NaN if a solution fails."""
+    count, dim = initial.shape
+    result = np.full((count, window, *first.shape), np.nan)
+    result[:, 0] = first
+    states = count * dim
+    # so that the error of each is below the tolerance, not only the mean of all
+    tolerance = max(_TOLERANCE / math.sqrt(count), SMALLEST_TOLERANCE)
+
+    def field(_: float, y: np.ndarray) -> np.ndarray:
+        z, tangent = y[:states].reshape(count, dim), y[states:].reshape(count, *first.shape)
+        slope = system.jacobian(z) @ tangent
+        return np.concatenate([system.vector_field(z).ravel(), slope.ravel()])
+
+    y = np.concatenate([initial.ravel(), result[:, 0].ravel()])
+    largest = np.abs(first / scales[:, None]).max(axis=0)  # of each tangent vector
+    sizes = [np.tile(scales, count), np.tile(np.outer(scales, largest).ravel(), count)]
+    absolute = tolerance * np.concatenate(sizes)
+    with np.errstate(all="ignore"):
+        for k in range(1, window):
+            # it ends a step at each time: more accurate than its interpolation
+            solution = scipy.integrate.solve_ivp(
+                field, (0.0, step), y, method="DOP853", rtol=tolerance, atol=absolute
+            )
+            y = solution.y[:, -1]
+            if not solution.success or not np.isfinite(y).all():
+                break
+            result[:, k] = y[states:].reshape(count, *first.shape)
+    return result

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
 from vpintegrator.compiled import integrate
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
 from vpintegrator.errors import InputError
-from vpintegrator.maps import ClassicalMap, Map, OneStepMethod
+from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.results import Results, Run
@@ -21,7 +20,7 @@ from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    pass
 
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
@@ -150,91 +149,6 @@ def exact_log_determinant(
             index = _PARTS * np.arange(steps)[:, None] + np.arange(_PARTS + 1)
             changes[usable] = romb(system.divergence(states)[:, index], dx=fine)
     return np.pad(np.cumsum(changes, axis=1), ((0, 0), (1, 0)))
-
-
-def step_log_determinant(
-    method: OneStepMethod, system: System, states: np.ndarray, step: float
-) -> np.ndarray:
-    r"""Return the logarithm of the volume factor of a step of a classical method.
-
-    .. math:: \log |\det D\Phi_h(z)|
-
-    at states z (..., dim), in the shape (...). The derivative is that of the method's formulas with
-    the system's exact Jacobian. NaN where the state is not finite or the step cannot be made.
-
-    Parameters
-    ----------
-    method
-        A classical method with a fixed step.
-    system
-        The system, to which it applies.
-    states
-        States at which the determinant is computed, (..., dim).
-    step
-        The time step h.
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape (...).
-
-    Examples
-    --------
-    >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
-    >>> value = vp.rollout.step_log_determinant(rk4, pendulum, np.array([[1.0, 0.5]]), 0.1)
-    >>> bool(abs(value[0]) < 1e-6)
-    True
-    """
-    of_kind("system", system, System, "a system, as vp.load_system gives it")
-    states = _states(states, system.dim)
-    step = finite("step", step)
-    return log_determinant(ClassicalMap(method, system, step), states[..., None, :])
-
-
-def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
-    r"""Return the logarithm of the volume factor of a model's map of windows.
-
-    .. math:: \log |\det D\Phi(Z)|
-
-    for windows Z (..., window, dim), in the shape (...). This is the volume of the product space
-    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`; for a one-step model it is that of phase
-    space.
-
-    Parameters
-    ----------
-    model
-        A model of windows.
-    windows
-        Windows at which the determinant is computed, (..., window, dim).
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape (...).
-
-    Examples
-    --------
-    >>> model = vp.models.VolumePreservingTransformer(dim=2, window=3, depth=1)
-    >>> windows = torch.rand(4, 3, 2, dtype=torch.float64)
-    >>> bool(np.abs(vp.rollout.window_log_determinant(model, windows)).max() < 1e-12)
-    True
-    """
-    check_integrator(model)
-    windows = _states(windows, model.dim)
-    if windows.shape[-2:] != (model.window, model.dim):
-        raise InputError(
-            f"windows have shape {windows.shape}, but {model.name} reads (..., {model.window}, "
-            f"{model.dim})"
-        )
-    return log_determinant(model, windows)
-
-
-def _states(states: Any, dim: int) -> np.ndarray:
-    """Return states (..., dim) as an array."""
-    found = real_array("states", states, None)
-    if found.shape[-1:] != (dim,):
-        raise InputError(f"states have shape {found.shape}, but (..., {dim}) is expected")
-    return found
 
 
 class VolumeChange(Diagnostic):
