@@ -36,11 +36,6 @@ def shown(orbits: np.ndarray, dots: bool) -> np.ndarray:
     return orbits[..., np.linspace(0, count - 1, _DOTS).astype(int), :]
 
 
-def points_shown(count: int, dots: bool) -> int:
-    """Return the number of points drawn of an orbit of ``count`` points."""
-    return min(count, _DOTS if dots else POINTS)
-
-
 def stroke(style: Style, dots: bool, width: float = 0.75, count: int = _DOTS) -> dict[str, Any]:
     """Return the line style of an orbit: a thin line, or dots, larger for a small ``count``."""
     if dots:
