@@ -103,7 +103,7 @@ def test_mistakes(run, tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("p**2/2", "__import__('os').system('touch hacked')", "column 1: attribute access"),
+        ("p**2/2", "__import__('os').system('touch hacked')", "is not allowed in an expression"),
         ("[parameters]", "[parameters", "not valid TOML"),
         ("[parameters]", '[invariants]\nq = "q"\n[parameters]', "not constant along solutions"),
     ],

@@ -54,7 +54,7 @@ def test_a_stroboscopic_map_of_what_a_recipe_describes(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["henon-heiles", *SECTION], "are those of an energy; give it"),
+        (["henon-heiles", *SECTION], "of a Hamiltonian flow have an energy"),
         (["henon-heiles", *SECTION, "-p", "energy=0.1", "--step", "0.2"], "one return"),
         (["henon-heiles", "--direction", "up"], "--direction is that of crossings"),
         (["pendulum", "--step", "period"], "no period in time"),

@@ -138,7 +138,7 @@ class Definition:
             told = isinstance(error, InputError)
             reason = str(error) if told else "the equations are too long where they are no numbers"
             raise InputError(
-                f"parameter {', '.join(names)} of {self.name} cannot vary: {reason}"
+                f"the parameter {', '.join(names)} of {self.name} cannot vary: {reason}"
             ) from None
 
     def _with_open(self, names: Sequence[str]) -> Definition:

@@ -100,34 +100,24 @@ def _check_fit(
     flow: Equations, component: int, energy: Value | None, directed: bool, where: str
 ) -> None:
     """Refuse what does not make a map."""
-    name = flow.components[component]
-    if flow.explicit_time is not None:
-        time = flow.components[flow.explicit_time]
-        if component != flow.explicit_time:
+    name, time = flow.components[component], flow.explicit_time
+    if time is not None:
+        if component != time or time not in flow.periods or directed or energy is not None:
+            clock = flow.components[time]
             raise InputError(
-                f"{where} section: the equations depend on {time}, so their map is stroboscopic: "
-                f'section = "{time} = 0"'
+                f"{where}: the equations depend on {clock}, so their map is stroboscopic: it needs "
+                f'section = "{clock} = 0" and a period in {clock}, and has no direction or energy'
             )
-        if flow.explicit_time not in flow.periods:
-            raise InputError(f"{where} section: the equations have no period in {time}")
-        if directed or energy is not None:
-            raise InputError(f"{where}: a stroboscopic map has neither direction nor energy")
         return
-    if flow.hamiltonian is None:
-        if energy is not None:
-            raise InputError(f"{where} energy: the flow was not given by a Hamiltonian")
-        return
-    positions, momenta = flow.halves
-    if component in momenta:
-        position = flow.components[positions[momenta.index(component)]]
+    if flow.hamiltonian is not None and component in flow.halves[1]:
         raise InputError(
             f"{where} section: {name} is a momentum; a section of a Hamiltonian flow fixes a "
-            f"position, such as {position}"
+            "position"
         )
-    if energy is None:
+    if (flow.hamiltonian is None) != (energy is None):
         raise InputError(
-            f"{where}: the states on the section {name} = ... are those of an energy; give it, as "
-            "in energy = 0.1 (-p energy=0.1, or --vary energy=0.02:0.12 for a range)"
+            f"{where} energy: states on the section of a Hamiltonian flow have an energy, as in "
+            "energy = 0.1 (-p energy=0.1, or --vary energy=0.02:0.12 for a range); others have none"
         )
 
 
