@@ -133,5 +133,5 @@ def test_refusals():
         fit_linear_map(vp.models.VolumePreservingFeedForward(dim=2), z, z)
     with pytest.raises(InputError, match="two or more pairs of finite states"):
         fit_linear_map(vp.models.LinearMap(dim=2), z[:1], z[:1])
-    with pytest.raises(InputError, match="window must be 1"):
+    with pytest.raises(TypeError, match="window"):
         vp.models.LinearMap(dim=2, window=2)
