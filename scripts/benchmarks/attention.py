@@ -116,6 +116,7 @@ def errors(model: vp.models.Integrator, case: Case) -> tuple[float, float]:
     steps = model.window - 1 + AHEAD  # those of the window count
     states = vp.rollout(model, windows, steps, compiled=False)[:, model.window :]
     wrong = np.linalg.norm(states - case.true[:, WINDOW:], axis=-1)  # (trajectory, step)
+    wrong[np.isnan(wrong)] = np.inf
     spread = np.sqrt(case.true.var((0, 1)).sum())
     return float(np.sqrt((wrong[:, 0] ** 2).mean()) / spread), float(
         np.median(wrong[:, -1]) / spread
