@@ -197,8 +197,8 @@ class OneStepTable:
         return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
 
     def row(self, name: str) -> OneStep:
-        """Return the row of a map."""
-        return next(row for row in self.rows if row.name == name)
+        """Return the row of a map; one without numbers where the map was not measured."""
+        return next((row for row in self.rows if row.name == name), OneStep(name, ""))
 
     @property
     def sentences(self) -> list[str]:

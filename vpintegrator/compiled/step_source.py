@@ -84,7 +84,7 @@ class _Function:
 
 
 def obstacle(method: ClassicalMethod, system: System) -> str:
-    """Return the reason why a method has no machine code for a system, or nothing.
+    """Return the reason why a ``method`` has no machine code for a ``system``, or nothing.
 
     The compiler, the length of formulas and their functions are not looked at: these are the
     messages of :class:`~vpintegrator.compiled.NotCompilable`.

@@ -79,7 +79,7 @@ def seconds_per_step(
 
 
 def repeat_states(states: np.ndarray, count: int = 1000) -> np.ndarray:
-    """Return ``count`` states or windows (count, ...), in the given order over and over again.
+    """Return ``count`` of the ``states`` or windows (n, ...), in their order over and over again.
 
     Examples
     --------

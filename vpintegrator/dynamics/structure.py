@@ -397,7 +397,7 @@ def component_scales(
 
 
 def affordable(wanted: int, size: int, free: int = 64) -> int:
-    """Return the number of derivatives (size, size) to compute out of ``wanted``, at least one.
+    """Return the number of derivatives (``size``, ``size``) to compute out of ``wanted``, not 0.
 
     Matrices of up to ``free`` rows are all computed. For larger matrices the number falls with the
     cube of the rows, as the cost of a determinant grows.

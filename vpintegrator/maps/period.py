@@ -15,7 +15,7 @@ from vpintegrator.maps.map import Map
 
 
 def period_flow_of(system: System) -> System | None:
-    """Return the flow whose stroboscopic map a system is; None if there is none.
+    """Return the flow whose stroboscopic map ``system`` is; None if there is none.
 
     Examples
     --------

@@ -410,11 +410,13 @@ def first_windows(map: Map, initial: np.ndarray, system: System | None = None) -
         Says the length of windows, the step and the system.
     initial
         Initial states, (n, dim).
+    system
+        System of the flow; by default that of the map.
 
     Raises
     ------
     InputError
-        If ``window`` > 1 and the flow has no system, or the solution ends before the window does.
+        If ``window`` > 1 and no system is known, or the solution ends before the window does.
 
     Examples
     --------
