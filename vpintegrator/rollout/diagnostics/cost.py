@@ -53,11 +53,15 @@ class CountingSystem(System):
     """
 
     def __init__(self, system: System) -> None:
+        self._counted = system
         super().__init__(system.definition, family=system.family)
         self.invariants = system.invariants  # some may be functions of Python
-        self._counted = system
         self.field_evaluations = 0
         self.jacobian_evaluations = 0
+
+    @property
+    def is_measured(self) -> bool:
+        return self._counted.is_measured  # a Python function is none of its definition
 
     def vector_field(self, state: Any, parameters: Any = None) -> Any:
         self.field_evaluations += int(np.prod(np.shape(state)[:-1]))
