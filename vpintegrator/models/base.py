@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +15,9 @@ from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.training_domain import Domain, recorded_domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
+from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.built_in import BUILT_IN
-from vpintegrator.models.components import Components
+from vpintegrator.models.components import Components, angle_refusal
 from vpintegrator.models.coordinates import Coordinates
 from vpintegrator.models.family import Stepping, conditions_of, extended, member
 from vpintegrator.models.iteration import (
@@ -30,6 +31,7 @@ from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.layer import as_dtype, last_size
 from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.symmetry import as_reversing_symmetries
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _SEEN = 64  # stored states out of those that a model is adapted to
@@ -147,6 +149,43 @@ class Integrator(Stepping, Map):
         if known.periods:
             self.set_normalisation(0.0, 1.0)
         self.to(as_dtype(dtype))
+
+    @classmethod
+    def admits(cls, structure: Structure, arguments: Mapping[str, Any]) -> str | None:
+        """Return the reason why a model cannot have a structure built in, or None.
+
+        It is asked before the model is built, and says nothing on functions whose terms the
+        symmetries leave out: the constructor does.
+
+        Parameters
+        ----------
+        structure
+            Its reversing symmetries are those of the layers' components.
+        arguments
+            Arguments of the class, ``dim`` among them.
+
+        Examples
+        --------
+        >>> body = vp.load_system("rigid-body")
+        >>> transformer = vp.models.VolumePreservingTransformer
+        >>> transformer.admits(body.structure, {"dim": 3}) is None
+        True
+        >>> transformer.admits(body.structure, {"dim": 3, "weighting": "arbitrary"})[:34]
+        'weighting = "arbitrary" has no exp'
+        """
+        values = {name: each.default for name, each in arguments_of(cls).items()} | {**arguments}
+        names = ("periodic", "cyclic", "conserved", "scaling", "explicit_time")
+        own = {name: values[name] for name in names if name in values}
+        plain = Components(values["dim"], **own)
+        rhos = as_reversing_symmetries(structure.reversing_symmetries, plain.dim)
+        if reason := angle_refusal(rhos, plain.periods):
+            return reason
+        return cls._refusal(Components(plain.dim, rhos, **own), values)
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        """Return why layers of these arguments cannot respect the symmetries, or None."""
+        return None
 
     def set_coordinates(
         self,

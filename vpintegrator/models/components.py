@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from vpintegrator.arguments import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
@@ -75,13 +77,8 @@ class Components:
                 f"scaling must be among the conserved components {self.conserved}, not "
                 f"{self.scaling}"
             )
-        connected = (self.reversing_symmetries.abs() > TOLERANCE).any(0)
-        for i, j in connected.nonzero().tolist() if self.periods else ():
-            if self.periods.get(i) != self.periods.get(j):
-                raise InputError(
-                    f"a reversing symmetry connects the components {i} and {j}, which are not "
-                    "angles of the same period; leave out the symmetry, or periodic"
-                )
+        if reason := angle_refusal(self.reversing_symmetries, self.periods):
+            raise InputError(reason)
 
     @property
     def constants(self) -> int:
@@ -133,3 +130,15 @@ def _periods(periodic: Any, dim: int) -> dict[int, float]:
             raise InputError(f"periodic: a period must be positive, not {period}")
         periods[component] = period
     return periods
+
+
+def angle_refusal(symmetries: torch.Tensor, periods: Mapping[int, float]) -> str | None:
+    """Return which component a symmetry connects with an angle of another period, or None."""
+    connected = (symmetries.abs() > TOLERANCE).any(0)  # (dim, dim)
+    for i, j in connected.nonzero().tolist() if periods else ():
+        if periods.get(i) != periods.get(j):
+            return (
+                f"a reversing symmetry connects the components {i} and {j}, which are not "
+                "angles of the same period; leave out the symmetry, or periodic"
+            )
+    return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import nn
 
@@ -11,8 +12,10 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Blocks
 from vpintegrator.models.components import Components
 from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Rotated, spread_rotation
+from vpintegrator.nn.basis import ONLY_SIGNED
 from vpintegrator.nn.formulas import as_expressions
-from vpintegrator.nn.split import as_blocks
+from vpintegrator.nn.split import as_blocks, mixing
+from vpintegrator.nn.symmetry import is_diagonal, signed_permutations
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 
@@ -85,10 +88,7 @@ def couplings(
     if bases == 1:
         return [coupling(blocks, [*moving, *moving[-2:0:-1]] if back else moving)]
     if len(components.group) > 1:
-        raise InputError(
-            "shears in several bases respect one reversing symmetry, not more; give one, or "
-            "bases = 1"
-        )
+        raise InputError(_ONE_SYMMETRY)
     aside = {*components.periods, *components.cyclic, *components.conserved}
     turned = [index for index in range(dim) if index not in aside]
     if len(turned) < 2:
@@ -107,6 +107,41 @@ def couplings(
         Rotated(coupling(alone, order), Q) if Q is not rotations[0] else coupling(blocks, order)
         for Q, order in unit
     ]
+
+
+_ONE_SYMMETRY = (
+    "shears in several bases respect one reversing symmetry, not more; give one, or bases = 1"
+)
+
+
+def coupling_refusal(components: Components, arguments: Mapping[str, Any]) -> str | None:
+    """Return why volume-preserving layers cannot respect the symmetries, or None.
+
+    Parameters
+    ----------
+    components
+        Components with their symmetries.
+    arguments
+        Arguments of ``VolumePreservingFeedForward`` or a transformer, by name.
+    """
+    group, conserved = components.group, components.conserved
+    if arguments.get("feed_forward") == "triangular":
+        if idle := idle_components(group, components.dim):
+            return idle_words(idle)
+        if not is_diagonal(group):
+            return (
+                "triangular layers respect only symmetries that are diagonal matrices; use "
+                "couplings with a split whose blocks the symmetries map to themselves"
+            )
+        return None
+    polynomial = arguments["functions"] == "polynomial"
+    if polynomial and arguments["bases"] > 1 and len(group) > 1:
+        return _ONE_SYMMETRY
+    blocks = as_blocks(arguments["split"], components.dim, conserved)
+    moving = [own for own in blocks if not {*own}.issubset(conserved)]
+    if reason := mixing([*moving, conserved], group):
+        return reason
+    return ONLY_SIGNED if polynomial and signed_permutations(group) is None else None
 
 
 def triangular(
@@ -138,13 +173,8 @@ def triangular(
         )
     idle = idle_components(components.group, components.dim)
     if idle:
-        warnings.warn(
-            f"triangular layers that respect all of the reversing symmetries never move the "
-            f'components {idle} (counted from 0); use couplings (feed_forward="coupling") or '
-            "fewer reversing_symmetries",
-            IdleComponents,
-            stacklevel=4,  # the call that makes the model
-        )
+        # the stack level is that of the call that makes the model
+        warnings.warn(idle_words(idle), IdleComponents, stacklevel=4)
     return [
         TriangularFeedForward(
             components.dim,
@@ -155,6 +185,15 @@ def triangular(
             symmetries=components.group,
         )
     ]
+
+
+def idle_words(idle: list[int]) -> str:
+    """Say which components triangular layers never move."""
+    return (
+        f"triangular layers that respect all of the reversing symmetries never move the "
+        f'components {idle} (counted from 0); use couplings (feed_forward="coupling") or '
+        "fewer reversing_symmetries"
+    )
 
 
 def check_neurons(components: Components, expressions: Sequence[str]) -> None:

@@ -8,8 +8,15 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
+from vpintegrator.nn.basis import ONLY_SIGNED
 from vpintegrator.nn.canonical import SignedGroup, form_signs
-from vpintegrator.nn.symmetry import TOLERANCE, generated_group, symmetry_group
+from vpintegrator.nn.symmetry import (
+    TOLERANCE,
+    generated_group,
+    is_diagonal,
+    signed_permutations,
+    symmetry_group,
+)
 
 
 def signs_of_symplectic(components: Components) -> SignedGroup:
@@ -23,18 +30,27 @@ def signs_of_symplectic(components: Components) -> SignedGroup:
     InputError
         If an element does not keep the form but for its sign, or acts on time both ways.
     """
-    even, n = components.group, components.moving
+    if reason := generating_refusal(components):
+        raise InputError(reason)
+    n = components.moving
     if not len(components.reversing_symmetries):
-        return even, torch.ones(len(even), dtype=torch.float64)
+        return components.group, torch.ones(len(components.group), dtype=torch.float64)
     both, time = signs_of_time(components.reversing_symmetries, components.dim)
-    if len(both) != 2 * len(even):
-        raise InputError("the reversing symmetries ask that the map is its own inverse")
-    form = form_signs(both[:, :n, :n])
-    if bool((form == 0).any()) or bool((both[:, :n, n:].abs() > TOLERANCE).any()):
-        raise InputError(
-            "the symmetries do not keep the symplectic form; give fewer reversing_symmetries"
-        )
-    return both, time * form
+    return both, time * form_signs(both[:, :n, :n])
+
+
+def generating_refusal(components: Components) -> str | None:
+    """Return why a symplectic generating function cannot respect the symmetries, or None."""
+    n = components.moving
+    if not len(components.reversing_symmetries) or n % 2:
+        return None
+    both, _ = signs_of_time(components.reversing_symmetries, components.dim)
+    if len(both) != 2 * len(components.group):
+        return "the reversing symmetries ask that the map is its own inverse"
+    mixed = bool((both[:, :n, n:].abs() > TOLERANCE).any())
+    if mixed or bool((form_signs(both[:, :n, :n]) == 0).any()):
+        return "the symmetries do not keep the symplectic form; give fewer reversing_symmetries"
+    return ONLY_SIGNED if signed_permutations(both) is None else None
 
 
 def signs_of_time(reversing_symmetries: Any, dim: int) -> SignedGroup:
@@ -54,9 +70,16 @@ def signs_of_pair(group: torch.Tensor, i: int, k: int) -> SignedGroup:
         If a symmetry is more than changes of sign.
     """
     signs = group.diagonal(dim1=1, dim2=2)  # (element, dim)
-    if bool(((group.abs() - torch.eye(group.shape[-1]).to(group)).abs() > TOLERANCE).any()):
-        raise InputError(
-            "the chain of generating functions respects changes of sign alone; give fewer "
-            "reversing_symmetries"
-        )
+    if reason := sign_refusal(group):
+        raise InputError(reason)
     return group, signs[:, i] * signs[:, k]
+
+
+def sign_refusal(group: torch.Tensor) -> str | None:
+    """Return why a chain of generating functions cannot respect the symmetries, or None."""
+    if is_diagonal(group):
+        return None
+    return (
+        "the chain of generating functions respects changes of sign alone; give fewer "
+        "reversing_symmetries"
+    )

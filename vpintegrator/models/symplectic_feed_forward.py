@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 
@@ -11,7 +11,11 @@ from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
-from vpintegrator.models.symplectic_layers import symplectic_in_words, symplectic_layer
+from vpintegrator.models.symplectic_layers import (
+    symplectic_in_words,
+    symplectic_layer,
+    symplectic_refusal,
+)
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.layer import default_dtype
 
@@ -92,6 +96,10 @@ class SymplecticFeedForward(Integrator):
     """
 
     name = "spff"
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        return symplectic_refusal(components, arguments)
 
     @default_dtype(torch.float64)
     def __init__(

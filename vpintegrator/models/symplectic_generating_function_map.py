@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 
@@ -12,7 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
-from vpintegrator.models.generating_symmetries import signs_of_symplectic
+from vpintegrator.models.generating_symmetries import generating_refusal, signs_of_symplectic
 from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.formulas import as_expressions
@@ -83,6 +83,10 @@ class SymplecticGeneratingFunctionMap(Integrator):
 
     name = "sgf"
     linear_in_parameters = True
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        return generating_refusal(components)
 
     @default_dtype(torch.float64)
     def __init__(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,12 +11,14 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
 from vpintegrator.models.coupling_layers import check_neurons, polynomials
+from vpintegrator.nn.basis import ONLY_SIGNED
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import (
     SignedGroup,
     canonical_blocks,
     canonical_blocks_beside,
     check_even,
+    form_refusal,
 )
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.formulas import Formulas, as_expressions
@@ -25,6 +28,7 @@ from vpintegrator.nn.potentials import (
     NeuronPotential,
     QuadraticPotential,
 )
+from vpintegrator.nn.symmetry import signed_permutations
 
 _WORDS = {
     "gradient": "gradient couplings",
@@ -111,10 +115,7 @@ def symplectic_layer(
     if components.constants:
         raise InputError(f"layer = {layer} reads no conserved components; take layer = gradient")
     if len(group) > 1 or components.periods or expressions:
-        raise InputError(
-            f"layer = {layer} respects no symmetries between degrees of freedom, and knows no "
-            "angles and no expressions; take layer = gradient, or fewer reversing_symmetries"
-        )
+        raise InputError(_published_alone(layer))
     if layer == "henon":
         return HenonMap(potential(1, None))
     shears = [
@@ -129,6 +130,34 @@ def symplectic_layer(
         for _ in range(2)
     ]
     return Composition(*shears, GradientCoupling(*kicks))
+
+
+def symplectic_refusal(components: Components, arguments: Mapping[str, Any]) -> str | None:
+    """Return why symplectic layers cannot respect the symmetries, or None.
+
+    Parameters
+    ----------
+    components
+        Components with their symmetries.
+    arguments
+        Arguments of ``SymplecticFeedForward`` by name.
+    """
+    group, layer = components.group, arguments["layer"]
+    if components.moving % 2:
+        return None  # no symmetry is the reason
+    if reason := form_refusal(group, components.constants):
+        return reason
+    if layer != "gradient" and len(group) > 1:
+        return _published_alone(layer)
+    polynomial = arguments["functions"] == "polynomial"
+    return ONLY_SIGNED if polynomial and signed_permutations(group) is None else None
+
+
+def _published_alone(layer: str) -> str:
+    return (
+        f"layer = {layer} respects no symmetries between degrees of freedom, and knows no angles "
+        "and no expressions; take layer = gradient, or fewer reversing_symmetries"
+    )
 
 
 def _expressions_of(own: range, components: Components, expressions: list[str]) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from vpintegrator.arguments import of_kind
-from vpintegrator.errors import InputError
+from vpintegrator.dynamics.structure import Structure
+from vpintegrator.errors import InputError, nearest
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.registry import ARCHITECTURES
@@ -203,17 +204,24 @@ def build(
             arguments.setdefault("conserved", system.conserved)
     if system.family is not None:
         arguments |= family_arguments(architecture, system)
-    wanted = "reversing_symmetries" in known and reversible is not False
-    rhos: list[Any] = list(system.reversing_symmetries) if wanted else []
-
-    def make(given: dict[str, Any]) -> Integrator:
-        own = arguments | given
-        built = _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
-        if coordinates:
-            built.set_coordinates(**coordinates)
-        return built
-
-    built = _reversible(make, rhos, reversible)
+    for argument in arguments:
+        if argument not in known:
+            hint = nearest(argument, known) or f"; it has {', '.join(known)}"
+            raise InputError(f"{architecture.__name__} has no argument '{argument}'{hint}")
+    arguments |= {"dim": system.dim} | ({"dtype": dtype} if "dtype" in known else {})
+    keeps = "reversing_symmetries" in known and reversible is not False
+    rhos: list[Any] = list(system.reversing_symmetries) if keeps else []
+    count, refusal = _admitted(architecture, rhos, arguments)
+    if refusal and reversible:
+        raise InputError(f"{refusal}; or leave out --reversible")
+    if rhos:
+        arguments["reversing_symmetries"] = rhos[:count]
+    built = _untrained(architecture, seed, arguments)
+    if coordinates:
+        built.set_coordinates(**coordinates)
+    if refusal:
+        kept = f"{count or 'none'} of the system's {len(rhos)} reversing symmetries"
+        built.choices.append(f"{kept} are built in: {refusal}")
     if arguments.get("weighting", "auto") == "auto" and len(rhos) > 1:
         _tell_weighting(built)
     if system.family is not None:
@@ -308,38 +316,26 @@ def _is_canonical(system: System, explicit_time: bool = True) -> bool:
     return system.is_canonical and (system.explicit_time is None or last)
 
 
-def _reversible(
-    make: Callable[[dict[str, Any]], Integrator],
-    rhos: list[Any],
-    required: bool | None,
-) -> Integrator:
-    """Return the model with as many of the reversing symmetries as it can respect."""
+def _admitted(
+    architecture: type[Integrator], rhos: list[Any], arguments: Mapping[str, Any]
+) -> tuple[int, str]:
+    """Return how many of the reversing symmetries a model can respect, and why not more."""
     refusal = ""
-    for count in range(len(rhos), -1, -1):
-        try:
-            built = make({"reversing_symmetries": rhos[:count]} if rhos else {})
-            break
-        except InputError as error:
-            refusal = refusal or str(error)
-            if count == 0:
-                raise
-    if refusal and required:
-        raise InputError(f"{refusal}; or leave out --reversible")
-    if refusal:
-        kept = f"{count or 'none'} of the system's {len(rhos)} reversing symmetries"
-        built.choices.append(f"{kept} are built in: {refusal}")
-    return built
+    for count in range(len(rhos), 0, -1):
+        reason = architecture.admits(Structure.of("none", rhos[:count]), arguments)
+        if reason is None:
+            return count, refusal
+        refusal = refusal or reason
+    return 0, refusal
 
 
-def _untrained(
-    architecture: type[Integrator], seed: int, arguments: dict[str, Any], **sizes: Any
-) -> Integrator:
+def _untrained(architecture: type[Integrator], seed: int, arguments: dict[str, Any]) -> Integrator:
     torch.manual_seed(seed)
     try:
         with warnings.catch_warnings():
             # components that never move are a reason to choose otherwise
             warnings.simplefilter("error", IdleComponents)
-            return architecture(**sizes, **arguments)
+            return architecture(**arguments)
     except IdleComponents as warning:
         raise InputError(warning) from None
     except (MemoryError, OverflowError, RuntimeError):  # sizes that torch cannot allocate

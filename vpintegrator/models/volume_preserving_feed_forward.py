@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
 import torch
 
@@ -11,7 +11,12 @@ from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
-from vpintegrator.models.coupling_layers import couplings, couplings_in_words, triangular
+from vpintegrator.models.coupling_layers import (
+    coupling_refusal,
+    couplings,
+    couplings_in_words,
+    triangular,
+)
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.layer import default_dtype
 
@@ -104,6 +109,10 @@ class VolumePreservingFeedForward(Integrator):
     """
 
     name = "vpff"
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        return coupling_refusal(components, arguments)
 
     @default_dtype(torch.float64)
     def __init__(

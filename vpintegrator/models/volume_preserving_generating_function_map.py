@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -13,7 +13,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
-from vpintegrator.models.generating_symmetries import signs_of_pair
+from vpintegrator.models.generating_symmetries import sign_refusal, signs_of_pair
 from vpintegrator.models.symplectic_generating_function_map import check_repeats
 from vpintegrator.nn import GeneratingFunction, VolumePreservingGeneratingFunction
 from vpintegrator.nn.basis_potential import NoTermsError
@@ -77,6 +77,10 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
 
     name = "vpgf"
     linear_in_parameters = True
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        return sign_refusal(components.group)
 
     @default_dtype(torch.float64)
     def __init__(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
-from vpintegrator.models.coupling_layers import couplings, couplings_in_words
+from vpintegrator.models.coupling_layers import coupling_refusal, couplings, couplings_in_words
 from vpintegrator.nn import AttentionCoupling, Composition
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
@@ -93,6 +93,10 @@ class VolumePreservingMultiheadTransformer(Integrator):
     """
 
     name = "vpmt"
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        return coupling_refusal(components, arguments)
 
     @default_dtype(torch.float64)
     def __init__(

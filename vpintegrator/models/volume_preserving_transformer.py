@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
 import torch
 from torch import nn
@@ -13,7 +13,12 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
-from vpintegrator.models.coupling_layers import couplings, couplings_in_words, triangular
+from vpintegrator.models.coupling_layers import (
+    coupling_refusal,
+    couplings,
+    couplings_in_words,
+    triangular,
+)
 from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
@@ -110,6 +115,11 @@ class VolumePreservingTransformer(Integrator):
     """
 
     name = "vpt"
+
+    @classmethod
+    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
+        reason = refused_weighting(arguments["weighting"], components)
+        return reason or coupling_refusal(components, arguments)
 
     @default_dtype(torch.float64)
     def __init__(

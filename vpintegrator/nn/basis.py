@@ -34,6 +34,12 @@ def checked_degree(degree: int) -> int:
     return degree
 
 
+ONLY_SIGNED = (
+    "functions = polynomial respect symmetries that are sign flips and permutations; for others "
+    "take functions = neurons"
+)
+
+
 def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
     """Return the signed permutations by which a group maps terms to terms.
 
@@ -44,10 +50,7 @@ def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
     """
     moves = signed_permutations(group)
     if moves is None:
-        raise InputError(
-            "functions = polynomial respect symmetries that are sign flips and permutations; "
-            "for others take functions = neurons"
-        )
+        raise InputError(ONLY_SIGNED)
     return moves
 
 

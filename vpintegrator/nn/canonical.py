@@ -49,9 +49,9 @@ def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     InputError
         If an element mixes q and p, or does not keep the form: S^T J S = J.
     """
-    (of_positions, signs), (of_momenta, _) = canonical_blocks_beside(group, 0)
-    if not bool((signs == 1).all()):
-        raise InputError(_OTHER_FORM)
+    if reason := form_refusal(group):
+        raise InputError(reason)
+    (of_positions, _), (of_momenta, _) = canonical_blocks_beside(group, 0)
     return of_positions, of_momenta
 
 
@@ -66,29 +66,33 @@ def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[Signed
     An example is a reversing symmetry (q, p) -> (q, -p) with a sign change of the step, k -> -k.
     """
     dim = group.shape[-1] - conserved
-    half, own = dim // 2, group[:, :dim, :dim]
-    signs = form_signs(own)
-    if bool((signs == 0).any()):
-        raise InputError(_OTHER_FORM)
-    if bool((own[:, :half, half:].abs() > TOLERANCE).any()):
-        raise InputError(
-            "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
-            "fewer symmetries"
-        )
-    mixed = (group[:, :dim, dim:].abs() > TOLERANCE).any()
-    if bool(mixed or (group[:, dim:, :dim].abs() > TOLERANCE).any()):
-        raise InputError("the symmetries mix what is conserved with states; give fewer symmetries")
-    result = []
+    if reason := form_refusal(group, conserved):
+        raise InputError(reason)
+    half, signs, result = dim // 2, form_signs(group[:, :dim, :dim]), []
     for part in (range(half), range(half, dim)):
         read = [*part, *range(dim, dim + conserved)]
         result.append((group[:, read][:, :, read], signs))
     return result[0], result[1]
 
 
-_OTHER_FORM = (
-    "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot respect "
-    "them: give fewer symmetries"
-)
+def form_refusal(group: torch.Tensor, conserved: int = 0) -> str | None:
+    """Return why couplings of q and p cannot respect a group of states (q, p, k), or None."""
+    dim = group.shape[-1] - conserved
+    signs = form_signs(group[:, :dim, :dim])
+    if bool((signs == 0).any() if conserved else (signs != 1).any()):
+        return (
+            "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot "
+            "respect them: give fewer symmetries"
+        )
+    if bool((group[:, : dim // 2, dim // 2 : dim].abs() > TOLERANCE).any()):
+        return (
+            "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
+            "fewer symmetries"
+        )
+    beside = group[:, :dim, dim:], group[:, dim:, :dim]
+    if any(bool((part.abs() > TOLERANCE).any()) for part in beside):
+        return "the symmetries mix what is conserved with states; give fewer symmetries"
+    return None
 
 
 def form_signs(group: torch.Tensor) -> torch.Tensor:

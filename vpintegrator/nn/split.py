@@ -118,20 +118,27 @@ def check_compatible(blocks: list[list[int]], group: torch.Tensor) -> None:
 
     Otherwise the average of a coupling over the group is not a coupling.
     """
+    if reason := mixing(blocks, group):
+        raise InputError(reason)
+
+
+def mixing(blocks: list[list[int]], group: torch.Tensor) -> str | None:
+    """Return which blocks the symmetries (element, dim, dim) mix, in a sentence, or None."""
     if len(group) == 1:  # the identity
-        return
+        return None
     number = torch.empty(group.shape[-1], dtype=torch.long)
     for index, block in enumerate(blocks):
         number[block] = index
     connected = (group.abs() > TOLERANCE).any(0)  # (dim, dim)
     mixed = (connected & (number.unsqueeze(0) != number.unsqueeze(1))).nonzero()
-    if len(mixed):
-        block = blocks[int(number[mixed].min())]
-        raise InputError(
-            f"the symmetries mix the components {block} with {others(block, group.shape[-1])}, so "
-            "couplings that update them in turn cannot respect the symmetries; choose a split "
-            "whose blocks every symmetry maps to themselves, or give fewer symmetries"
-        )
+    if not len(mixed):
+        return None
+    block = blocks[int(number[mixed].min())]
+    return (
+        f"the symmetries mix the components {block} with {others(block, group.shape[-1])}, so "
+        "couplings that update them in turn cannot respect the symmetries; choose a split "
+        "whose blocks every symmetry maps to themselves, or give fewer symmetries"
+    )
 
 
 def placement(block: list[int], dim: int) -> torch.Tensor:
