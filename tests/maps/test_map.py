@@ -125,5 +125,8 @@ def test_an_own_map_is_compared():
     rk4 = vp.classical("rk4", pendulum, h)
     same = vp.compare(None, [rk4, own], system=pendulum, step=h, steps=5)
     assert [*same.runs] == ["rk4", "verlet"]
+    code = machine_code(as_map(MAPS["one step"], system("rigid-body"), 0.2), np.ones((1, 3)), True)
+    assert vp.compare({"code": code}, (), steps=3, trajectories=2).runs["code"].kind == "learned"
+    assert vp.rollout(code, np.ones((2, 3)), 4).shape == (2, 5, 3)
     with pytest.raises(InputError, match="one step"):
         vp.compare(own, "rk4", system=pendulum, step=0.2, steps=3)

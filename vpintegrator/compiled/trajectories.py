@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind, whole_number
+from vpintegrator.compiled.machine import Machine
 from vpintegrator.compiled.method import compile_method
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
@@ -120,7 +121,7 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
     >>> next(machine.advance(np.ones((4, 1, 2)), 10)).shape
     (4, 10, 2)
     """
-    if compiled is False:
+    if compiled is False or isinstance(map, Machine):
         return map
     if isinstance(map, PeriodMap):
         result = copy(map)

@@ -13,6 +13,7 @@ from vpintegrator.compiled import machine_code
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import first_step
+from vpintegrator.rollout.start import is_model
 
 
 def rollout(
@@ -79,7 +80,7 @@ def rollout(
     if compiled is None and steps // map.prediction_window < worth:
         compiled = False
     machine = machine_code(map, windows if map.window > 1 else windows[:, 0], compiled)
-    if map.kind == "learned" and map.scale.device.type == "cuda":
+    if is_model(map) and map.scale.device.type == "cuda":
         chunk_values <<= 7
     chunk = max(min(chunk_values // (len(windows) * map.dim), largest_chunk), 1)
     if progress:
@@ -113,7 +114,7 @@ def _as_map(map: Any, initial: Any) -> Any:
 
 def _windows(map: Any, initial: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     """Return first windows (trajectory, window, dim), and the function that makes the result."""
-    if map.kind == "learned":
+    if is_model(map):
         import torch
 
         from vpintegrator.models.iteration import as_windows
@@ -138,7 +139,7 @@ def _windows(map: Any, initial: Any) -> tuple[np.ndarray, Callable[[np.ndarray],
 
 def _warn_outside(map: Any, states: np.ndarray, chunk: int) -> None:
     """Warn if trajectories (trajectory, time, dim) leave the domain of the training data."""
-    if map.domain is None or "system" not in map.metadata:
+    if not is_model(map) or map.domain is None or "system" not in map.metadata:
         return
     first = np.full(len(states), -1)
     for start in range(0, states.shape[1], chunk):

@@ -18,7 +18,7 @@ from vpintegrator.maps import (
     period_flow_of,
 )
 from vpintegrator.rollout.results import RESERVED
-from vpintegrator.rollout.start import find_step, find_system
+from vpintegrator.rollout.start import find_step, find_system, is_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -162,7 +162,7 @@ def _is_map(each: Any) -> bool:
 
 
 def _member(map: Any, step: float | None, parameters: Mapping[str, Any] | None) -> Any:
-    if map.kind != "learned":
+    if not is_model(map):
         return map
     from vpintegrator.models.family import member_for
 
@@ -173,7 +173,7 @@ def _beside(map: Map, system: System, step: float) -> Map:
     """Return a map, of the same weights, that knows the system and the step of a comparison."""
     other: Any = copy(map)
     other.system = system
-    if map.kind == "learned":
+    if is_model(map):
         other.metadata = {**other.metadata, "step": repr(step)}
     return other
 

@@ -83,7 +83,12 @@ def find_origin(
 
 def learned(maps: Mapping[str, Map]) -> dict[str, Any]:
     """Return the models of maps by name."""
-    return {name: map for name, map in maps.items() if map.kind == "learned"}
+    return {name: map for name, map in maps.items() if is_model(map)}
+
+
+def is_model(map: Any) -> bool:
+    """Whether a map is a model, with metadata of its training; machine code of one has none."""
+    return hasattr(map, "metadata")
 
 
 def find_system(models: Mapping[str, Any], system: System | str | None) -> System:
@@ -92,7 +97,7 @@ def find_system(models: Mapping[str, Any], system: System | str | None) -> Syste
     if system is not None:
         return load_system(system)
     found: dict[str, tuple[str, str]] = {}
-    others = [map.system for map in models.values() if map.kind != "learned" and map.system]
+    others = [map.system for map in models.values() if not is_model(map) and map.system]
     for name, model in learned(models).items():
         text = model.metadata.get("system")
         if text is None:
@@ -420,5 +425,5 @@ def _memory() -> float:
 
 def _own_step(map: Any) -> float | None:
     """Return the step of a map; None of a model whose metadata have none."""
-    known = map.kind != "learned" or "step" in map.metadata
+    known = not is_model(map) or "step" in map.metadata
     return float(map.step) if known else None

@@ -71,7 +71,7 @@ class Volume:
 def density_change(
     map: Map, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    r"""Return the change of a density under a flow's map of windows, in the shape (...).
+    r"""Return the change of a density under a map of windows, in the shape (...).
 
     For a density :math:`\rho` and the map :math:`\Phi` the change is
     :math:`\log \rho(\Phi(z)) - \log \rho(z)`, summed over the states of a window. The sum of the
