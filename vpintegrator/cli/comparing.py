@@ -94,8 +94,6 @@ def _remarks(report: Report, against: str | None) -> None:
     from vpintegrator.plotting.text import grouped
 
     out = console()
-    for sentence in report.step_table.sentences:
-        tell(sentence)
     if report.every > 1:
         out.print(f"every step is measured; one state in {report.every:,} is kept")
     ends = report.reference_ends

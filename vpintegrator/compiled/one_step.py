@@ -203,14 +203,23 @@ class OneStepTable:
     @property
     def sentences(self) -> list[str]:
         """Comparison of each model with the cheapest classical method of its error."""
-        return [self._sentence(model) for model in self.models if model.rivals]
+        return [self.sentence_of(model) for model in self.models if model.rivals]
 
     @property
     def sentence(self) -> str:
         """The sentence of the first model; empty without classical methods."""
         return next(iter(self.sentences), "")
 
-    def _sentence(self, model: OneStep, rounding: float = 1e-14) -> str:
+    def sentence_of(self, model: OneStep, rounding: float = 1e-14) -> str:
+        """Return the comparison of a model with the cheapest classical method of its error.
+
+        Parameters
+        ----------
+        model
+            A row of the table.
+        rounding
+            Error below which methods need not come.
+        """
         words = f"{model.name} errs by {model.error:.1e} one step ahead."
         below = "this error" if model.error > rounding else "an error at rounding"
         rival, ratio = model.cheapest_rival, model.relative_cost
@@ -413,7 +422,7 @@ def images_of(map: Map, states: np.ndarray, count: int) -> np.ndarray:
     count
         Number of steps.
     """
-    for part in map.advance(states[:, None], count, chunk=64):  # (n, 64, dim) stays in a cache
+    for part in map.advance(states[:, None], count, chunk=64):  # (n, 64, dim): fewer cost more
         check_time()
         last = part[:, -1]
     return last

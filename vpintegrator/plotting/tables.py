@@ -333,7 +333,10 @@ def notes(report: Report) -> list[str]:
     but = " but those of a first window after the initial one" if windows else ""
     through = "; for models of windows, of the map from z_0 to the newest state" if windows else ""
     unknown = "; ".join(f"{run.title}: {', '.join(run.unknown)}" for run in runs if run.unknown)
+    table = report.step_table
+    models = [row for row in table.models if row.name in report.members and row.rivals]
     sentences = {
+        **dict.fromkeys(map(table.sentence_of, models), True),
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.": True,
         f"Of {seeds} each number is the median over the seeds, the worst RMSE the largest; best "
