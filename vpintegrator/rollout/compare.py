@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def roll_out(
     chunk_values: int = 500_000,
     largest_chunk: int = 4096,
 ) -> Run:
-    """Iterate a map under the eyes of diagnostics, and return its run.
+    """Iterate a map, show diagnostics every chunk of states, and return the run of the map.
 
     Parameters
     ----------
@@ -198,9 +199,9 @@ def roll_out(
     measuring = [kind(ensemble) for kind in kinds]
     chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
     chunk = min(chunk, max(plan.steps // 100, 1))
-    states, done = first[:, : plan.steps + 1], 0
+    given, done = first[:, : plan.steps + 1], 0
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
-    while True:
+    for states in chain([given], chunks):  # (trajectory, count, dim)
         with np.errstate(all="ignore"):  # diverging states overflow
             ensemble.observe(done, states)
             for diagnostic in measuring:
@@ -208,9 +209,6 @@ def roll_out(
         done += states.shape[1]
         if progress:
             progress(name, done - 1, plan.steps)
-        if done > plan.steps:
-            break
-        states = next(chunks)
     measurements: dict[str, Any] = {}
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
