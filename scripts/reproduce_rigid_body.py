@@ -32,7 +32,7 @@ from matplotlib import pyplot
 
 import vpintegrator as vp
 from vpintegrator.models import (
-    Integrator,
+    Model,
     StandardTransformer,
     VolumePreservingFeedForward,
     VolumePreservingTransformer,
@@ -40,7 +40,7 @@ from vpintegrator.models import (
 from vpintegrator.training import History
 
 METHOD, STEP = "implicit-midpoint", 0.2
-NETWORKS: dict[str, Callable[[], Integrator]] = {
+NETWORKS: dict[str, Callable[[], Model]] = {
     "feed-forward": partial(VolumePreservingFeedForward.published, 3),
     "VPT": partial(VolumePreservingTransformer.published, 3),
     "standard transformer": partial(StandardTransformer.published, 3),
@@ -73,7 +73,7 @@ def main(
     output.mkdir(exist_ok=overwrite, parents=True)
     path = output / "dataset.h5"
     data = vp.generate("rigid-body-circles", path, method=METHOD, count=count, overwrite=overwrite)
-    models: dict[str, list[Integrator]] = {}
+    models: dict[str, list[Model]] = {}
     curves: dict[str, History] = {}
     for name, make in NETWORKS.items():
         models[name] = []

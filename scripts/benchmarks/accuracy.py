@@ -25,7 +25,7 @@ import vpintegrator as vp
 from vpintegrator.cli.common import SETTINGS, console, overwrite_option, plain_errors, progress_bar
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator, VolumePreservingFeedForward, VolumePreservingTransformer
+from vpintegrator.models import Model, VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import invariant_errors, root_mean_square_error, solve_reference
 from vpintegrator.storage.files import check_output, replacing
 from vpintegrator.training import History
@@ -43,7 +43,7 @@ NOTES = [
 ]
 
 
-class VolNet(Integrator):
+class VolNet(Model):
     """strupnet's VolNet as a one-step map, so that the same loop trains it.
 
     Without a step it takes states (z, h) of steps of their own.
@@ -90,16 +90,16 @@ class _OfEveryStep(torch.nn.Module):
         return torch.cat([self.net(z, h), h], 1).reshape(window.shape)
 
 
-def couplings(data: Dataset) -> Integrator:
+def couplings(data: Dataset) -> Model:
     return VolumePreservingFeedForward(dim=3, reversing_symmetries=data.system.reversing_symmetries)
 
 
-def transformer(data: Dataset) -> Integrator:
+def transformer(data: Dataset) -> Model:
     symmetries = data.system.reversing_symmetries
     return VolumePreservingTransformer(dim=3, prediction_window=3, reversing_symmetries=symmetries)
 
 
-def published(data: Dataset) -> Integrator:
+def published(data: Dataset) -> Model:
     """Window 3, depth 3, two blocks, 180 parameters: arXiv 2312.11166 and its Julia package."""
     return VolumePreservingTransformer.published(3, weighting="arbitrary", dtype="float64")
 
@@ -108,7 +108,7 @@ class Entry(NamedTuple):
     """A line of the table: a network and how it is trained."""
 
     title: str
-    make: Callable[[Dataset], Integrator]
+    make: Callable[[Dataset], Model]
     options: dict[str, Any]  # of training
 
 

@@ -97,7 +97,7 @@ def processor_time() -> float:
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
-def trained(data: Path, name: str, seconds: float, seed: int, path: Path) -> vp.models.Integrator:
+def trained(data: Path, name: str, seconds: float, seed: int, path: Path) -> vp.models.Model:
     """Return the model of a seed, from the folder if it is there."""
     if not path.exists():
         options = {"window": MODELS[name]} if MODELS[name] > 1 else {}
@@ -110,7 +110,7 @@ def trained(data: Path, name: str, seconds: float, seed: int, path: Path) -> vp.
     return vp.load(path)
 
 
-def errors(model: vp.models.Integrator, case: Case) -> tuple[float, float]:
+def errors(model: vp.models.Model, case: Case) -> tuple[float, float]:
     """Return the error of the first prediction, and the median one after all, over the spread."""
     windows = case.seen[:, WINDOW - model.window : WINDOW]
     steps = model.window - 1 + AHEAD  # those of the window count

@@ -33,7 +33,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledModel
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 
 FLAGS = ("-O2", "-O2 -march=native", "-O3 -march=native")
 SIZES = {1: 20_000, 1_000: 100}  # steps of so many trajectories
@@ -41,7 +41,7 @@ EAGER, CHECKED = 50, 20  # steps, of which a call takes one
 Rollout = Callable[[np.ndarray, int], np.ndarray]
 
 
-def in_c(source: Path, flags: str, model: Integrator) -> Rollout:
+def in_c(source: Path, flags: str, model: Model) -> Rollout:
     """Rollouts by an exported file."""
     library = source.with_name(f"{source.stem}{flags.replace(' ', '')}.so")
     command = ["cc", *flags.split(), "-shared", "-fPIC", source, "-lm", "-o", library]
@@ -63,14 +63,14 @@ def in_c(source: Path, flags: str, model: Integrator) -> Rollout:
     return run
 
 
-def exported(model: Integrator, folder: Path) -> dict[str, Rollout]:
+def exported(model: Model, folder: Path) -> dict[str, Rollout]:
     """Rollouts by each of the files that are made of a model."""
     source = vp.export(model, folder / "step.c", many=True, verify=False).path
     return {flags: in_c(source, flags, model) for flags in FLAGS}
 
 
 def measured(
-    model: Integrator, files: Mapping[str, Rollout], trajectories: int, steps: int, seconds: float
+    model: Model, files: Mapping[str, Rollout], trajectories: int, steps: int, seconds: float
 ) -> tuple[dict[str, float], float]:
     """Seconds of a step by each, the library first, and how far C is from PyTorch."""
     machine_code = CompiledModel(model, narrow=trajectories == 1)

@@ -32,7 +32,7 @@ from vpintegrator.cli import train
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 
 Ranges = dict[str, tuple[float, float]]
 BODY: Ranges = {"I1": (1.6, 2.4), "I2": (0.8, 1.2), "I3": (0.8 * 2 / 3, 1.2 * 2 / 3)}
@@ -41,7 +41,7 @@ STATES, TIME, ORBITS = 200, 120.0, 8
 _SMALL = 20.0  # seconds for a few parameters
 
 
-def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) -> Integrator:
+def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) -> Model:
     """What vp-train makes of a dataset."""
     path = folder / f"{data.path.stem}.safetensors"
     arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--overwrite"]
@@ -54,7 +54,7 @@ def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) 
 
 
 def one_step_errors(
-    model: Integrator, system: vp.System, steps: list[float], box: Ranges
+    model: Model, system: vp.System, steps: list[float], box: Ranges
 ) -> dict[str, float]:
     """Largest relative error one step ahead over the corners of the box, by the step."""
     z = system.sample_initial(STATES, np.random.default_rng(1))
@@ -73,9 +73,7 @@ def one_step_errors(
     return found
 
 
-def structure(
-    model: Integrator, system: vp.System, box: Ranges, largest: float
-) -> dict[str, float]:
+def structure(model: Model, system: vp.System, box: Ranges, largest: float) -> dict[str, float]:
     """Largest |det - 1|, |Phi_-h Phi_h - 1| and |Phi_0 - 1| over random steps and parameters."""
     generator = np.random.default_rng(2)
     n = model.state_dim
@@ -95,7 +93,7 @@ def structure(
     return {name: float(value) for name, value in found.items()}
 
 
-def long_errors(model: Integrator, steps: list[float]) -> dict[str, Any]:
+def long_errors(model: Model, steps: list[float]) -> dict[str, Any]:
     """Median root mean square errors to t = 120 of the model and RK4, by the step."""
     found: dict[str, Any] = {}
     for step in steps:

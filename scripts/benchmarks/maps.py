@@ -41,7 +41,7 @@ from vpintegrator.compiled import compile_method, compile_model
 from vpintegrator.data import Recipe
 from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.storage.files import replacing
 
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)  # of heyoka and our own pair
@@ -108,7 +108,7 @@ def solvers(case: Case, turn: Turn) -> list[Candidate]:
     return found
 
 
-def trained(name: str, case: Case, seconds: float, folder: Path) -> Integrator:
+def trained(name: str, case: Case, seconds: float, folder: Path) -> Model:
     """The model in the folder, or one that is trained now."""
     path = folder / f"{name}.safetensors"
     if not path.exists():
@@ -122,7 +122,7 @@ def trained(name: str, case: Case, seconds: float, folder: Path) -> Integrator:
     return vp.load(path)
 
 
-def measure(case: Case, model: Integrator, seconds: float, quick: bool) -> dict[str, Any]:
+def measure(case: Case, model: Model, seconds: float, quick: bool) -> dict[str, Any]:
     """Errors and costs of a turn, of the model and of all others."""
     turn = Turn(case, 16 if quick else case.trajectories)
     several = np.resize(turn.initial, (TRAJECTORIES, model.dim))

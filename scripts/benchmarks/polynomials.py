@@ -26,7 +26,7 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.compiled import compile_method, compile_model
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.nn.univariate import RADIUS
 from vpintegrator.rollout import find_method, solve_reference
 
@@ -35,7 +35,7 @@ SIZES = {1: 20_000, 1_000: 100, 100_000: 5}  # steps of so many trajectories
 TERMS = [(1, 1), (1, 3), (3, 1), (1, 5), (3, 3), (5, 1)]  # degrees that the symmetries leave
 
 
-def scanned(model: Integrator, steps: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+def scanned(model: Model, steps: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """The same map in jax.lax.scan, each component an array of its own: far faster than as rows."""
     import jax
 
@@ -70,7 +70,7 @@ def scanned(model: Integrator, steps: int) -> Callable[[tuple[Any, ...]], tuple[
     return jax.jit(lambda z: jax.lax.scan(step, z, None, length=steps)[1])
 
 
-def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], tuple[Any, ...]]:
+def in_jax(model: Model, steps: int) -> Callable[[np.ndarray], tuple[Any, ...]]:
     """The same from arrays (trajectory, 3)."""
     import jax
 
@@ -115,7 +115,7 @@ def taylor(trajectories: int, steps: int) -> Callable[[np.ndarray], np.ndarray]:
     return run
 
 
-def candidates(model: Integrator, initial: np.ndarray, steps: int) -> dict[str, Callable[[], Any]]:
+def candidates(model: Model, initial: np.ndarray, steps: int) -> dict[str, Callable[[], Any]]:
     """Steps by each, see ``as_states``."""
     machine = compile_model(model, len(initial))
     found: dict[str, Callable[[], Any]] = {

@@ -11,7 +11,7 @@ import click
 import torch
 
 import vpintegrator as vp
-from vpintegrator.models import Integrator, VolumePreservingFeedForward
+from vpintegrator.models import Model, VolumePreservingFeedForward
 
 STEP = 0.2
 
@@ -35,7 +35,7 @@ def network_options(
     return decorate
 
 
-def trained(path: Path | None, seconds: float, **arguments: Any) -> Integrator:
+def trained(path: Path | None, seconds: float, **arguments: Any) -> Model:
     """The network of a file, or a new one of some arguments, written there."""
     if path is not None and path.exists():
         return vp.load(path)

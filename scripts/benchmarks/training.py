@@ -38,7 +38,7 @@ import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pairs
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.training.optimizers import Adam, LevenbergMarquardt
 from vpintegrator.training.residuals import Objective, ParameterVector
 
@@ -49,7 +49,7 @@ def _body() -> torch.Tensor:
     return vp.load_system("rigid-body").reversing_symmetries
 
 
-MODELS: dict[str, Callable[..., Integrator]] = {
+MODELS: dict[str, Callable[..., Model]] = {
     "published vpt": lambda **o: models.VolumePreservingTransformer(
         dim=3,
         prediction_window=3,

@@ -12,7 +12,7 @@ from vpintegrator.nn.feed_forward import ResidualLayer
 BODY = system("rigid-body").reversing_symmetries
 
 
-class Activations(models.Integrator):
+class Activations(models.Model):
     """A residual layer with each activation."""
 
     def __init__(self, dtype):

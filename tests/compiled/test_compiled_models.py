@@ -47,7 +47,7 @@ def test_functions_to_rounding(function, count, real):
     """Against mpmath, over all magnitudes; with signs of zero, infinities and NaN."""
     import mpmath
 
-    class Model(models.Integrator):
+    class Model(models.Model):
         def __init__(self):
             super().__init__(torch.nn.Identity(), 2)
             self.to(real)
@@ -119,7 +119,7 @@ def test_without_a_compiler(monkeypatch):
 def of_ones_own(function):
     """A model with this function of windows (1, 2)."""
 
-    class Own(models.Integrator):
+    class Own(models.Model):
         def forward(self, window):
             return function(window)
 

@@ -133,7 +133,7 @@ def element(c):
     return c[3]
 
 
-class Everything(models.Integrator):
+class Everything(models.Model):
     def __init__(self, dtype=torch.float64):
         dim = len(OPERATIONS)
         super().__init__(torch.nn.Identity(), dim, dtype=dtype)
@@ -216,7 +216,7 @@ KINKS = {
 }
 
 
-class AtZero(models.Integrator):
+class AtZero(models.Model):
     """Every argument that is none of the weight's is zero."""
 
     def __init__(self):

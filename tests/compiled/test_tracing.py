@@ -14,7 +14,7 @@ from vpintegrator.compiled.tracing import LARGEST, trace
 def of_ones_own(function):
     """A model with this function of windows (1, 2)."""
 
-    class Own(models.Integrator):
+    class Own(models.Model):
         def forward(self, window):
             return function(window)
 

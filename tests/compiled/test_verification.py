@@ -20,7 +20,7 @@ from .conftest import build, windows
 WRONG = "gives other numbers than PyTorch, by .* in "
 
 
-class Own(models.Integrator):
+class Own(models.Model):
     """A weight (2,), and this function of it and windows (1, 2)."""
 
     def __init__(self, function, dtype=torch.float64):

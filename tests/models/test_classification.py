@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tests.nn.laws import assert_close, sample
-from vpintegrator.models import ClassificationTransformer, Integrator, image_patches
+from vpintegrator.models import ClassificationTransformer, Model, image_patches
 
 
 def test_patches():
@@ -35,7 +35,7 @@ def test_probabilities(stiefel, norm, readout, inside):
     assert probabilities.shape == (5, 10)
     assert_close(probabilities.sum(-1), torch.ones(5, dtype=torch.float64))
     assert_close(probabilities, model.logits(images).softmax(-1))
-    assert not isinstance(model, Integrator)
+    assert not isinstance(model, Model)
 
 
 def test_learns():

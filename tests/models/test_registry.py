@@ -8,7 +8,7 @@ from tests.nn.laws import assert_close, sample
 from vpintegrator.errors import InputError
 
 
-class Own(vp.models.Integrator):
+class Own(vp.models.Model):
     """A model of one's own."""
 
     def __init__(self, dim: int, *, layers: int = 2, reversing_symmetries=()) -> None:
@@ -42,7 +42,7 @@ def test_a_class_of_ones_own_is_saved_and_loaded(tmp_path):
 
 
 def test_a_model_made_of_a_module_alone_cannot_be_saved(tmp_path):
-    model = vp.models.Integrator(torch.nn.Identity(), 2)
+    model = vp.models.Model(torch.nn.Identity(), 2)
     with pytest.raises(InputError, match="cannot be built again, for core is no plain value"):
         vp.save(model, tmp_path / "a.safetensors")
 

@@ -13,7 +13,7 @@ from vpintegrator.training.optimizers import BY_NAME, LevenbergMarquardt, Optimi
 from vpintegrator.training.residuals import Objective, relative
 
 
-class Linear(models.Integrator):
+class Linear(models.Model):
     """z -> M z, whose least-squares problem has a closed form."""
 
     def __init__(self):

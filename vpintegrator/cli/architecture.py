@@ -16,7 +16,7 @@ from vpintegrator.errors import InputError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 # kind and text of the arguments that have a flag of their own, known before any model is imported
 FLAGS: dict[str, tuple[type, str]] = {
@@ -85,7 +85,7 @@ def given_names(flags: Mapping[str, Any], entries: tuple[str, ...]) -> dict[str,
 
 
 def read_options(
-    architecture: type[Integrator], flags: Mapping[str, Any], entries: tuple[str, ...]
+    architecture: type[Model], flags: Mapping[str, Any], entries: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return arguments of an architecture from its own flags and from ``--option NAME=VALUE``.
 
@@ -148,7 +148,7 @@ def _value(name: str, text: str, kinds: Collection[Any], choices: Collection[str
     raise InputError(f"--option {name}={text}: {name} must be {expected}, not '{text}'")
 
 
-def model_options(architecture: type[Integrator]) -> list[tuple[str, str, Any]]:
+def model_options(architecture: type[Model]) -> list[tuple[str, str, Any]]:
     """Return the option, the description and the default of each argument of an architecture."""
     from vpintegrator.models.arguments import arguments_of
 
@@ -165,7 +165,7 @@ def model_options(architecture: type[Integrator]) -> list[tuple[str, str, Any]]:
     return result
 
 
-def described(architecture: type[Integrator]) -> dict[str, str]:
+def described(architecture: type[Model]) -> dict[str, str]:
     """Return the words of a class's docstring on each of its parameters."""
     text = inspect.getdoc(architecture) or ""
     section = re.split(r"^\w+\n-+\n", text.partition("Parameters\n----------\n")[2], flags=re.M)[0]
@@ -177,7 +177,7 @@ def described(architecture: type[Integrator]) -> dict[str, str]:
     }
 
 
-def help_of_options(architecture: type[Integrator]) -> list[tuple[str, str]]:
+def help_of_options(architecture: type[Model]) -> list[tuple[str, str]]:
     """Return the options of an architecture as two columns of a help text."""
     return [
         (given, f"{words}  [default: {_as_typed(default)}]".strip())

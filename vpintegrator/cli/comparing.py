@@ -14,7 +14,7 @@ from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
     from vpintegrator.rollout import Report
 
 _TIME = 120.0  # default
@@ -22,7 +22,7 @@ _LATER = ("compiled", "work_precision", "diagnostics")  # no part of the plan of
 
 
 def compare_methods(
-    models: dict[str, list[Integrator]],
+    models: dict[str, list[Model]],
     given: System | None,
     against: str | None,
     output: Path | None,
@@ -39,7 +39,7 @@ def compare_methods(
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.storage.files import check_output_last, safe_name
 
-    single: dict[str, Integrator] = single_models(models)[0]
+    single: dict[str, Model] = single_models(models)[0]
     if given is not None:
         check_agreement(single, given)
     name = given.name if given else next(iter(single.values())).metadata.get("system_name", "model")
@@ -64,7 +64,7 @@ def compare_methods(
 
 
 def _start(
-    models: dict[str, Integrator],
+    models: dict[str, Model],
     given: System | None,
     options: dict[str, Any],
 ) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
     from vpintegrator.export import Exported
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 
 @click.command(context_settings=SETTINGS)
@@ -107,7 +107,7 @@ def main(
     )
 
 
-def _one_of(model: Integrator, step: float | None, parameters: dict[str, Any]) -> Integrator:
+def _one_of(model: Model, step: float | None, parameters: dict[str, Any]) -> Model:
     """Return the model of a family that is asked for."""
     asked = parameters | ({} if step is None else {"step": step})
     if asked and not model.conditions:
@@ -118,7 +118,7 @@ def _one_of(model: Integrator, step: float | None, parameters: dict[str, Any]) -
     return model.at(**asked) if asked else model
 
 
-def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
+def _say(written: Exported, model: Model, options: dict[str, Any]) -> None:
     """Print the facts of the exported model, and the commands that use the file."""
     from vpintegrator.export.description import facts_of
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.data.inspection import Group
     from vpintegrator.dynamics import System
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _COMPONENTS = 12  # listed one by one
 _OF_TRAINING = {
@@ -205,7 +205,7 @@ def _inspect_model(path: Path) -> None:
     write_json(lambda: model_results(model))
 
 
-def _of_model(model: Integrator, path: Path) -> Lines:
+def _of_model(model: Model, path: Path) -> Lines:
     from vpintegrator.compiled.one_step import OneStepTable
     from vpintegrator.dynamics.training_domain import Domain
     from vpintegrator.rollout.start import find_system

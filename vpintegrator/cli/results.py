@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.dynamics import System
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
     from vpintegrator.rollout import Report
 
 
@@ -54,7 +54,7 @@ def dataset_results(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def model_results(model: Integrator) -> dict[str, Any]:
+def model_results(model: Model) -> dict[str, Any]:
     """Return the properties of a model; values of its training are the strings of its metadata."""
     from vpintegrator.storage.reading import read_json
 

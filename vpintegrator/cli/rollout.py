@@ -24,7 +24,7 @@ from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _TRAJECTORIES = 8  # default
 _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": positive}
@@ -249,9 +249,7 @@ def _check_methods(named: list[str]) -> None:
             find_method(name.partition("@")[0])
 
 
-def _load_models(
-    paths: dict[str, list[Path]], options: dict[str, Any]
-) -> dict[str, list[Integrator]]:
+def _load_models(paths: dict[str, list[Path]], options: dict[str, Any]) -> dict[str, list[Model]]:
     """Load the models on the device asked for, and remove the device from the options."""
     device = options.pop("device")
     if not paths:  # nothing else needs PyTorch, which takes seconds to import
@@ -266,11 +264,11 @@ def _load_models(
 
 
 def _at_parameters(
-    models: dict[str, list[Integrator]],
+    models: dict[str, list[Model]],
     step: float | None,
     parameters: dict[str, Any],
     system: System | None,
-) -> dict[str, list[Integrator]]:
+) -> dict[str, list[Model]]:
     """Return families at the step and parameters that are asked for, or those of the system."""
     single = [model for members in models.values() for model in members]
     ranges = [model.conditions["step"] for model in single if "step" in model.conditions]

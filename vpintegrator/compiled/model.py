@@ -19,7 +19,7 @@ from vpintegrator.native import Compilation, NotWorthIt
 from vpintegrator.nn.implicit import once
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _THREAD = 100_000  # numbers predicted from which on another thread pays
 _FEW = 16  # trajectories
@@ -64,7 +64,7 @@ class CompiledModel(Machine):
 
     def __init__(
         self,
-        model: Integrator,
+        model: Model,
         narrow: bool = False,
         windows: Any = None,
         few: bool = False,
@@ -140,7 +140,7 @@ class CompiledModel(Machine):
 
 
 def compile_model(
-    model: Integrator, trajectories: int = 0, windows: Any = None, most: int | None = None
+    model: Model, trajectories: int = 0, windows: Any = None, most: int | None = None
 ) -> CompiledModel:
     """Compile a model for a number of trajectories (0: many), and some windows if there are any.
 

@@ -21,7 +21,7 @@ from vpintegrator.compiled.scalar_graph import LEAVES, ScalarGraph
 from vpintegrator.compiled.tracing import Trace, trace
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _MOST_VARIABLES = 4
 _MOST_TERMS = 400
@@ -79,7 +79,7 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
 
 
 def simplest(
-    model: Integrator, finished: Callable[[Trace, np.ndarray], Trace] = lambda way, values: way
+    model: Model, finished: Callable[[Trace, np.ndarray], Trace] = lambda way, values: way
 ) -> tuple[Trace, np.ndarray]:
     """Return a model's map in the form with the fewest operations, and the parameters of its graph.
 

@@ -17,7 +17,7 @@ from vpintegrator.compiled.verification import verify_residual
 from vpintegrator.native import Compilation
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 T = TypeVar("T")
 _JACOBIAN_BYTES = 1 << 20  # bytes of a block, which stays in the cache until it is multiplied,
@@ -61,7 +61,7 @@ class CompiledResidual:
 
     def __init__(
         self,
-        model: Integrator,
+        model: Model,
         weights: np.ndarray,
         *,
         chained: bool = False,

@@ -24,7 +24,7 @@ from vpintegrator.native import NotCompilable
 from vpintegrator.nn.implicit import unrolled
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 LARGEST = 100_000  # operations; beyond, tensors are not small and PyTorch is as fast
 _WORK = 4 * LARGEST  # operations before zeros and duplicates are eliminated
@@ -50,14 +50,14 @@ class Trace:
     outputs: list[int]
     weights: list[str]
 
-    def values(self, model: Integrator) -> np.ndarray:
+    def values(self, model: Model) -> np.ndarray:
         """Return the parameters of the graph that a model has now."""
         with torch.no_grad():
             flat = [named_tensor(model, name).reshape(-1).numpy() for name in self.weights]
         return np.concatenate([np.empty(0, model.scale.numpy().dtype), *flat])
 
 
-def trace(model: Integrator, frozen: bool = False, buffers: Iterable[str] = ()) -> Trace:
+def trace(model: Model, frozen: bool = False, buffers: Iterable[str] = ()) -> Trace:
     """Follow a model through one window.
 
     Parameters
@@ -82,7 +82,7 @@ def trace(model: Integrator, frozen: bool = False, buffers: Iterable[str] = ()) 
 
 
 def _trace(
-    model: Integrator, computed: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]
+    model: Model, computed: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]
 ) -> Trace:
     """Follow a model, some of whose weights are computed already, and some are buffers."""
     weights = {
@@ -130,14 +130,14 @@ def _trace(
     return Trace(graph, [int(n) for n in outputs.ravel()], [*weights, *computed])
 
 
-def named_tensor(model: Integrator, name: str) -> torch.Tensor:
+def named_tensor(model: Model, name: str) -> torch.Tensor:
     """Return a parameter, a buffer, or a weight that is computed from others."""
     path, _, attribute = name.rpartition(".")
     tensor: torch.Tensor = getattr(model.get_submodule(path), attribute)
     return tensor
 
 
-def trained_numbers(model: Integrator) -> np.ndarray:
+def trained_numbers(model: Model) -> np.ndarray:
     """Return indices of the trained numbers among all parameters of a model."""
     found: list[int] = []
     first = 0
@@ -148,7 +148,7 @@ def trained_numbers(model: Integrator) -> np.ndarray:
     return np.array(found, dtype=np.int64)
 
 
-def _computed(model: Integrator) -> Iterator[tuple[str, torch.Tensor]]:
+def _computed(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield names and values of weights that are computed from others."""
     for path, module in model.named_modules():
         if parametrize.is_parametrized(module):
@@ -163,7 +163,7 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
-def watched(model: Integrator) -> Iterator[None]:
+def watched(model: Model) -> Iterator[None]:
     """Run a model in operations of PyTorch alone, and find out whether it remembers that.
 
     Raises

@@ -20,7 +20,7 @@ from vpintegrator.nn.implicit import unrolled
 from vpintegrator.runtime.threads import torch_threads
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _SIZES = (1.0, 1.0, 1.0, 0.1, 3.0)  # sizes of random windows, in units of the normalisation
 _OWN = 4  # windows of the caller's own
@@ -44,7 +44,7 @@ class Machine(Protocol):
 
 
 @np.errstate(all="ignore")  # infinities are compared, not warned of
-def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> None:
+def verify_model(machine: Machine, model: Model, windows: Any = None) -> None:
     """Compare states predicted from random windows, and from some of ``windows``, with PyTorch's.
 
     Two predictions are made, one from the other; each is compared with what PyTorch predicts from
@@ -96,14 +96,14 @@ def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> No
     _check(model, found, predicted, (both,), floors)
 
 
-def _near(model: Integrator, states: np.ndarray) -> np.ndarray:
+def _near(model: Model, states: np.ndarray) -> np.ndarray:
     """Return whether windows of states are within the usual range of the normalisation."""
     distances = model.coordinates(torch.from_numpy(states)).abs().numpy()
     return np.asarray((distances <= _FAR).all((1, 2)))
 
 
 @np.errstate(all="ignore")
-def verify_residual(machine: Any, model: Integrator) -> None:
+def verify_residual(machine: Any, model: Model) -> None:
     """Compare residuals and their derivatives with PyTorch's.
 
     At random windows, at the weights that the model has now and at others near them. Jacobians are
@@ -167,7 +167,7 @@ def verify_residual(machine: Any, model: Integrator) -> None:
 
 
 def _windows_near(
-    model: Integrator, trained: _Numbers, vector: np.ndarray, windows: np.ndarray, rows: int
+    model: Model, trained: _Numbers, vector: np.ndarray, windows: np.ndarray, rows: int
 ) -> np.ndarray | None:
     """Return windows from which the model stays near its data, or nearer to its mean."""
     mean, none = model.shift.numpy(), np.zeros((len(windows), rows * model.dim), vector.dtype)
@@ -185,7 +185,7 @@ def _windows_near(
 
 
 def _differentiated(
-    model: Integrator,
+    model: Model,
     trained: _Numbers,
     at: tuple[np.ndarray, np.ndarray],
     factors: np.ndarray,
@@ -218,7 +218,7 @@ def _by_weight(trained: _Numbers, vector: np.ndarray) -> _Numbers:
 
 
 def _random_states(
-    model: Integrator, shape: tuple[int, ...], generator: np.random.Generator, sizes: Any = 1.0
+    model: Model, shape: tuple[int, ...], generator: np.random.Generator, sizes: Any = 1.0
 ) -> np.ndarray:
     shift, scale = model.shift.numpy(), model.scale.numpy()
     if model.seen is not None:  # as far from singularities as they are
@@ -231,7 +231,7 @@ def _random_states(
 
 
 def _check(
-    model: Integrator,
+    model: Model,
     found: _Numbers,
     in_pytorch: Callable[..., _Numbers],
     arguments: tuple[np.ndarray, ...],

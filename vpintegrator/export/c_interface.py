@@ -10,13 +10,13 @@ from vpintegrator.export.c_functions import sections
 from vpintegrator.export.c_program import LANES, CProgram, LanesProgram
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 
 class Interface:
     """Public functions of an exported C file of one model."""
 
-    def __init__(self, model: Integrator, prefix: str) -> None:
+    def __init__(self, model: Model, prefix: str) -> None:
         window, new, dim = model.window, model.prediction_window, model.dim
         self.real = REALS[model.scale.numpy().dtype]
         self._sizes: dict[str, Any] = {

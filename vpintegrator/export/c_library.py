@@ -15,7 +15,7 @@ from vpintegrator.runtime.threads import torch_threads
 
 if TYPE_CHECKING:
     from vpintegrator.export.c_source import CSource
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _WINDOWS = 3  # at which derivatives are compared
 
@@ -41,7 +41,7 @@ class CLibrary:
         If there is no compiler, or it fails.
     """
 
-    def __init__(self, source: CSource, model: Integrator) -> None:
+    def __init__(self, source: CSource, model: Model) -> None:
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         self.dtype = model.scale.numpy().dtype.type
@@ -75,7 +75,7 @@ class CLibrary:
         return states, derivatives
 
 
-def verify(library: CLibrary, model: Integrator, jacobian: bool, many: bool) -> None:
+def verify(library: CLibrary, model: Model, jacobian: bool, many: bool) -> None:
     """Compare an exported file with PyTorch at random windows.
 
     Raises

@@ -19,7 +19,7 @@ from vpintegrator.export.description import described
 from vpintegrator.native import NotCompilable
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _WIDTH = 96  # letters of a line of the comment
 
@@ -49,7 +49,7 @@ class CSource:
 
 
 def write_c(
-    model: Integrator, prefix: str = "vp", jacobian: bool = False, many: bool = False
+    model: Model, prefix: str = "vp", jacobian: bool = False, many: bool = False
 ) -> CSource:
     """Write a model as C, in the data type of the model.
 

@@ -12,13 +12,13 @@ from vpintegrator.models.family import MEMBER
 from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _MOST = 16  # components or parameters that are listed
 _LONGEST = 300  # letters of what a file says
 
 
-def described(model: Integrator) -> list[str]:
+def described(model: Model) -> list[str]:
     """Return the facts, a line each, without control characters that a file may hold."""
     facts = facts_of(model)
     return [
@@ -27,7 +27,7 @@ def described(model: Integrator) -> list[str]:
     ]
 
 
-def facts_of(model: Integrator) -> dict[str, str]:
+def facts_of(model: Model) -> dict[str, str]:
     """Return the facts known of a model, as texts by name."""
     metadata = model.metadata
     found = {"model": getattr(model, "name", "") or type(model).__name__}
@@ -46,7 +46,7 @@ def facts_of(model: Integrator) -> dict[str, str]:
     return {name: printable(text, _LONGEST) for name, text in found.items() if text}
 
 
-def _components(model: Integrator) -> str:
+def _components(model: Model) -> str:
     """Return the names of the components, if the system is known."""
     if "system" not in model.metadata:
         return ""
@@ -73,7 +73,7 @@ def _parameters(text: str) -> str:
     return ", ".join(pairs[:_MOST]) + (", ..." if len(pairs) > _MOST else "")
 
 
-def _structure(model: Integrator) -> str:
+def _structure(model: Model) -> str:
     of, structure = "windows" if model.window > 1 else "phase space", model.structure
     kept = {
         "the symplectic form": structure.is_symplectic,

@@ -16,7 +16,7 @@ from vpintegrator.storage.files import check_output, replacing
 
 if TYPE_CHECKING:
     from vpintegrator.export.c_source import CSource
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 DTYPES = {"float64": "double", "float32": "float"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
@@ -46,7 +46,7 @@ class Exported:
 
 
 def export(
-    model: Integrator | str | os.PathLike[str],
+    model: Model | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     dtype: str | None = None,
@@ -124,7 +124,7 @@ def export(
 
 
 def _source(
-    model: Integrator, name: str, jacobian: bool, many: bool, verify: bool
+    model: Model, name: str, jacobian: bool, many: bool, verify: bool
 ) -> tuple[CSource, str]:
     """Return the C of a model, and why it was not compared with PyTorch, or nothing."""
     from vpintegrator.export.c_library import CLibrary
@@ -142,7 +142,7 @@ def _source(
     return source, ""
 
 
-def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> Integrator:
+def _prepared(model: Model | str | os.PathLike[str], dtype: str | None) -> Model:
     """Return a copy of the model on the CPU, ready for tracing."""
     import torch
 
@@ -157,7 +157,7 @@ def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> 
     return model if dtype is None else model.to(getattr(torch, dtype))
 
 
-def _of_a_family(model: Integrator) -> str:
+def _of_a_family(model: Model) -> str:
     """Return the message that tells the user to name one model of the family."""
     ranges = {name: (f"{low:g}", f"{high:g}") for name, (low, high) in model.conditions.items()}
     told = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in ranges.items())

@@ -13,7 +13,6 @@ from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
-    from vpintegrator.models.base import Integrator
     from vpintegrator.models.classical_integrator import ClassicalIntegrator
     from vpintegrator.models.classification_transformer import (
         ClassificationTransformer,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from vpintegrator.models.gml import load_gml
     from vpintegrator.models.growth import prolong
     from vpintegrator.models.linear_map import LinearMap
+    from vpintegrator.models.model import Model
     from vpintegrator.models.polynomial_map import PolynomialMap
     from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
@@ -48,7 +48,7 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
     "Components": "components",
     "Coordinates": "coordinates",
-    "Integrator": "base",
+    "Model": "model",
     "build": "untrained",
     "prolong": "growth",
     "image_patches": "classification_transformer",

@@ -9,7 +9,7 @@ import torch
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.dynamics.expressions import ComponentFunction
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 from vpintegrator.models.splitting_map import check_equations
 from vpintegrator.names import EXPLICIT, RUNGE_KUTTA
 from vpintegrator.nn.classical_steps import RungeKuttaStep, Substeps
@@ -21,7 +21,7 @@ from vpintegrator.nn.learned_splitting import LearnedSplitting
 MOST_SUBSTEPS = 1024
 
 
-class ClassicalIntegrator(Integrator):
+class ClassicalIntegrator(Model):
     r"""An explicit classical method for known equations, with equal substeps.
 
     A Runge-Kutta method of :math:`\dot z = f(z)` keeps no structure. A splitting method needs

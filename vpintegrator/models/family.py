@@ -25,7 +25,7 @@ from vpintegrator.storage.reading import read_json
 
 
 class Stepping(Stored):
-    """Base of ``Integrator``, which imports this module, with the attributes that are read here."""
+    """Base of ``Model``, which imports this module, with the attributes that are read here."""
 
     name: str = ""
     dim: int
@@ -37,7 +37,7 @@ class Stepping(Stored):
     reversing_symmetries: torch.Tensor
 
 
-Model = TypeVar("Model", bound=Stepping)
+AnyModel = TypeVar("AnyModel", bound=Stepping)
 
 STEP = "step"
 KEY = "family"  # key of the metadata
@@ -178,8 +178,8 @@ def conditions_of(model: Stepping) -> FamilyConditions | None:
 _read = lru_cache(maxsize=32)(FamilyConditions.from_text)
 
 
-def member(model: Model, values: Mapping[str, Any]) -> Model:
-    """Return the model at one step and one set of parameters, see ``Integrator.at``."""
+def member(model: AnyModel, values: Mapping[str, Any]) -> AnyModel:
+    """Return the model at one step and one set of parameters, see ``Model.at``."""
     conditions = conditions_of(model)
     if conditions is None:
         raise InputError(
@@ -206,8 +206,8 @@ def member(model: Model, values: Mapping[str, Any]) -> Model:
 
 
 def member_for(
-    model: Model, step: float | None = None, parameters: Mapping[str, Any] | None = None
-) -> Model:
+    model: AnyModel, step: float | None = None, parameters: Mapping[str, Any] | None = None
+) -> AnyModel:
     """Return the member of a family at a step and parameters; other models as they are.
 
     Parameters
@@ -225,7 +225,7 @@ def member_for(
 
 
 def extended(model: Stepping, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
-    """Return states with the components k of a family, see ``Integrator.extended``."""
+    """Return states with the components k of a family, see ``Model.extended``."""
     conditions = conditions_of(model)
     if conditions is None:
         raise InputError(f"the model {model.name} is no family; give it states as they are")
@@ -252,7 +252,7 @@ def _single(name: str, value: Any) -> float:
         raise InputError(f"{name} must be one number, not {value!r}") from None
 
 
-def _plain(model: Model, k: torch.Tensor, fixed: torch.nn.Module) -> Model:
+def _plain(model: AnyModel, k: torch.Tensor, fixed: torch.nn.Module) -> AnyModel:
     """Return a model of the same architecture for states without the last components.
 
     Its hidden layers are as wide as those that the family was reduced to, which may be wider.

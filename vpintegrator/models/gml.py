@@ -11,8 +11,8 @@ from torch import nn
 
 from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.gml_file import StoredLayer, UnknownNetwork, read_layers
+from vpintegrator.models.model import Model
 from vpintegrator.models.residual_network import ResidualNetwork
 from vpintegrator.models.saving import built_of_file
 from vpintegrator.models.standard_transformer import StandardTransformer
@@ -30,7 +30,7 @@ def load_gml(
     prediction_window: int | None = None,
     activation: str = "tanh",
     residual: bool = True,
-) -> Integrator:
+) -> Model:
     r"""Read a network that GeometricMachineLearning.jl saved, as the equal model of this package.
 
     Volume-preserving transformers and feed-forward networks, standard transformer integrators and
@@ -50,7 +50,7 @@ def load_gml(
 
     Returns
     -------
-    Integrator
+    Model
         Model in the precision of the stored arrays.
 
     Raises
@@ -100,7 +100,7 @@ def load_gml(
         ) from None
 
 
-def _build(architecture: type[Integrator], layers: list[StoredLayer], **arguments: Any) -> Any:
+def _build(architecture: type[Model], layers: list[StoredLayer], **arguments: Any) -> Any:
     """Return a model of the architecture in the precision of the file."""
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
@@ -191,18 +191,14 @@ def _fill_stack(layers: list[StoredLayer], stack: TriangularFeedForward) -> None
                 offset = torch.zeros_like(offset)
 
 
-def _volume_preserving_feed_forward(
-    layers: list[StoredLayer], options: dict[str, Any]
-) -> Integrator:
+def _volume_preserving_feed_forward(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
     arguments = _stack_arguments(layers) | {"dim": int(layers[0].arrays["n"]), "depth": 1}
     model = _build(VolumePreservingFeedForward, layers, **arguments, **options)
     _fill_stack(layers, _of(model, TriangularFeedForward)[0])
     return model
 
 
-def _volume_preserving_transformer(
-    layers: list[StoredLayer], options: dict[str, Any]
-) -> Integrator:
+def _volume_preserving_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
     attentions, runs = _runs(layers, "attention")
     first = attentions[0]
     arguments = [_stack_arguments(run) for run in runs]
@@ -228,7 +224,7 @@ def _volume_preserving_transformer(
     return model
 
 
-def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Integrator:
+def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
     inner = layers
     up_and_down = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
     if up_and_down:
@@ -274,7 +270,7 @@ def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) ->
     return model
 
 
-def _residual_network(layers: list[StoredLayer], options: dict[str, Any]) -> Integrator:
+def _residual_network(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
     if len(layers) < 2:
         raise UnknownNetwork("it has a single residual layer")
     dim = len(layers[0].arrays["weight"])
@@ -284,5 +280,5 @@ def _residual_network(layers: list[StoredLayer], options: dict[str, Any]) -> Int
     return model
 
 
-def _of(model: Integrator, kind: type[Any]) -> list[Any]:
+def _of(model: Model, kind: type[Any]) -> list[Any]:
     return [module for module in model.modules() if isinstance(module, kind)]

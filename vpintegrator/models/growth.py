@@ -11,16 +11,16 @@ from torch import nn
 
 from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 from vpintegrator.nn.composition import Composition, having
 from vpintegrator.nn.reversible import psi_of
 from vpintegrator.nn.shears import is_prolongable
 
-Model = TypeVar("Model", bound=Integrator)
+AnyModel = TypeVar("AnyModel", bound=Model)
 Part = TypeVar("Part", bound=nn.Module)
 
 
-def prolong(model: Model, *, depth: int | None = None, degree: int | None = None) -> Model:
+def prolong(model: AnyModel, *, depth: int | None = None, degree: int | None = None) -> AnyModel:
     """Return a larger model that is the same map, for training to go on with more freedom.
 
     New layers come last and begin as the identity; new terms of polynomials begin as zero.
@@ -82,7 +82,7 @@ def prolong(model: Model, *, depth: int | None = None, degree: int | None = None
     return larger
 
 
-def refine(model: Model, depth: int) -> Model:
+def refine(model: AnyModel, depth: int) -> AnyModel:
     """Return a deeper model of nearly the same map: its layers as a function of time, resampled.
 
     If a map is the flow over some time, its n layers are steps of one n-th of the time, and m > n
@@ -136,14 +136,14 @@ def _shares(old: int, new: int) -> torch.Tensor:
     return (upper - torch.maximum(ends[:-1, None], begins)).clamp(min=0)
 
 
-def attention(model: Integrator) -> Iterator[nn.Module]:
+def attention(model: Model) -> Iterator[nn.Module]:
     """Yield the layers of a stack that mix the states of a window and can be the identity."""
     for layer in layers(model):
         if getattr(layer, "identity_at_zero", False) and not is_prolongable(layer):
             yield layer
 
 
-def layers(model: Integrator) -> Composition:
+def layers(model: Model) -> Composition:
     """Return the layers of a model that is a stack.
 
     Raises

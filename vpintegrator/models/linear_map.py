@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.nn.layer import default_dtype
 
 
-class LinearMap(Integrator):
+class LinearMap(Model):
     r"""A one-step affine map :math:`z \mapsto A z + b`.
 
     A and b follow from pairs of states by least squares: ``optimizer = "linear"``. The map has the

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from vpintegrator.models.arguments import Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
+from vpintegrator.models.model import Model
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.polynomial_layer import PolynomialLayer
 
 
-class PolynomialMap(Integrator):
+class PolynomialMap(Model):
     r"""A one-step map :math:`z \mapsto z + g(z)` by a polynomial g; no structure is preserved.
 
     The coefficients follow from pairs of states by ridge regression: ``optimizer = "linear"``.

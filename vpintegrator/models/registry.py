@@ -10,13 +10,13 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.models.built_in import BUILT_IN
 
 if TYPE_CHECKING:
-    from vpintegrator.models.base import Integrator
+    from vpintegrator.models.model import Model
 
 
-class Architectures(Mapping[str, "type[Integrator]"]):
+class Architectures(Mapping[str, "type[Model]"]):
     """The classes of models by their names."""
 
-    def __getitem__(self, name: str) -> type[Integrator]:
+    def __getitem__(self, name: str) -> type[Model]:
         entry = BUILT_IN[name]
         module = importlib.import_module(f"vpintegrator.models.{entry.module}")
         return getattr(module, entry.class_name)
@@ -34,7 +34,7 @@ class Architectures(Mapping[str, "type[Integrator]"]):
         """Return a line about each, by its name."""
         return {name: entry.description for name, entry in BUILT_IN.items()}
 
-    def find(self, name: str) -> type[Integrator]:
+    def find(self, name: str) -> type[Model]:
         """Return the class of this name, or InputError with the nearest one."""
         if name not in self:
             hint = nearest(name, self) or f"; there are {', '.join(self)}"

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
+from vpintegrator.models.model import Model
 from vpintegrator.nn import Composition, ResidualLayer
 from vpintegrator.nn.layer import default_dtype
 
 
-class ResidualNetwork(Integrator):
+class ResidualNetwork(Model):
     """``depth`` residual layers on a window taken as one vector; no structure is preserved.
 
     Parameters

@@ -24,8 +24,8 @@ from vpintegrator.arguments import as_path, positive
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.family import KEY, FamilyConditions
+from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 from vpintegrator.nn.layer import as_dtype
@@ -37,12 +37,12 @@ FORMAT = "vpintegrator-model"
 VERSION = 1
 
 
-def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a model to a safetensors file.
 
     Parameters
     ----------
-    model : Integrator
+    model : Model
         The model; its ``metadata`` (strings) is stored with it.
     path : path
         Conventionally ends in ``.safetensors``.
@@ -98,7 +98,7 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
         temporary.write_bytes(data)
 
 
-def save_somewhere(model: Integrator, path: str | os.PathLike[str], overwrite: bool) -> None:
+def save_somewhere(model: Model, path: str | os.PathLike[str], overwrite: bool) -> None:
     """Write a model that took long to train; if not to ``path``, then to another place.
 
     Raises
@@ -128,8 +128,8 @@ def load(
     path: str | os.PathLike[str],
     device: str | torch.device = "cpu",
     *,
-    model: type[Integrator] | torch.nn.Module | None = None,
-) -> Integrator:
+    model: type[Model] | torch.nn.Module | None = None,
+) -> Model:
     """Read a model written by ``save``.
 
     Parameters
@@ -143,7 +143,7 @@ def load(
 
     Returns
     -------
-    Integrator
+    Model
         Model in the dtype of the file, with its ``metadata``, in evaluation mode.
 
     Raises
@@ -171,7 +171,7 @@ def load(
     if isinstance(own, torch.nn.Module):
         own = own.to(as_dtype(header.get("dtype", "")))
         arguments, own = {"module": own, **arguments}, WrappedModel
-    elif not (isinstance(own, type) and issubclass(own, Integrator)):
+    elif not (isinstance(own, type) and issubclass(own, Model)):
         raise InputError(
             f"{path} holds a model of the class {name!r}, which is none of this package "
             f"({', '.join(ARCHITECTURES)}): give the class, or a new module to be filled, as in "
@@ -190,7 +190,7 @@ def load(
     return result.to(device).eval()
 
 
-def _class_of(model: Integrator) -> str:
+def _class_of(model: Model) -> str:
     """Return the name of a model's class in this package, or module and name of another one."""
     kind: type = type(model)
     if ARCHITECTURES.get(model.name) is kind:
@@ -215,7 +215,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
 
 def built_of_file(
     architecture: type[Any], arguments: Mapping[str, Any], dtype: Any, count: int, where: str
-) -> Integrator:
+) -> Model:
     """Return a model of the arguments that a file of so many numbers names.
 
     Raises
@@ -237,7 +237,7 @@ def built_of_file(
         raise InputError(f"{where}: {detail}") from None
 
 
-def _fill(path: Path, model: Integrator, tensors: dict[str, torch.Tensor]) -> None:
+def _fill(path: Path, model: Model, tensors: dict[str, torch.Tensor]) -> None:
     """Copy tensors into the model; their names and shapes must be those of its arguments."""
     expected = model.state_dict()
     where = f"the tensors in {path} do not fit the class {_class_of(model)} with its arguments"

@@ -9,8 +9,8 @@ import torch
 
 from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
+from vpintegrator.models.model import Model
 from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import as_expressions
@@ -36,7 +36,7 @@ def check_equations(dim: int, hamiltonian: str, field: Sequence[str]) -> list[st
     return rates
 
 
-class SplittingMap(Integrator):
+class SplittingMap(Model):
     r"""A one-step map of known equations, whose parts have exact flows.
 
     .. math:: z' = \exp(h w_1 A)\, \exp(h w_2 B)\, \exp(h w_3 A) \cdots z

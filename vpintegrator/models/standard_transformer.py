@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 from vpintegrator.nn.attention import (
     AdditiveAttention,
     GeneralMultiHeadAttention,
@@ -35,7 +35,7 @@ class Positions(nn.Module):
         return X + self.vectors
 
 
-class StandardTransformer(Integrator):
+class StandardTransformer(Model):
     """``depth`` units of attention and feed-forward layers: no structure is preserved.
 
     The baseline that volume-preserving transformers are measured against. Each unit is attention,

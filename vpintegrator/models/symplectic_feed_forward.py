@@ -9,8 +9,8 @@ import torch
 
 from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
+from vpintegrator.models.model import Model
 from vpintegrator.models.symplectic_layers import (
     symplectic_in_words,
     symplectic_layer,
@@ -20,7 +20,7 @@ from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.layer import default_dtype
 
 
-class SymplecticFeedForward(Integrator):
+class SymplecticFeedForward(Model):
     r"""A one-step map of states (q, p) made of gradient couplings, or of published layers.
 
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad D\psi^T J\, D\psi = J

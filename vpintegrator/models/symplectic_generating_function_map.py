@@ -10,9 +10,9 @@ import torch
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
 from vpintegrator.models.generating_symmetries import generating_refusal, signs_of_symplectic
+from vpintegrator.models.model import Model
 from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.formulas import as_expressions
@@ -21,7 +21,7 @@ from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 
 
-class SymplecticGeneratingFunctionMap(Integrator):
+class SymplecticGeneratingFunctionMap(Model):
     r"""A one-step map of states (q, p) given by Poincare's generating function.
 
     .. math:: z' = z + J\, \nabla S\!\left(\frac{z + z'}{2}\right)

@@ -10,8 +10,8 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
+from vpintegrator.models.model import Model
 from vpintegrator.models.symplectic_layers import (
     symplectic_in_words,
     symplectic_layer,
@@ -21,7 +21,7 @@ from vpintegrator.nn import Composition, SymplecticAttention
 from vpintegrator.nn.layer import default_dtype
 
 
-class SymplecticTransformer(Integrator):
+class SymplecticTransformer(Model):
     r"""``depth`` units of symplectic attention and of a symplectic feed-forward layer.
 
     .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
@@ -16,7 +16,7 @@ SYMPLECTIC = ("spff", "spt")  # gradient couplings of states (q, p)
 GENERATING = ("sgf", "vpgf")  # linear in their coefficients
 
 
-def family_arguments(architecture: type[Integrator], system: System) -> dict[str, Any]:
+def family_arguments(architecture: type[Model], system: System) -> dict[str, Any]:
     """Return the arguments that say which components stand for steps and parameters.
 
     Shears that all vanish with the scaling parameters are, to first order in the step, a sum of
@@ -37,7 +37,7 @@ def family_arguments(architecture: type[Integrator], system: System) -> dict[str
     return {"conserved": family.places} | vanishing
 
 
-def is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
+def is_sum_of_shears(system: System, architecture: type[Model]) -> bool:
     """Whether no component of the field drives itself; of (q, p), neither q each other nor p."""
     driven = system.equations.jacobian
     if architecture.name not in SYMPLECTIC:
@@ -47,9 +47,7 @@ def is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
     return not any(i // half == j // half for i, j in driven if max(i, j) < 2 * half)
 
 
-def function_arguments(
-    system: System, architecture: type[Integrator], functions: Any
-) -> dict[str, Any]:
+def function_arguments(system: System, architecture: type[Model], functions: Any) -> dict[str, Any]:
     """Return arguments that say which functions of a system stand beside polynomials."""
     if functions == "system":
         if "expressions" not in arguments_of(architecture):
@@ -66,7 +64,7 @@ def function_arguments(
     return {}
 
 
-def functions_of(system: System, architecture: type[Integrator]) -> list[str]:
+def functions_of(system: System, architecture: type[Model]) -> list[str]:
     """Return the functions of the potentials for symplectic models, of the forces for others."""
     symplectic = architecture.name in SYMPLECTIC + GENERATING and system.is_canonical
     functions = system.hamiltonian_functions if symplectic else system.functions
@@ -79,7 +77,7 @@ def functions_of(system: System, architecture: type[Integrator]) -> list[str]:
     return functions
 
 
-def hamiltonian_of(system: System, architecture: type[Integrator]) -> str:
+def hamiltonian_of(system: System, architecture: type[Model]) -> str:
     if "hamiltonian" not in arguments_of(architecture):
         raise InputError(
             f"functions = hamiltonian is for generating functions of Hamiltonian systems, sgf; "

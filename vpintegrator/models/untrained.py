@@ -13,7 +13,7 @@ from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.system_arguments import (
     GENERATING,
@@ -125,14 +125,14 @@ def _is_incomplete(system: System) -> bool:
 
 def build(
     system: System,
-    model: str | type[Integrator] = "auto",
+    model: str | type[Model] = "auto",
     *,
     reversible: bool | None = None,
     chart: bool | None = None,
     seed: int = 0,
     dtype: str = "float64",
     **arguments: Any,
-) -> Integrator:
+) -> Model:
     """Build an untrained model for a system, with its symmetries, angles and a split.
 
     Parameters
@@ -157,7 +157,7 @@ def build(
 
     Returns
     -------
-    Integrator
+    Model
         Untrained model; its attribute ``choices`` lists the choices made without request, a
         sentence each.
 
@@ -240,7 +240,7 @@ def _words_of(chart: Chart) -> str:
 
 
 def _with_delays(
-    system: System, architecture: type[Integrator], arguments: dict[str, Any], why: str
+    system: System, architecture: type[Model], arguments: dict[str, Any], why: str
 ) -> tuple[dict[str, Any], str]:
     """Return arguments with windows where one component is not the whole state, and the reason."""
     known = arguments_of(architecture)
@@ -269,7 +269,7 @@ def _with_delays(
 
 
 def _chart(
-    system: System, model: str | type[Integrator], wanted: bool | None, arguments: Mapping[str, Any]
+    system: System, model: str | type[Model], wanted: bool | None, arguments: Mapping[str, Any]
 ) -> Chart | None:
     """Return the system's chart, if a model is to work in it."""
     if isinstance(system, (str, os.PathLike)):
@@ -301,7 +301,7 @@ def _chart(
     return chart if not reason and (keeps or wanted) else None
 
 
-def _tell_weighting(built: Integrator) -> None:
+def _tell_weighting(built: Model) -> None:
     """Add the choice of a weighting of attention to the model's choices."""
     if (weighting := getattr(built, "weighting", "skew")) != "skew":
         built.choices.append(
@@ -317,7 +317,7 @@ def _is_canonical(system: System, explicit_time: bool = True) -> bool:
 
 
 def _admitted(
-    architecture: type[Integrator], rhos: list[Any], arguments: Mapping[str, Any]
+    architecture: type[Model], rhos: list[Any], arguments: Mapping[str, Any]
 ) -> tuple[int, str]:
     """Return how many of the reversing symmetries a model can respect, and why not more."""
     refusal = ""
@@ -329,7 +329,7 @@ def _admitted(
     return 0, refusal
 
 
-def _untrained(architecture: type[Integrator], seed: int, arguments: dict[str, Any]) -> Integrator:
+def _untrained(architecture: type[Model], seed: int, arguments: dict[str, Any]) -> Model:
     torch.manual_seed(seed)
     try:
         with warnings.catch_warnings():

@@ -9,7 +9,6 @@ import torch
 
 from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
 from vpintegrator.models.coupling_layers import (
     coupling_refusal,
@@ -17,11 +16,12 @@ from vpintegrator.models.coupling_layers import (
     couplings_in_words,
     triangular,
 )
+from vpintegrator.models.model import Model
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.layer import default_dtype
 
 
-class VolumePreservingFeedForward(Integrator):
+class VolumePreservingFeedForward(Model):
     r"""A one-step map made of couplings, or of triangular layers as published.
 
     .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad \det D\psi = 1

@@ -11,16 +11,16 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
 from vpintegrator.models.generating_symmetries import sign_refusal, signs_of_pair
+from vpintegrator.models.model import Model
 from vpintegrator.models.symplectic_generating_function_map import check_repeats
 from vpintegrator.nn import GeneratingFunction, VolumePreservingGeneratingFunction
 from vpintegrator.nn.basis_potential import NoTermsError
 from vpintegrator.nn.layer import default_dtype
 
 
-class VolumePreservingGeneratingFunctionMap(Integrator):
+class VolumePreservingGeneratingFunctionMap(Model):
     r"""A one-step map of n components given by n - 1 generating functions.
 
     .. math:: x_j + \frac{\partial G_j}{\partial X_{j+1}} =

@@ -10,15 +10,15 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
 from vpintegrator.models.coupling_layers import coupling_refusal, couplings, couplings_in_words
+from vpintegrator.models.model import Model
 from vpintegrator.nn import AttentionCoupling, Composition
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
 
 
-class VolumePreservingMultiheadTransformer(Integrator):
+class VolumePreservingMultiheadTransformer(Model):
     r"""``depth`` units of couplings by multihead softmax attention and of pointwise couplings.
 
     The attention of the standard transformer, over the whole window and with several heads, as the

@@ -11,7 +11,6 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
-from vpintegrator.models.base import Integrator
 from vpintegrator.models.components import Components
 from vpintegrator.models.coupling_layers import (
     coupling_refusal,
@@ -19,13 +18,14 @@ from vpintegrator.models.coupling_layers import (
     couplings_in_words,
     triangular,
 )
+from vpintegrator.models.model import Model
 from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.symmetry import invariant_entries
 
 
-class VolumePreservingTransformer(Integrator):
+class VolumePreservingTransformer(Model):
     r"""``depth`` units of volume-preserving attention and a volume-preserving feed-forward network.
 
     .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1

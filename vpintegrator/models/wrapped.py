@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.arguments import positive, shown
 from vpintegrator.errors import InputError
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 from vpintegrator.nn.layer import last_size
 
 _OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # attributes of a model
@@ -23,7 +23,7 @@ def wrap(
     *,
     window: int = 1,
     prediction_window: int = 1,
-) -> Integrator:
+) -> Model:
     """Make an integrator of a torch module: states in, states out.
 
     With ``window = 1`` the module maps states (n, dim) to the states one step later, of the same
@@ -47,7 +47,7 @@ def wrap(
 
     Returns
     -------
-    Integrator
+    Model
         A model in the precision of the module.
 
     Raises
@@ -65,7 +65,7 @@ def wrap(
     (3, 11, 2)
     """
     check_model(module, "module")
-    if isinstance(module, Integrator):
+    if isinstance(module, Model):
         return module
     model = WrappedModel(module, dim, window=window, prediction_window=prediction_window)
     if step is not None:
@@ -73,7 +73,7 @@ def wrap(
     return model
 
 
-class WrappedModel(Integrator):
+class WrappedModel(Model):
     """A torch module as an integrator; see :func:`wrap`."""
 
     def __init__(

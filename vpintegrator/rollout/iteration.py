@@ -61,7 +61,7 @@ def rollout(
         first. An array for an array; a tensor, on the model's device and without gradient, for a
         tensor. A trajectory that diverges is NaN from there on. There is a warning where states
         leave the domain of the training data, see
-        :meth:`vpintegrator.models.Integrator.in_domain`.
+        :meth:`vpintegrator.models.Model.in_domain`.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 Origin = tuple[np.ndarray, np.ndarray | None, int | None]
 
@@ -121,7 +121,7 @@ def find_system(models: Mapping[str, Any], system: System | str | None) -> Syste
     return System(text, system_name, read_json(parameters, f"{source}, parameters"), source=source)
 
 
-def check_agreement(models: Mapping[str, Integrator], system: System) -> None:
+def check_agreement(models: Mapping[str, Model], system: System) -> None:
     """Raise InputError if a model was trained on another system, or with other parameters.
 
     A model without metadata, imported or trained in code of one's own, agrees with any system.
@@ -262,7 +262,7 @@ def _members(data: Dataset, system: System, step: float | None) -> np.ndarray:
     return found
 
 
-def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
+def recorded_dataset(models: Mapping[str, Model]) -> Path:
     """Return the dataset of the first model's training, if it is still at its path.
 
     Parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.training.history import History
 
 
@@ -45,7 +45,7 @@ class Fit:
         Why this model was chosen among them, in a sentence.
     """
 
-    model: Integrator
+    model: Model
     kind: str
     size: str
     error: float
@@ -122,7 +122,7 @@ _OVERFITTED = (
 )
 
 
-def structure_of(model: Integrator) -> str:
+def structure_of(model: Model) -> str:
     """Return what a model preserves, in words."""
     words = "no structure is kept"
     if model.measure_preserving:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from vpintegrator.data.pairs import Pairs
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.nn.shears import linearised
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import (
@@ -36,10 +36,10 @@ from vpintegrator.training.linear import (
 
 
 def fit_pairs(
-    model: Integrator,
+    model: Model,
     pairs: Pairs,
     far: bool = False,
-    start: Integrator | None = None,
+    start: Model | None = None,
     folds: np.ndarray | None = None,
 ) -> LinearFit:
     """Fit a generating function to the pairs of ``layer_pairs``.
@@ -86,14 +86,14 @@ class ComposedMaps(LinearEquations, Residual):
         Normalised states before and after all maps.
     """
 
-    def __init__(self, model: Integrator, before: torch.Tensor, after: torch.Tensor) -> None:
+    def __init__(self, model: Model, before: torch.Tensor, after: torch.Tensor) -> None:
         super().__init__(implicit_map(model), before, after)
         self.core, self.maps, self.penalty = model.core, maps_of(model), 0.0
         self.penalty_weights = self.penalty_weights[:1]
         self.units = torch.from_numpy(self.penalty_weights[0])
         self.first = self.change = torch.zeros(self.count).double()
 
-    def fit(self, start: Integrator | None, folds: np.ndarray | None) -> Choice:
+    def fit(self, start: Model | None, folds: np.ndarray | None) -> Choice:
         """Set the coefficients; return the leave-one-out error of the linearised equations.
 
         The coefficients begin as those of a lower degree, or as the solution of the linear

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import torch
 
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.shears import ShearDerivatives
 from vpintegrator.runtime.threads import one_blas_thread
@@ -30,7 +30,7 @@ from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
 
 
 def fit_few_pairs(
-    model: Integrator,
+    model: Model,
     inputs: torch.Tensor,
     targets: torch.Tensor,
     folds: np.ndarray | None = None,
@@ -87,7 +87,7 @@ class ShearImages(Residual):
     """
 
     def __init__(
-        self, model: Integrator, before: torch.Tensor, after: torch.Tensor, ridge: float = 1e-12
+        self, model: Model, before: torch.Tensor, after: torch.Tensor, ridge: float = 1e-12
     ) -> None:
         self.before, self.after = before, after
         self.map, self.vector = ShearDerivatives(model.core), ParameterVector(model)

@@ -24,7 +24,7 @@ from vpintegrator.arguments import one_of
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.growth import attention
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
@@ -67,7 +67,7 @@ class InitialState:
     error: float = math.inf
 
 
-def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "auto") -> InitialState:
+def start_as_splitting(model: Model, data: TrainingData, scheme: str = "auto") -> InitialState:
     """Give a model the weights of a splitting method, if it has no better ones.
 
     Parameters
@@ -136,7 +136,7 @@ def start_as_splitting(model: Integrator, data: TrainingData, scheme: str = "aut
 _BEGINS = "training begins as"
 
 
-def shears_of(model: Integrator) -> list[LinearShear]:
+def shears_of(model: Model) -> list[LinearShear]:
     """Return the shears of a model in the order of psi; none if it has other couplings."""
     psi = psi_of(model.core)
     if not isinstance(psi, Composition):
@@ -202,7 +202,7 @@ def compositions(
 
 
 def _velocities(
-    model: Integrator,
+    model: Model,
     data: TrainingData,
     before: torch.Tensor,
     after: torch.Tensor,

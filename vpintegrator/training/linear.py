@@ -19,7 +19,7 @@ from scipy import linalg
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.generating_symmetries import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
@@ -80,7 +80,7 @@ class LinearFit:
         )
 
 
-def implicit_map(model: Integrator) -> ImplicitMap:
+def implicit_map(model: Model) -> ImplicitMap:
     """Return the layer whose coefficients pairs of states give.
 
     Raises
@@ -211,7 +211,7 @@ class LinearEquations:
 
 
 def solve_layer(
-    model: Integrator,
+    model: Model,
     before: torch.Tensor,
     after: torch.Tensor,
     far: bool = False,
@@ -243,7 +243,7 @@ def solve_layer(
 
 
 def normalised_pairs(
-    model: Integrator,
+    model: Model,
     inputs: torch.Tensor,
     targets: torch.Tensor,
     folds: np.ndarray | None = None,
@@ -291,7 +291,7 @@ def normalised_pairs(
     return before, after, None if folds is None else folds[places]
 
 
-def linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
     r"""Return the square root K of the linear map that is nearest to pairs of states.
 
     With :math:`A = K^2` the least-squares map of centred states, :math:`X = \log A` is projected to
@@ -330,12 +330,12 @@ class WholePairs(Pairs):
     """Pairs of a map that is made of several, with no states between."""
 
 
-def maps_of(model: Integrator) -> int:
+def maps_of(model: Model) -> int:
     """Return the number of times that a model applies the map of its generating function."""
     return implicit_map(model).repeats * (2 if isinstance(model.core, Reversible) else 1)
 
 
-def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> Pairs:
+def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> Pairs:
     r"""Return pairs of states before and after the map of the layer that is solved for.
 
     They are those of the data, and of few data those of the validation group too. A reversible
@@ -367,7 +367,7 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
     return Pairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
 
 
-def enough_pairs(model: Integrator) -> int:
+def enough_pairs(model: Model) -> int:
     """Return the number of pairs that gives twenty equations for each coefficient."""
     layer = implicit_map(model)
     count = sum(c.numel() for c in layer.coefficients())

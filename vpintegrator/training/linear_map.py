@@ -8,20 +8,20 @@ import numpy as np
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.training.least_squares import LeftOut, SequentialQR
 from vpintegrator.training.linear import LinearFit
 from vpintegrator.training.residuals import reciprocal_spread
 
 
-def linear_layer(model: Integrator) -> AffineMap | None:
+def linear_layer(model: Model) -> AffineMap | None:
     """Return the layer of a linear map, None for other models."""
     return model.core if isinstance(model.core, AffineMap) else None
 
 
 def fit_linear_map(
-    model: Integrator,
+    model: Model,
     inputs: torch.Tensor,
     targets: torch.Tensor,
     folds: np.ndarray | None = None,

@@ -25,7 +25,7 @@ from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KEY = "one_step"  # key of the metadata of a model
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
-Maps = Integrator | Sequence[Integrator] | Mapping[str, Integrator]
+Maps = Model | Sequence[Model] | Mapping[str, Model]
 
 
 def one_step(
@@ -99,7 +99,7 @@ def one_step(
     return measure_steps(own, rivals, end=end)
 
 
-def _named(maps: Maps) -> dict[str, Integrator]:
+def _named(maps: Maps) -> dict[str, Model]:
     """Return models by name: that given, or that of the architecture, numbered if taken."""
     if isinstance(maps, Mapping):
         named = dict(maps)
@@ -165,7 +165,7 @@ class _Case:
 
         return MethodStep(method.name, error, run, note, not note)
 
-    def of_model(self, name: str, model: Integrator, end: float) -> ModelStep:
+    def of_model(self, name: str, model: Model, end: float) -> ModelStep:
         """Return the step of a model, as machine code if there is any."""
         is_test = self.group == "test"
         pair = self.data.test_pairs(model, self.most) if is_test else self.data.held_out(model)

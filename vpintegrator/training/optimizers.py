@@ -13,7 +13,7 @@ from torch.func import jacrev, vmap
 
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.least_squares import (
@@ -85,7 +85,7 @@ class Optimizer(ABC):
 
     def __init__(
         self,
-        model: Integrator,
+        model: Model,
         pairs: Pairs,
         objective: Objective | None = None,
         *,
@@ -102,11 +102,11 @@ class Optimizer(ABC):
 
     @classmethod
     @abstractmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+    def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return windows in a step, if no number is given."""
 
     @classmethod
-    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+    def pairs_of(cls, data: TrainingData, model: Model, objective: Objective) -> Pairs:
         """Return pairs of windows of the training group that the optimizer reads."""
         return data.pairs(model, objective.horizon)
 
@@ -176,7 +176,7 @@ class LevenbergMarquardt(Optimizer, Residual):
         self.block = max(self.block_bytes // (8 * rows * len(self.iteration.parameters)), 16)
 
     @classmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+    def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return the number of windows that determines the parameters well."""
         count = sum(p.numel() for p in model.parameters() if p.requires_grad)
         # with more parameters J^T J takes most of the time: with two rows for each the error after
@@ -294,7 +294,7 @@ class Adam(Optimizer):
         self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate)
 
     @classmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+    def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return 1024."""
         return 1024
 
@@ -358,7 +358,7 @@ class PublishedAdam(Adam):
         self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate, betas=(0.9, 0.99))
 
     @classmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+    def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return 16,384."""
         return 16384
 
@@ -379,14 +379,14 @@ class LinearSolve(Optimizer):
     name = "linear"
 
     @classmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+    def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return the number of pairs that gives twenty equations for each coefficient."""
         if (layer := linear_layer(model)) is not None:
             return max(ROWS * (layer.dim + 1), FEWEST)
         return FEWEST if polynomial_layer(model) is not None else enough_pairs(model)
 
     @classmethod
-    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+    def pairs_of(cls, data: TrainingData, model: Model, objective: Objective) -> Pairs:
         """Return pairs before and after the layer that is solved for."""
         if linear_layer(model) is not None:
             return data.pairs(model)
@@ -439,7 +439,7 @@ class LBFGS(Optimizer):
         self.roll_back()
 
     @classmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+    def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return 2048."""
         return 2048
 

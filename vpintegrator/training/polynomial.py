@@ -11,7 +11,7 @@ import torch
 
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.nn.polynomial_layer import PolynomialLayer
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
@@ -24,7 +24,7 @@ BYTES = 1 << 27  # bytes of the values of the terms
 PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
 
 
-def polynomial_layer(model: Integrator) -> PolynomialLayer | None:
+def polynomial_layer(model: Model) -> PolynomialLayer | None:
     """Return the layer of a polynomial map, None for other models."""
     return model.core if isinstance(model.core, PolynomialLayer) else None
 
@@ -41,7 +41,7 @@ class FoldedPairs(Pairs):
     folds: np.ndarray | None = None
 
 
-def polynomial_pairs(model: Integrator, data: TrainingData, seed: int = 0) -> FoldedPairs:
+def polynomial_pairs(model: Model, data: TrainingData, seed: int = 0) -> FoldedPairs:
     """Return the known pairs of few data with their folds; of others as many as suit the model."""
     if data.is_few:
         before, after, folds = data.known_pairs
@@ -56,11 +56,11 @@ def polynomial_pairs(model: Integrator, data: TrainingData, seed: int = 0) -> Fo
 
 
 def fit_polynomial(
-    model: Integrator,
+    model: Model,
     inputs: torch.Tensor,
     targets: torch.Tensor,
     folds: np.ndarray | None = None,
-    start: Integrator | None = None,
+    start: Model | None = None,
     searched: float = 5e7,
 ) -> LinearFit:
     r"""Set the coefficients of a polynomial map by ridge regression.

@@ -15,7 +15,7 @@ from vpintegrator.arguments import check, check_integrator, not_negative, of_kin
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import last_size
 from vpintegrator.runtime.deadline import check_time
@@ -73,17 +73,17 @@ class Objective:
             raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
         check(self, horizon=whole, noise=not_negative)
 
-    def residuals_of_window(self, model: Integrator) -> int:
+    def residuals_of_window(self, model: Model) -> int:
         """Return the number of components that are predicted from a window."""
         return self.horizon * model.prediction_window * model.dim
 
-    def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
+    def new_states(self, model: Model, targets: torch.Tensor) -> torch.Tensor:
         """Return the true states to be predicted, out of targets (..., time, dim)."""
         return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
 
     def difference(
         self,
-        model: Integrator,
+        model: Model,
         inputs: torch.Tensor,
         new_states: torch.Tensor,
         parameters: Mapping[str, torch.Tensor] | None = None,
@@ -102,15 +102,13 @@ class Objective:
         predicted = predictions[0] if self.horizon == 1 else torch.cat(predictions, dim=-2)
         return predicted - new_states
 
-    def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
+    def weighted(self, model: Model, difference: torch.Tensor) -> torch.Tensor:
         """Return the residuals whose squares are summed."""
         return (
             difference / model.coordinates.state_scale if self.loss == "mean-square" else difference
         )
 
-    def noisy(
-        self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
-    ) -> torch.Tensor:
+    def noisy(self, model: Model, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Return the inputs with fresh noise, if there is to be any."""
         if not self.noise:
             return inputs
@@ -121,7 +119,7 @@ class Objective:
 class ParameterVector:
     """Translates between a vector and the named parameters of a model that are trained."""
 
-    def __init__(self, model: Integrator) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.sizes = [p.numel() for p in self.trained.values()]
@@ -154,7 +152,7 @@ class Residuals(ParameterVector):
     """
 
     def __init__(
-        self, model: Integrator, objective: Objective, compiled: CompiledResidual | None = None
+        self, model: Model, objective: Objective, compiled: CompiledResidual | None = None
     ) -> None:
         super().__init__(model)
         self.objective, self.compiled = objective, compiled
@@ -215,7 +213,7 @@ class ErrorScale(NamedTuple):
 
 @torch.no_grad()
 def relative_error(
-    model: Integrator,
+    model: Model,
     inputs: torch.Tensor,
     targets: torch.Tensor,
     compiled: CompiledResidual | None = None,
@@ -268,7 +266,7 @@ def relative_error(
     return relative_error_of(model, parts, scale)
 
 
-def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> float:
+def relative_error_of(model: Model, parts: Iterable[Pair], scale: ErrorScale) -> float:
     """Return the relative error of any number of windows, computed part by part."""
     squares, count = 0.0, 0
     for part in _squares(model, parts, scale):
@@ -278,7 +276,7 @@ def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScal
 
 
 def estimated_error(
-    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, scale: ErrorScale
+    model: Model, inputs: torch.Tensor, targets: torch.Tensor, scale: ErrorScale
 ) -> tuple[float, float]:
     """Return the relative error of windows, and its standard error; infinite where it overflows."""
     (parts,) = _squares(model, [(inputs, targets)], scale)
@@ -293,7 +291,7 @@ def estimated_error(
 
 
 @torch.no_grad()
-def _squares(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> Iterator[torch.Tensor]:
+def _squares(model: Model, parts: Iterable[Pair], scale: ErrorScale) -> Iterator[torch.Tensor]:
     """Yield squared differences (window, time, component) of the components that count."""
     objective, mode = Objective(), model.training
     model.eval()
@@ -315,7 +313,7 @@ def relative(squares: float, count: int, spread: float = 1.0) -> float:
     return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)
 
 
-def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History) -> str:
+def doubt(model: Model, held_out: Pair, scale: ErrorScale, history: History) -> str:
     """Return a warning if errors exceed those of no change, or are far larger on the test group.
 
     Parameters
@@ -354,7 +352,7 @@ def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History
     return ""
 
 
-def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:
+def _scale_of(model: Model, states: torch.Tensor) -> ErrorScale:
     moving = tuple(i for i in range(model.dim) if i not in model.conserved_components)
     seen = states[..., list(moving)].reshape(-1, len(moving))
     spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()

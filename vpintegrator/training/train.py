@@ -16,7 +16,7 @@ from vpintegrator.arguments import called, one_of, positive, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator, wrap
+from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
@@ -45,7 +45,7 @@ _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the 
 
 
 def train(
-    model: Integrator | torch.nn.Module,
+    model: Model | torch.nn.Module,
     dataset: TrainingData | Dataset | str | os.PathLike[str],
     *,
     recipe: Literal["published"] | None = None,
@@ -295,7 +295,7 @@ def train(
     return history
 
 
-def run(model: Integrator, data: TrainingData, **arguments: Any) -> History:
+def run(model: Model, data: TrainingData, **arguments: Any) -> History:
     """Train a model as a part of a fit, which judges the best of its models itself.
 
     Parameters
@@ -312,7 +312,7 @@ def run(model: Integrator, data: TrainingData, **arguments: Any) -> History:
     return train(model, data, judged=False, **arguments)
 
 
-def choose_optimizer(model: Integrator, name: str, learning_rate: float | None) -> type[Optimizer]:
+def choose_optimizer(model: Model, name: str, learning_rate: float | None) -> type[Optimizer]:
     """Return the class of an optimizer, by the kind and the size of the model if none is named.
 
     Raises
@@ -343,7 +343,7 @@ def choose_optimizer(model: Integrator, name: str, learning_rate: float | None) 
 
 
 def compile_residual(
-    model: Integrator,
+    model: Model,
     objective: Objective,
     kind: type[Optimizer],
     compiled: bool | None,
@@ -405,11 +405,11 @@ def compile_residual(
         return None, str(reason)
 
 
-def _weights(model: Integrator) -> dict[str, torch.Tensor]:
+def _weights(model: Model) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def _as_model(model: Any, data: TrainingData) -> Integrator:
+def _as_model(model: Any, data: TrainingData) -> Model:
     """Return the model, or one that shares the parameters of a torch module."""
     check_model(model, "model")
     if is_own(model):

@@ -22,7 +22,7 @@ from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
 from vpintegrator.nn.attention_weights import attention_change
 from vpintegrator.nn.chart_map import ChartMap
@@ -157,7 +157,7 @@ class TrainingData:
         return None if np.isfinite(images).all() else False
 
     @torch.no_grad()
-    def known_error(self, model: Integrator) -> float:
+    def known_error(self, model: Model) -> float:
         """Return the error of a map of single states at the known pairs.
 
         A root mean square in units of the spread of each component, as leave-one-out errors are,
@@ -171,7 +171,7 @@ class TrainingData:
             return math.inf
         return math.sqrt(trimmed(squares)[0] if self.known_pairs.are_single else squares.mean())
 
-    def check(self, model: Integrator) -> None:
+    def check(self, model: Model) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
         dataset, system = self.dataset, self.dataset.system
         if dataset.dim != model.dim:
@@ -195,11 +195,11 @@ class TrainingData:
                 stacklevel=4,
             )
 
-    def pairs(self, model: Integrator, horizon: int = 1) -> Pairs:
+    def pairs(self, model: Model, horizon: int = 1) -> Pairs:
         """Return training windows, on the model's device; some of large groups."""
         return self._pairs("train", model, horizon)
 
-    def held_out(self, model: Integrator) -> Pair:
+    def held_out(self, model: Model) -> Pair:
         """Return pairs of windows by which the best weights are chosen: some, evenly from all.
 
         Few data without a validation group are judged by the training pairs; their models are
@@ -221,18 +221,18 @@ class TrainingData:
         inputs, targets = self._pairs("validation", model).evenly(_VALIDATION_WINDOWS)
         return inputs.to(model.scale), targets.to(model.scale)
 
-    def held_out_error(self, model: Integrator) -> tuple[float, float]:
+    def held_out_error(self, model: Model) -> tuple[float, float]:
         """Return the relative error on the windows that are held out, and its standard error."""
         inputs, targets = self.held_out(model)
         with unhurried():
             return estimated_error(model, inputs, targets, self.error_scale)
 
-    def check_test(self, model: Integrator) -> None:
+    def check_test(self, model: Model) -> None:
         """Refuse a test group too short for the model; groups that are cut in time differ."""
         if self.tested:
             self._pairs("test", model)
 
-    def describe(self, model: Integrator) -> None:
+    def describe(self, model: Model) -> None:
         """Let a model say what it was trained on."""
         dataset = self.dataset
         model.metadata.pop(MEMBER, None)  # trained further, it is no longer a family's
@@ -261,7 +261,7 @@ class TrainingData:
         conditions = FamilyConditions(dataset.varied, family.coefficients, nominal, family.step)
         return {KEY: conditions.text}
 
-    def test_error(self, model: Integrator) -> float:
+    def test_error(self, model: Model) -> float:
         """Return the relative error on test windows; nan without a test group.
 
         It is infinite where the model overflows. If the time is up, the windows so far count, of
@@ -276,13 +276,13 @@ class TrainingData:
             error = relative_error_of(model, parts, self.error_scale)
         return math.inf if math.isnan(error) else error
 
-    def test_pairs(self, model: Integrator, count: int) -> Pair:
+    def test_pairs(self, model: Model, count: int) -> Pair:
         """Return windows evenly from the test group, and what follows them."""
         pairs = self._pairs("test", model)
         inputs, targets = pairs[pairs.places(count)]
         return inputs.to(model.scale), targets.to(model.scale)
 
-    def normalise(self, model: Integrator) -> None:
+    def normalise(self, model: Model) -> None:
         """Normalise by mean and standard deviation of the training states.
 
         Deviations are rounded to powers of two, by which dividing and multiplying again is exact:
@@ -339,7 +339,7 @@ class TrainingData:
             self._made[group,] = self.dataset.states(group, *chosen)
         return self._made[group,]
 
-    def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
+    def _pairs(self, group: str, model: Model, horizon: int = 1) -> Pairs:
         like, shape = model.scale, (model.window, model.prediction_window, horizon)
         key = group, *shape, like.dtype, like.device
         if key not in self._made:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.model import Model
 
 
 class Matrix(nn.Module):
@@ -25,14 +25,14 @@ class Matrix(nn.Module):
         return (window.flatten(-2) @ inverse.mT).reshape(window.shape)
 
 
-class LinearModel(Integrator):
+class LinearModel(Model):
     name = "linear"
     description = "a matrix"
 
 
 def linear_model(
     matrix: np.ndarray, dim: int, step: float, prediction_window: int | None = None
-) -> Integrator:
+) -> Model:
     model = LinearModel(
         Matrix(matrix),
         dim,

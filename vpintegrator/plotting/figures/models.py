@@ -23,7 +23,7 @@ from vpintegrator.plotting.text import grouped, listed, plain
 from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
-    from vpintegrator.models import Integrator
+    from vpintegrator.models import Model
 
 _CURVES = ("epoch", "seconds", "training_error", "validation_error")
 _NUMBERS = ("best_epoch", "best_validation_error", "test_error")
@@ -326,7 +326,7 @@ def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
     return image
 
 
-def first_window(model: Integrator) -> np.ndarray:
+def first_window(model: Model) -> np.ndarray:
     """Return the first window (window, dim) of the first orbit of a rollout with seed 0.
 
     Raises
@@ -342,7 +342,7 @@ def first_window(model: Integrator) -> np.ndarray:
     return first_windows(model, initial, system)[0]
 
 
-def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
+def attention_in(model: Model, window: Any) -> dict[str, np.ndarray]:
     """Return weights (head, time, time) of the attention layers, by place in the model.
 
     Raises

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vpintegrator.compiled.one_step import fewest_substeps
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.classical_integrator import MOST_SUBSTEPS
 from vpintegrator.nn.classical_steps import Substeps
 from vpintegrator.training.choice import Fit
@@ -56,7 +56,7 @@ class ClassicalMethods(Kind):
             if substeps is None:
                 continue
             model = self.build(data, "classical", budget.seed, method=method, substeps=substeps)
-            assert isinstance(model, Integrator)
+            assert isinstance(model, Model)
             data.normalise(model)
             yield Trial(model, f"{method}, {substeps} substeps")
 
@@ -68,7 +68,7 @@ class ClassicalMethods(Kind):
         history.add(time.perf_counter() - start, error, error)
         return self.fit_of(trial, history, error, deviation)
 
-    def _fewest(self, model: Integrator, data: TrainingData, target: float) -> int | None:
+    def _fewest(self, model: Model, data: TrainingData, target: float) -> int | None:
         """Return the least number of substeps that reaches the target."""
         data.normalise(model)
         core = model.core

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator, prolong
+from vpintegrator.models import Model, prolong
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.growth import attention, refine
 from vpintegrator.models.untrained import suited
@@ -107,7 +107,7 @@ class Couplings(Kind):
         """Yield models that grow as the errors of those before suggest."""
         growth = _Growth(self, data, fits, budget)
         model = growth.build(functions="polynomial", degree=4, depth=2)
-        if isinstance(model, Integrator) and self._is_for_few(model, data):
+        if isinstance(model, Model) and self._is_for_few(model, data):
             yield from growth.by_pairs(model)
         else:
             yield from growth.by_windows()
@@ -123,7 +123,7 @@ class Couplings(Kind):
         fit.history.optimizer = "levenberg-marquardt"
         return fit
 
-    def _is_for_few(self, model: Integrator, data: TrainingData) -> bool:
+    def _is_for_few(self, model: Model, data: TrainingData) -> bool:
         """Whether the data are few, and the model consists of shears with derivatives."""
         if not data.is_few or {"optimizer", "loss", "horizon", "noise"} & self.training.keys():
             return False
@@ -191,18 +191,18 @@ class _Growth:
         """Return a share of the iterations."""
         return max(round(share * self.total), 1)
 
-    def build(self, **arguments: Any) -> Integrator | str:
+    def build(self, **arguments: Any) -> Model | str:
         """Return a model, or why there is none; given options count first."""
         options = {**arguments, **self.kind.options}
         return self.kind.build(self.data, self.name, self.budget.seed, **options)
 
-    def trial(self, model: Integrator, epochs: int, patience: int | None, **training: Any) -> Trial:
+    def trial(self, model: Model, epochs: int, patience: int | None, **training: Any) -> Trial:
         """Return a trial; a named scheme is for the model that begins as it, not for others."""
         training["initial_scheme"] = "none" if self.scheme == "none" else "auto"
         return Trial(model, describe(model), epochs, patience, training)
 
     def fit(
-        self, model: Integrator, epochs: int, patience: int | None = None, **training: Any
+        self, model: Model, epochs: int, patience: int | None = None, **training: Any
     ) -> Generator[Trial, None, Fit]:
         """Yield a trial, and return its fit, which may be the best one."""
         if epochs <= 40 and model.window == 1:
@@ -215,7 +215,7 @@ class _Growth:
             self.best = fit
         return fit
 
-    def by_pairs(self, model: Integrator) -> Iterator[Trial]:
+    def by_pairs(self, model: Model) -> Iterator[Trial]:
         """Yield larger models as long as leave-one-out errors fall, and the best one twice."""
         self.data.normalise(model)
         best = yield from self.fit(model, 40)
@@ -246,7 +246,7 @@ class _Growth:
         if self.best is not None and left > 0 and not (self.is_beside or self.is_exact):
             yield self.trial(self.best.model, left, self.kind.patience)
 
-    def train(self, model: Integrator, share: float) -> Generator[Trial, None, float]:
+    def train(self, model: Model, share: float) -> Generator[Trial, None, float]:
         """Train one size as long as it gets better quickly, and return its error."""
         error, training = math.inf, dict[str, Any]()
         while True:
@@ -259,7 +259,7 @@ class _Growth:
     def begin(self, functions: str) -> Iterator[Trial]:
         """Yield what there is to begin with: a few layers, and a splitting method."""
         small = partial(self.polynomials, (4, 3, 2, 1), 2)
-        first: list[Callable[[str], Integrator | None]] = [small, self.splitting]
+        first: list[Callable[[str], Model | None]] = [small, self.splitting]
         if self.scheme not in ("auto", "none"):  # a method that does not fit is refused at once
             first.reverse()
         for build in first:
@@ -271,7 +271,7 @@ class _Growth:
 
     def polynomials(
         self, degrees: Sequence[int], depth: int, functions: str = "polynomial"
-    ) -> Integrator | None:
+    ) -> Model | None:
         """Return normalised polynomials of the given degree, or of the first one that is cheap."""
         degree = self.kind.options.get("degree")
         for each in degrees if degree is None else (degree,):
@@ -279,17 +279,17 @@ class _Growth:
             if isinstance(model, str) and degree is not None and functions == "polynomial":
                 raise InputError(model)
             most = self.kind.largest if each == degrees[-1] else self.kind.first
-            if isinstance(model, Integrator) and (degree is not None or _couplings(model) <= most):
+            if isinstance(model, Model) and (degree is not None or _couplings(model) <= most):
                 self.data.normalise(model)
                 return model
         return None
 
-    def splitting(self, functions: str) -> Integrator | None:
+    def splitting(self, functions: str) -> Model | None:
         """Return a model that begins as a splitting, of the lowest degree that fits the field.
 
         None where nothing comes near the field, or all is large.
         """
-        best: Integrator | None = None
+        best: Model | None = None
         error, residual = math.inf, math.inf
         if self.scheme == "none":
             return None
@@ -316,7 +316,7 @@ class _Growth:
                     return self.richer(each, error, {**structure, "functions": functions}) or best
         return best if residual < 0.1 else None
 
-    def richer(self, degree: int, error: float, arguments: Mapping[str, Any]) -> Integrator | None:
+    def richer(self, degree: int, error: float, arguments: Mapping[str, Any]) -> Model | None:
         """Return a splitting of more terms than follow the vector field, where they are cheap.
 
         Brackets of shears, of which the rest of the map is made, have a higher degree than these:
@@ -331,11 +331,11 @@ class _Growth:
                 return model
         return None
 
-    def stack(self, **arguments: Any) -> Integrator | None:
+    def stack(self, **arguments: Any) -> Model | None:
         """Return a normalised model with layers for several steps of a method, or for few."""
         for reversible, irreversible in STAGES:
             model = self.build(depth=reversible, **arguments)
-            if isinstance(model, Integrator) and not len(model.reversing_symmetries):
+            if isinstance(model, Model) and not len(model.reversing_symmetries):
                 model = self.build(depth=irreversible, **arguments)
             if isinstance(model, str):
                 return None
@@ -374,7 +374,7 @@ class _Growth:
     def begin_by_segments(self) -> Iterator[Trial]:
         """Yield layers that have learned segments of a step one by one."""
 
-        def learn(part: Integrator, data: TrainingData) -> None:
+        def learn(part: Model, data: TrainingData) -> None:
             limits = {"epochs": self.part(0.03), "patience": 20, "target": FAR}
             options = {"initial_scheme": "none", "normalise": False, "compiled": False}
             options = {**self.kind.training, **options, "seed": self.budget.seed}
@@ -418,7 +418,7 @@ class _Growth:
                 break
         return False
 
-    def larger(self, model: Integrator) -> dict[str, Integrator]:
+    def larger(self, model: Model) -> dict[str, Model]:
         """Return larger models by their ways; sizes among the options are fixed."""
         degree, depth = model.arguments["degree"], model.arguments["depth"]
         ways = {
@@ -431,7 +431,7 @@ class _Growth:
             del ways["identity"], ways["both"]
         if count(model) > 2 * _couplings(model):  # more layers would mostly be attention
             ways = {"degree": ways["degree"]}
-        larger: dict[str, Integrator] = {}
+        larger: dict[str, Model] = {}
         for way, enlarge in ways.items():
             if enlarge.keywords.keys() & self.kind.options.keys():
                 continue
@@ -454,13 +454,13 @@ class _Growth:
             yield from self.train(model, left / 2)
 
 
-def _couplings(model: Integrator) -> int:
+def _couplings(model: Model) -> int:
     """Return the number of parameters without those of attention."""
     mixing = attention(model) if model.window > 1 else ()
     return count(model) - sum(p.numel() for layer in mixing for p in layer.parameters())
 
 
-def describe(model: Integrator) -> str:
+def describe(model: Model) -> str:
     """Return the sizes of a model in words."""
     arguments = model.arguments
     words = arguments.get("functions", "neurons")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.kinds.kind import (
@@ -118,7 +118,7 @@ class GeneratingFunctions(Kind):
         """Yield models of higher and higher degree while the error falls by a factor of two."""
         error, stalled = math.inf, 0
         far: bool | None = None  # whether a linear map is fitted first, once that is known
-        before: Integrator | None = None
+        before: Model | None = None
         for degree in self._sequence(data, functions):
             model = self._model(data, degree, budget, functions)
             if isinstance(model, str):  # too many terms, or none that the symmetries allow
@@ -134,7 +134,7 @@ class GeneratingFunctions(Kind):
             last = fits[-1]
             if far is None and (degree >= self.compared or "degree" in self.options):
                 other = self._model(data, degree, budget, functions)
-                assert isinstance(other, Integrator)
+                assert isinstance(other, Model)
                 data.normalise(other)
                 # a linear map in front would not respect scaling parameters
                 if not other.scaling and not isinstance(
@@ -171,18 +171,18 @@ class GeneratingFunctions(Kind):
 
     def _model(
         self, data: TrainingData, degree: int, budget: Budget, functions: Mapping[str, Any]
-    ) -> Integrator | str:
+    ) -> Model | str:
         arguments = {**functions, "degree": degree}
         return self.build(data, ARCHITECTURES[self.form], budget.seed, **arguments)
 
-    def _size(self, degree: int, model: Integrator, functions: Mapping[str, Any]) -> str:
+    def _size(self, degree: int, model: Model, functions: Mapping[str, Any]) -> str:
         words = {"hamiltonian": "exact terms, ", "system": "functions of the system, "}
         maps = functions.get("repeats", 1)
         row = f"{maps} maps in a row, " if maps > 1 else ""
         own = words.get(functions.get("functions", self.options.get("functions", "")), "")
         return f"{row}{own}degree {degree}, {count(model)} coefficients"
 
-    def _is_too_large(self, model: Integrator, data: TrainingData) -> bool:
+    def _is_too_large(self, model: Model, data: TrainingData) -> bool:
         """Whether few data give fewer equations than coefficients need."""
         if not data.is_few:
             return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.untrained import build, suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History, Show
@@ -70,7 +70,7 @@ class Trial(NamedTuple):
     20
     """
 
-    model: Integrator
+    model: Model
     size: str
     epochs: int | None = None
     patience: int | None = None
@@ -181,7 +181,7 @@ class Kind(ABC):
         judged_by = "left out" if single else "blocks"
         return self.fit_of(trial, history, error, error * result.deviation / 2, judged_by)
 
-    def build(self, data: TrainingData, name: str, seed: int, **arguments: Any) -> Integrator | str:
+    def build(self, data: TrainingData, name: str, seed: int, **arguments: Any) -> Model | str:
         """Return an untrained model of an architecture, or the reason why there is none."""
         options = {"chart": data.chart, **self.options, **arguments}
         try:
@@ -191,7 +191,7 @@ class Kind(ABC):
         return model
 
 
-def count(model: Integrator) -> int:
+def count(model: Model) -> int:
     """Return the number of parameters that are trained."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.untrained import suited
@@ -43,7 +43,7 @@ class Network(Kind):
     """
 
     architecture: str | None = None
-    model: Integrator | None = None
+    model: Model | None = None
     patience: int = 300
     iterations: int = 900
     seconds: float = 4e-10
@@ -75,7 +75,7 @@ class Network(Kind):
         patience = None if self.is_named else self.patience
         yield Trial(model, size, budget.epochs, patience, training)
 
-    def _untrained(self, data: TrainingData, budget: Budget) -> Integrator:
+    def _untrained(self, data: TrainingData, budget: Budget) -> Model:
         """Return the network; one without structure of the greatest width that time allows."""
         name = architecture = self.architecture or "resnet"
         if name == "auto":
@@ -90,7 +90,7 @@ class Network(Kind):
                 raise InputError(model)
             return model
         most = (budget.seconds / self.iterations / self.seconds) ** (1 / 3)
-        widest: Integrator | None = None
+        widest: Model | None = None
         for width in range(data.dataset.dim, 257):
             model = self.build(data, name, budget.seed, width=width)
             if isinstance(model, str):  # such as a number of heads that does not divide it

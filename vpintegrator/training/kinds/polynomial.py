@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import GOOD, ROUNDING, Budget, Kind, Trial, count, least
 from vpintegrator.training.polynomial import fit_polynomial, polynomial_pairs
@@ -60,7 +60,7 @@ class PolynomialRegression(Kind):
         """Yield polynomials of higher and higher degree while the error falls by a half."""
         given = self.options.get("degree")
         error, failures = math.inf, 0
-        before: Integrator | None = None
+        before: Model | None = None
         for degree in range(1, self.highest + 1) if given is None else [given]:
             model = self.build(data, "polynomial", budget.seed, degree=degree)
             if isinstance(model, str):

@@ -17,18 +17,18 @@ import torch
 
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.models.growth import attention, layers, with_parts
 from vpintegrator.nn import Composition, Reversible
 from vpintegrator.training.training_data import TrainingData
 
 UNITS = 2  # units of layers for each segment
 
-Build = Callable[[int], Integrator | None]
-Learn = Callable[[Integrator, TrainingData], object]
+Build = Callable[[int], Model | None]
+Learn = Callable[[Model, TrainingData], object]
 
 
-def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator | None:
+def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | None:
     """Return a model near the map of the data, from segments that were learned alone.
 
     Parameters
@@ -43,7 +43,7 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator
 
     Returns
     -------
-    Integrator or None
+    Model or None
         None where states on the way are not known, or the model would be large.
     """
     dataset = data.dataset
@@ -90,7 +90,7 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Integrator
     return model
 
 
-def segments(model: Integrator, data: TrainingData, most: int, near: float = 0.9) -> int:
+def segments(model: Model, data: TrainingData, most: int, near: float = 0.9) -> int:
     """Return the number of segments for each stack of layers; 0 if ``most`` are too few.
 
     The eigenvalues of the map's derivative decide, since a shear near the identity may be large:
@@ -119,13 +119,13 @@ def segments(model: Integrator, data: TrainingData, most: int, near: float = 0.9
     return 0
 
 
-def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarray:
+def _some_states(model: Model, data: TrainingData, count: int) -> np.ndarray:
     """Return some training states (state, dim)."""
     inputs, _ = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
     return inputs[:, -1].double().numpy(force=True)
 
 
-def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
+def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
     """Return the map of single states by some layers, which are shared."""
     part = with_parts(model, core=Composition(*own))
     part.window = 1
@@ -152,5 +152,5 @@ class _SegmentData(TrainingData):
             "validation": Pairs.of_tensors(*(states[:held_out] for states in both)),
         }
 
-    def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
+    def _pairs(self, group: str, model: Model, horizon: int = 1) -> Pairs:
         return self._own[group]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.models import Integrator
+from vpintegrator.models import Model
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import (
@@ -85,7 +85,7 @@ class Splittings(Kind):
             if scheme.stages < needed and scheme is not schemes[-1]:
                 continue
             model = self.build(data, "split", budget.seed, stages=scheme.stages)
-            assert isinstance(model, Integrator)
+            assert isinstance(model, Model)
             splitting_of(model).begin_as(scheme.factors)
             size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
             training = {"initial_scheme": "none"}
@@ -100,7 +100,7 @@ class Splittings(Kind):
 
     def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
         model = self.build(data, "split", 0, **{"stages": 1, **self.options})
-        assert isinstance(model, Integrator)
+        assert isinstance(model, Model)
         schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
         if splitting_of(model).commutators.numel():
             schemes = WITH_COMMUTATORS
@@ -111,7 +111,7 @@ class Splittings(Kind):
         return named[:1] or [Scheme(stages)]
 
 
-def splitting_of(model: Integrator) -> LearnedSplitting:
+def splitting_of(model: Model) -> LearnedSplitting:
     """Return the layer of a splitting."""
     assert isinstance(model.core, LearnedSplitting)
     return model.core

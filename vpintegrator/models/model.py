@@ -37,7 +37,7 @@ LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(Stepping, Map):
+class Model(Stepping, Map):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -97,7 +97,7 @@ class Integrator(Stepping, Map):
     A class of one's own, with its own arguments:
 
     >>> import torch, vpintegrator as vp
-    >>> class Linear(vp.models.Integrator):
+    >>> class Linear(vp.models.Model):
     ...     def __init__(self, dim: int, *, bias: bool = False) -> None:
     ...         super().__init__(torch.nn.Linear(dim, dim, bias=bias, dtype=torch.float64), dim)
     >>> model = Linear(dim=2, bias=True)
@@ -458,7 +458,7 @@ class Integrator(Stepping, Map):
         found = conditions_of(self)
         return self.dim - (0 if found is None else len(found.coefficients))
 
-    def at(self, **conditions: float) -> Integrator:
+    def at(self, **conditions: float) -> Model:
         """Return the model of one step and one set of parameters that a family holds for these.
 
         A model like any other: its layers have the parameters multiplied out.
