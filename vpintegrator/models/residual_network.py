@@ -98,7 +98,7 @@ class OfWholeWindow(nn.Module):
     Examples
     --------
     >>> from vpintegrator.models.residual_network import OfWholeWindow
-    >>> network = OfWholeWindow([vp.nn.ResidualLayer(7, conserved=1)], (3, 2))
+    >>> network = OfWholeWindow([vp.nn.ResidualLayer(7, conserved=1).double()], (3, 2))
     >>> network(torch.zeros(5, 3, 3, dtype=torch.float64)).shape
     torch.Size([5, 3, 3])
     """
