@@ -13,36 +13,46 @@ from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
-    from vpintegrator.models.classical_integrator import ClassicalIntegrator
+    from vpintegrator.models.classical_integrator import ClassicalIntegrator as ClassicalIntegrator
     from vpintegrator.models.classification_transformer import (
-        ClassificationTransformer,
-        image_patches,
+        ClassificationTransformer as ClassificationTransformer,
     )
-    from vpintegrator.models.components import Components
-    from vpintegrator.models.coordinates import Coordinates
-    from vpintegrator.models.gml import load_gml
-    from vpintegrator.models.growth import prolong
-    from vpintegrator.models.linear_map import LinearMap
-    from vpintegrator.models.model import Model
-    from vpintegrator.models.polynomial_map import PolynomialMap
-    from vpintegrator.models.residual_network import ResidualNetwork
+    from vpintegrator.models.classification_transformer import (
+        image_patches as image_patches,
+    )
+    from vpintegrator.models.components import Components as Components
+    from vpintegrator.models.coordinates import Coordinates as Coordinates
+    from vpintegrator.models.gml import load_gml as load_gml
+    from vpintegrator.models.growth import prolong as prolong
+    from vpintegrator.models.linear_map import LinearMap as LinearMap
+    from vpintegrator.models.model import Model as Model
+    from vpintegrator.models.polynomial_map import PolynomialMap as PolynomialMap
+    from vpintegrator.models.residual_network import ResidualNetwork as ResidualNetwork
     from vpintegrator.models.saving import load, save
-    from vpintegrator.models.standard_transformer import StandardTransformer
-    from vpintegrator.models.symplectic_feed_forward import SymplecticFeedForward
-    from vpintegrator.models.symplectic_generating_function_map import (
-        SymplecticGeneratingFunctionMap,
+    from vpintegrator.models.standard_transformer import StandardTransformer as StandardTransformer
+    from vpintegrator.models.symplectic_feed_forward import (
+        SymplecticFeedForward as SymplecticFeedForward,
     )
-    from vpintegrator.models.symplectic_transformer import SymplecticTransformer
+    from vpintegrator.models.symplectic_generating_function_map import (
+        SymplecticGeneratingFunctionMap as SymplecticGeneratingFunctionMap,
+    )
+    from vpintegrator.models.symplectic_transformer import (
+        SymplecticTransformer as SymplecticTransformer,
+    )
     from vpintegrator.models.untrained import build, suited
-    from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
+    from vpintegrator.models.volume_preserving_feed_forward import (
+        VolumePreservingFeedForward as VolumePreservingFeedForward,
+    )
     from vpintegrator.models.volume_preserving_generating_function_map import (
-        VolumePreservingGeneratingFunctionMap,
+        VolumePreservingGeneratingFunctionMap as VolumePreservingGeneratingFunctionMap,
     )
     from vpintegrator.models.volume_preserving_multihead_transformer import (
-        VolumePreservingMultiheadTransformer,
+        VolumePreservingMultiheadTransformer as VolumePreservingMultiheadTransformer,
     )
-    from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
-    from vpintegrator.models.wrapped import wrap
+    from vpintegrator.models.volume_preserving_transformer import (
+        VolumePreservingTransformer as VolumePreservingTransformer,
+    )
+    from vpintegrator.models.wrapped import wrap as wrap
 
 _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
