@@ -18,7 +18,7 @@ from vpintegrator.rollout import METHODS
 from vpintegrator.storage.files import replacing
 
 _ROW, _HEAD = 1.6, 9.0  # em: height of a system's row; of the axis and the legend
-_ORDER = ("stoermer-verlet", "strang-splitting", "rk4", "gauss-legendre-4", "blanes-moan-4")
+_ORDER = ("stoermer-verlet", "strang-splitting", "rk4", "blanes-moan-6", "dormand-prince-8")
 _QUANTITIES = {"RMSE": "RMSE, median orbit", "seconds per step": "seconds a step"}
 _SUFFIXES = (".png", ".pdf", ".svg")
 
