@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator.data import Variation, generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import Conditions, fingerprint
-from vpintegrator.data.generation.plan import Plan
+from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 
@@ -204,7 +204,7 @@ def test_xarray_has_coordinates(body):
 def test_shards_and_workers_change_nothing(split, tmp_path):
     options = {**SHARDED, "split": {"by": split}}
     options["steps"] = 5
-    assert Plan.of(load_recipe("rigid-body", **options)).shards > 2
+    assert ShardPlan.of(load_recipe("rigid-body", **options)).shards > 2
     one = generate("rigid-body", tmp_path / "one.h5", **options)
     two = generate("rigid-body", tmp_path / "two.h5", workers=2, **options)
     view = generate("rigid-body", tmp_path / "view.h5", single_file=False, **options)

@@ -36,7 +36,7 @@ _HIDDEN = 1e-4  # relative to other numbers: smaller numbers do not count
 _Numbers = dict[str, np.ndarray]  # arrays by name
 
 
-class Machine(Protocol):
+class Predictor(Protocol):
     """Whatever iterates a model."""
 
     def predict(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +44,7 @@ class Machine(Protocol):
 
 
 @np.errstate(all="ignore")  # infinities are compared, not warned of
-def verify_model(machine: Machine, model: Model, windows: Any = None) -> None:
+def verify_model(machine: Predictor, model: Model, windows: Any = None) -> None:
     """Compare states predicted from random windows, and from some of ``windows``, with PyTorch's.
 
     Two predictions are made, one from the other; each is compared with what PyTorch predicts from

@@ -14,7 +14,7 @@ from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, symmetr
 
 
 class Components:
-    r"""What is known of the components of a state, in the order in which layers take them.
+    r"""Properties of the components of a state, in the order in which layers take them.
 
     Parameters
     ----------

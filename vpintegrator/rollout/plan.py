@@ -38,7 +38,7 @@ TANGENT_TRAJECTORIES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What all maps of a comparison share.
+    """The data that all maps of a comparison share.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.generation.plan import Plan, integrate
+from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import ROUNDING, size_of, spread_of
@@ -98,7 +98,7 @@ def _known_steps(
     return int(steps[max(lost[0] - 1, 0)] if len(lost) else steps[-1])
 
 
-def known_steps(recipe: Recipe, plan: Plan) -> int:
+def known_steps(recipe: Recipe, plan: ShardPlan) -> int:
     """Return the steps up to which solutions of a sample of the trajectories are known."""
     if not recipe.is_solved:
         return recipe.steps

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
-from vpintegrator.data.generation.plan import Plan, integrate
+from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
@@ -121,7 +121,7 @@ def generate(
     size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
     there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
     check_space(path, size + _ROOM - there)
-    plan = Plan.of(recipe)
+    plan = ShardPlan.of(recipe)
     total, done = len(plan.initial) * (recipe.steps + 1), 0
     asked: dict[str, int] = {}
 
@@ -145,7 +145,7 @@ def generate(
         return _opened(path, recipe)
     if (known := known_steps(recipe, plan)) < recipe.steps:
         asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, known)
-        plan = Plan.of(recipe)
+        plan = ShardPlan.of(recipe)
         total = len(plan.initial) * (recipe.steps + 1)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE

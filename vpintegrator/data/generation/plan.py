@@ -19,7 +19,7 @@ _STACKS = 64  # in a shard at most, so that slow integrations are saved often
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShardPlan:
     """Shards of a dataset, all of the same size but the last.
 
     It follows from the recipe alone: neither the number of workers nor an interruption changes
@@ -43,7 +43,7 @@ class Plan:
     rows: int
 
     @classmethod
-    def of(cls, recipe: Recipe) -> Plan:
+    def of(cls, recipe: Recipe) -> ShardPlan:
         """Draw the initial states and lay out the shards."""
         initial, conditions = recipe.initial_states(), recipe.conditions()
         stack = stack_size(recipe)
@@ -52,10 +52,10 @@ class Plan:
         sizes = recipe.sizes(initial, conditions)
         return cls(initial, conditions, sizes, stack * stacks)
 
-    def part(self, rows: slice) -> Plan:
+    def part(self, rows: slice) -> ShardPlan:
         """Return the plan of some of the trajectories."""
         initial, conditions = self.initial[rows], self.conditions[rows]
-        return Plan(initial, conditions, self.sizes, len(initial))
+        return ShardPlan(initial, conditions, self.sizes, len(initial))
 
     @property
     def shards(self) -> int:

@@ -29,7 +29,7 @@ import numpy as np
 
 from vpintegrator.data.dataset_file import digests, save_dataset
 from vpintegrator.data.generation.accuracy import Accuracy, combine, measure_accuracy
-from vpintegrator.data.generation.plan import Plan, integrate
+from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import folder_of, shard_name
 from vpintegrator.dynamics.state_file import write_states
@@ -62,7 +62,7 @@ class Task:
     number, first
         Number of the shard, and of its first trajectory.
     plan
-        Plan of the trajectories of this shard alone.
+        ShardPlan of the trajectories of this shard alone.
     versions
         Versions of the packages that compute.
     reuse
@@ -74,7 +74,7 @@ class Task:
     identity: str
     number: int
     first: int
-    plan: Plan
+    plan: ShardPlan
     versions: dict[str, str]
     reuse: bool
 
@@ -176,7 +176,7 @@ class Shards:
         Recipe and plan of the dataset.
     """
 
-    def __init__(self, path: Path, recipe: Recipe, plan: Plan) -> None:
+    def __init__(self, path: Path, recipe: Recipe, plan: ShardPlan) -> None:
         self.path, self.folder = path, folder_of(path)
         self.recipe, self.plan = recipe, plan
         self._depends: dict[str, Any] = {
