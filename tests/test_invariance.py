@@ -7,7 +7,7 @@ import torch
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from tests.rollout.test_compare import same, trained
-from vpintegrator.rollout import measure
+from vpintegrator.rollout.compare import roll_out
 
 ORDER = [3, 0, 4, 1, 2]
 
@@ -96,7 +96,7 @@ def test_parts_of_a_rollout(monkeypatch, values):
         return vp.compare(model("vpt"), ["rk4"], steps=130, trajectories=2, compiled=False)
 
     whole = compared()
-    monkeypatch.setattr(measure, "_PART_VALUES", values)
+    monkeypatch.setitem(roll_out.__kwdefaults__, "chunk_values", values)
     parts = compared()
     for name, run in whole.runs.items():
         other = parts.runs[name]

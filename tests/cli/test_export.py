@@ -64,7 +64,7 @@ def test_a_model_of_a_family(run, tmp_path):
     vary = {"step": [0.1, 0.3]}
     data = vp.generate("pendulum", tmp_path / "d.h5", count=8, steps=4, vary=vary)
     system = ExtendedDataset(data).system
-    model = vp.models.build(system, "spff", functions="polynomial", degree=2, depth=1)
+    model = vp.models.build(system, "spff", functions="polynomial", degree=4, depth=1)
     vp.train(model, data, epochs=1, compiled=False)
     vp.save(model, tmp_path / "family.safetensors")
     done = run(main, "family.safetensors", "--step", "0.15", "-o", "a.c")

@@ -132,7 +132,7 @@ def test_scales_of_components_are_seen():
     model.set_normalisation([0.0, 0.0], [1e6, 1e-6])
 
     class Wrong:
-        def advance(self, first, calls):
+        def predict(self, first, calls):
             states = first * model.scale.numpy()
             states = np.concatenate([states, states * model.scale.numpy()], 1)
             states[..., 1] *= 1 + 1e-6

@@ -50,7 +50,11 @@ MODELS = {
 def built(name):
     architecture, arguments = MODELS[name]
     torch.manual_seed(0)
+    coordinates = {k: v for k, v in arguments.items() if "chart" in k}
+    arguments = {k: v for k, v in arguments.items() if k not in coordinates}
     model = ARCHITECTURES[architecture](**arguments)
+    if coordinates:
+        model.set_coordinates(**coordinates)
     randomise(model.core, 0.1, 1)
     if model.explicit_time:
         model.set_advance(0.1)

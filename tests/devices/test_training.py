@@ -122,7 +122,7 @@ def test_a_family_trains(device, tmp_path):
     data = vp.generate(
         "pendulum", tmp_path / "family.h5", count=16, steps=3, vary={"step": [0.05, 0.2]}
     )
-    options = {"functions": "polynomial", "degree": 2, "depth": 1}
+    options = {"functions": "polynomial", "degree": 4, "depth": 1}
     built = [vp.models.build(ExtendedDataset(data).system, "spff", **options)]
     built.append(copy.deepcopy(built[0]))
     for model, where in zip(built, (device, "cpu"), strict=True):

@@ -215,6 +215,12 @@ def reversibility_defect(
     -------
     float or None
         The largest defect over all symmetries; None if there is no symmetry, or no finite window.
+
+    Examples
+    --------
+    >>> map, rho = vp.classical("stoermer-verlet", "pendulum", 0.1), np.diag([1.0, -1.0])
+    >>> vp.rollout.diagnostics.reversibility_defect(map, np.ones((3, 1, 2)), [rho]) < 1e-14
+    True
     """
     windows = finite_windows(map, windows)
     if not len(windows):

@@ -131,6 +131,7 @@ def classical(
     >>> rk4.step, rk4.window, rk4.map(np.zeros((1, 1, 2))).shape
     (0.1, 1, (1, 1, 2))
     """
+    of_kind("method", method, (str, ClassicalMethod), "a classical method or its name")
     if not isinstance(system, System):
         system = load_system(system)
     if method == "exact":

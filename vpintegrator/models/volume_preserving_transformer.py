@@ -33,7 +33,7 @@ class VolumePreservingTransformer(Model):
     with attention :math:`A_l` over the window and feed-forward layers :math:`F_l` of every state.
     With the skew and the coupled weighting the map of windows is exactly volume-preserving and
     explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
-    weighting it is none of these, and ``volume_preserving`` says so. ``published`` makes the
+    weighting it is none of these, and ``structure`` says so. ``published`` makes the
     transformer of the paper.
 
     Parameters

@@ -81,6 +81,17 @@ class Ensemble:
     ----------
     states
         States at the stored times, (trajectory, time, dim), zero until the rollout reaches them.
+
+    Examples
+    --------
+    A diagnostic reads its ensemble:
+
+    >>> class Largest(vp.rollout.diagnostics.Diagnostic):
+    ...     def result(self):
+    ...         return {"largest": np.abs(self.ensemble.states).max()}
+    >>> report = vp.compare(None, "rk4", system="pendulum", steps=5, diagnostics=[Largest])
+    >>> bool(report.runs["rk4"].measurements["largest"] > 0)
+    True
     """
 
     def __init__(
