@@ -133,7 +133,7 @@ def test_steps_do_not_wait_for_the_device(device, is_pretended):
             vp.rollout.rollout(model, initial, steps, compiled=False)
         found.append({name: n for name, n in counts.items() if name != "kernels"})
     assert found[0] == found[1]
-    assert sum(found[0].values()) <= 4  # windows go there, states come back
+    assert sum(found[0].values()) <= 2
 
 
 def test_a_model_on_a_gpu_runs_in_pytorch(device):

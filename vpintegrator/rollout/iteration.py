@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def rollout(
     """
     steps = whole_number("steps", steps)
     map = _as_map(map, initial)
-    windows, result_of = _windows(map, initial)
+    windows = _windows(map, initial)  # of a model on its device
     if compiled is None and steps // map.prediction_window < worth:
         compiled = False
     machine = machine_code(map, windows if map.window > 1 else windows[:, 0], compiled)
@@ -85,15 +85,21 @@ def rollout(
     chunk = max(min(chunk_values // (len(windows) * map.dim), largest_chunk), 1)
     if progress:
         chunk = max(min(chunk, steps // 100), 1)
-    chunks, done = [windows], map.window - 1
-    for states in machine.advance(windows, steps - done, chunk=chunk):
+    done = map.window - 1
+    chunks = [windows]
+    for states in _advance(machine, windows, steps - done, chunk):
         chunks.append(states)
         done += states.shape[1]
         if progress:
             progress(map.name, done, steps)
-    states = np.concatenate(chunks, axis=1)[:, : steps + 1]
+    states = _joined(chunks)[:, : steps + 1]
     _warn_outside(map, states, chunk)
-    return result_of(states)
+    if isinstance(states, np.ndarray):
+        return np.ascontiguousarray(states)
+    import torch
+
+    states = states.contiguous()
+    return states if isinstance(initial, torch.Tensor) else states.cpu().numpy()
 
 
 def _as_map(map: Any, initial: Any) -> Any:
@@ -112,20 +118,12 @@ def _as_map(map: Any, initial: Any) -> Any:
     return wrap(map, shape[-1], window=shape[1] if len(shape) == 3 else 1)
 
 
-def _windows(map: Any, initial: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
-    """Return first windows (trajectory, window, dim), and the function that makes the result."""
+def _windows(map: Any, initial: Any) -> Any:
+    """Return first windows (trajectory, window, dim): tensors for a model, arrays for others."""
     if is_model(map):
-        import torch
-
         from vpintegrator.models.iteration import as_windows
 
-        tensors = as_windows(map, initial)
-
-        def result_of(states: np.ndarray) -> Any:
-            found = torch.from_numpy(states).to(tensors).contiguous()
-            return found if isinstance(initial, torch.Tensor) else found.cpu().numpy()
-
-        return tensors.double().cpu().numpy(), result_of
+        return as_windows(map, initial)
     windows = real_array("initial", initial, None)
     if map.window == 1 and windows.ndim == 2:
         windows = windows[:, None]
@@ -134,16 +132,42 @@ def _windows(map: Any, initial: Any) -> tuple[np.ndarray, Callable[[np.ndarray],
             f"initial has shape {np.shape(initial)}, but {map.name} starts from windows of shape "
             f"(trajectory, {map.window}, {map.dim})"
         )
-    return windows, np.ascontiguousarray
+    return windows
 
 
-def _warn_outside(map: Any, states: np.ndarray, chunk: int) -> None:
+def _advance(machine: Any, windows: Any, steps: int, chunk: int) -> Iterator[Any]:
+    """Yield the next states like the windows; those of a model in PyTorch stay on its device."""
+    if isinstance(windows, np.ndarray):
+        yield from machine.advance(windows, steps, chunk=chunk)
+        return
+    import torch
+
+    if is_model(machine):
+        from vpintegrator.models.iteration import trajectories
+
+        yield from trajectories(machine, windows, steps, chunk)
+        return
+    for states in machine.advance(windows.double().numpy(), steps, chunk=chunk):
+        yield torch.from_numpy(states).to(windows)
+
+
+def _joined(chunks: list[Any]) -> Any:
+    """Return chunks (trajectory, count, dim) as one array or tensor."""
+    if isinstance(chunks[0], np.ndarray):
+        return np.concatenate(chunks, axis=1)
+    import torch
+
+    return torch.cat(chunks, dim=1)
+
+
+def _warn_outside(map: Any, states: Any, chunk: int) -> None:
     """Warn if trajectories (trajectory, time, dim) leave the domain of the training data."""
     if not is_model(map) or map.domain is None or "system" not in map.metadata:
         return
     first = np.full(len(states), -1)
     for start in range(0, states.shape[1], chunk):
-        first_step(first, start, ~map.in_domain(states[:, start : start + chunk]))
+        outside = ~map.in_domain(states[:, start : start + chunk])
+        first_step(first, start, outside.cpu().numpy())
     left = first[first >= 0]
     if left.size:
         warnings.warn(
