@@ -11,13 +11,9 @@ The roofline counts the operations that the network needs, 30 for a tanh, and th
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
-from unittest.mock import patch
 
 import click
 from harness import (
@@ -37,7 +33,7 @@ from harness import (
 import numpy as np
 import torch
 
-from vpintegrator.compiled import CompiledModel, compile_model
+from vpintegrator.compiled import compile_model
 from vpintegrator.models import VolumePreservingTransformer
 
 DTYPES = (torch.float32, torch.float64)
@@ -78,22 +74,16 @@ class Case:
     ----------
     candidates
         Name to a rollout and the number of calls in it.
-    notes
-        How far results differ from those of the eager module.
-    compiling
-        Seconds of compilation by name.
     """
 
     def __init__(self, dtype: torch.dtype, trajectories: int, calls: int, inductor: bool) -> None:
         self.title = f"{trajectories:,}, {name_of(dtype)}"
         self.candidates: dict[str, tuple[Callable[[], object], int]] = {}
-        self.compiling: dict[str, float] = {}
-        self.notes: list[str] = []
         model, windows = published(dtype), first_windows(trajectories, dtype)
         eager_calls = min(calls, 50)
         self._expected = iterate(model, windows, eager_calls).numpy()
 
-        compiled = self._ours(model, trajectories)
+        compiled = compile_model(model, trajectories)
         array = windows.numpy()
         self._check("ours", compiled.predict(array, eager_calls)[0])
         self.candidates["ours"] = (lambda: compiled.predict(array, calls), calls)
@@ -106,20 +96,10 @@ class Case:
         self.candidates["eager"] = (lambda: iterate(model, windows, eager_calls), eager_calls)
         if inductor:
             fused = torch.compile(model)
-            self._time("torch.compile", lambda: iterate(fused, windows, 1))
             self.candidates["torch.compile"] = (
                 lambda: iterate(fused, windows, eager_calls),
                 eager_calls,
             )
-
-    def _ours(self, model: VolumePreservingTransformer, trajectories: int) -> CompiledModel:
-        with (
-            tempfile.TemporaryDirectory() as cache,
-            patch.dict(os.environ, VPINTEGRATOR_CACHE=cache),
-        ):
-            self._time("ours", lambda: compile_model(model, trajectories))
-            self._time("ours, cached", lambda: compile_model(model, trajectories))
-            return compile_model(model, trajectories)
 
     def _jax(
         self, model: VolumePreservingTransformer, array: np.ndarray, calls: int, checked: int
@@ -128,9 +108,7 @@ class Case:
         from jax_transformer import rollout
 
         last = jax.numpy.asarray(np.ascontiguousarray(array.transpose(1, 2, 0)))
-        begin = time.perf_counter()
         run = jax.jit(rollout(model, calls)).lower(last).compile()
-        self.compiling["jax.lax.scan"] = time.perf_counter() - begin
         states = np.asarray(run(last))[:checked].transpose(3, 0, 1, 2)
         self._check("jax.lax.scan", states.reshape(len(array), -1, 3))
         self.candidates["jax.lax.scan"] = (lambda: run(last).block_until_ready(), calls)
@@ -139,14 +117,6 @@ class Case:
         error = np.abs(states - self._expected).max() / np.abs(self._expected).max()
         if not error < 1e3 * np.finfo(states.dtype).eps:
             raise click.ClickException(f"{name} differs from the eager module by {error:.1e}")
-        self.notes.append(
-            f"{self.title}: {name} differs from the eager module by at most {error:.1e}"
-        )
-
-    def _time(self, name: str, call: Callable[[], object]) -> None:
-        begin = time.perf_counter()
-        call()
-        self.compiling[name] = time.perf_counter() - begin
 
     def measure(self, seconds: float) -> dict[str, float]:
         """Seconds of a call of the network for all trajectories."""
@@ -162,7 +132,7 @@ def main(seconds: float, threads: int, quick: bool, inductor: bool) -> None:
         seconds = 0.0
     many = 40 if quick else ORBITS
     sizes = [(many, 5 if quick else 200), (1, 20 if quick else 2000)]
-    rows, compiling, notes = [], [], list[str]()
+    rows, notes = [], ["every result agrees with the eager module to rounding"]
     peers = ["jax.lax.scan"] if find_spec("jax") else []
     peers += ["eager", *(["torch.compile"] if inductor else [])]
     for trajectories, calls in sizes:
@@ -173,14 +143,10 @@ def main(seconds: float, threads: int, quick: bool, inductor: bool) -> None:
             row = [case.title, duration(ours), *(duration(spent[peer]) for peer in peers)]
             row += [ratio(spent[peer], ours) for peer in peers]
             rows.append([*row, f"{case.least / ours:.0%}"])
-            compiling.append([case.title, *map(duration, case.compiling.values())])
-            kinds = list(case.compiling)
-            notes += case.notes
     columns = ["trajectories", "ours", *peers, *(f"by {peer}" for peer in peers), "of roofline"]
     if not find_spec("jax"):
         notes.append("jax is left out: it is not installed (pip install vpintegrator[bench])")
     print_table("Rollout, a call of the network", columns, rows, [*notes, machine()])
-    print_table("Rollout, compilation", ["trajectories", *kinds], compiling)
 
 
 if __name__ == "__main__":

@@ -79,10 +79,9 @@ RATES = {"g-sympnet": 0.001, "la-sympnet": 0.001, "henonnet": 0.02}
 ENTRIES = ("spff", "spt", *RATES, *(f"{name}-adam" for name in RATES))
 NOTES = [
     "error: relative, one step ahead, of states of the test group, of models of windows too",
-    f"RMSE: median of {TRAJECTORIES} orbits over {STEPS} steps; energy, momenta: largest relative "
-    "change of the energy, and of a momentum or angular momentum (absolute where it is zero)",
-    "form: largest entry of |D^T J D - J| in phase space, met on the way; on windows: of the whole "
-    "map of windows",
+    f"RMSE: median of {TRAJECTORIES} orbits over {STEPS} steps; energy: its largest "
+    "relative change",
+    "form: largest entry of |D^T J D - J| in phase space, met on the way",
     "spff, spt: the defaults of vp-train; -adam as published, the others the same networks under "
     "Levenberg-Marquardt",
     "SympNets: modules, widths, sigmoid and Adam's rate of 0.001 of their authors' pendulum (two "
@@ -140,11 +139,9 @@ def numbers(report: Any, system: Any) -> dict[str, Any]:
     """What the table says of the only method."""
     (name,) = report.runs
     s = report.summary(name)
-    momenta = [value for key, value in s.invariants.items() if "momentum" in key]
     return {
         "RMSE": s.error,
         "energy": s.invariants["energy"],
-        "momenta": max(momenta, default=None),
         "form": s.symplecticity,
         "on windows": s.window_symplecticity,
         "diverged": s.diverged,
@@ -153,7 +150,7 @@ def numbers(report: Any, system: Any) -> dict[str, Any]:
 
 def tables(results: list[dict[str, Any]]) -> None:
     """A table for every system."""
-    header = ["network", "parameters", "error", "RMSE", "energy", "momenta", "form", "on windows"]
+    header = ["network", "parameters", "error", "RMSE", "energy", "form"]
     for system in dict.fromkeys(found["system"] for found in results):
         rows, notes = [], []
         of_system = [found for found in results if found["system"] == system]
@@ -164,16 +161,14 @@ def tables(results: list[dict[str, Any]]) -> None:
             training = found.get("training", {})
             cells = [found["entry"], str(training.get("parameters", "-"))]
             cells += [_number(found[key]) for key in ("error", *header[3:])]
-            used, epochs = training.get("used"), training.get("epochs")
             cells += [f"{found['diverged']} of {TRAJECTORIES}" if found["diverged"] else "-"]
-            cells += ["-" if used is None else f"{used:.0f} s", epochs or "-"]
             rows.append(cells)
         seconds = sorted({found["seconds"] for found in of_system})
         words = " or ".join(f"{value:g}" for value in seconds)
         if system == results[-1]["system"]:
             notes += [*NOTES, *sorted({found["machine"] for found in results})]
         title = f"{vp.load_system(system).title}, {words} s of training each"
-        print_table(title, [*header, "diverged", "time", "epochs"], rows, notes)
+        print_table(title, [*header, "diverged"], rows, notes)
 
 
 def _number(value: float | None) -> str:

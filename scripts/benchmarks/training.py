@@ -4,16 +4,14 @@
 
 A first-order step is loss, gradient and Adam's update, for a batch of windows. The peers: the eager
 module with torch.optim.Adam as anybody would write it; and, for the published transformer, a jitted
-step of the same network in JAX. The other tables are of Levenberg-Marquardt: the Jacobian alone
-(eager: vmap of jacrev, as torch.func offers it), and a whole iteration; there a peer has the same
-Jacobian, but leaves J^T J to NumPy and Cholesky to PyTorch. The roofline counts the
-operations of a window; a function such as tanh counts for 30.
+step of the same network in JAX. The second table has the Jacobian of Levenberg-Marquardt (eager:
+vmap of jacrev, as torch.func offers it). The roofline counts the operations of a window; a function
+such as tanh counts for 30.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import click
 from harness import (
@@ -23,7 +21,6 @@ from harness import (
     least_seconds,
     machine,
     name_of,
-    peak,
     print_table,
     ratio,
     time_together,
@@ -31,7 +28,6 @@ from harness import (
 
 # isort: split
 
-import numpy as np
 import torch
 
 import vpintegrator as vp
@@ -41,8 +37,6 @@ from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Model
 from vpintegrator.training.optimizers import Adam, LevenbergMarquardt
 from vpintegrator.training.residuals import Objective, ParameterVector
-
-_PLAIN_BYTES = 1 << 23  # of a block of the Jacobian
 
 
 def _body() -> torch.Tensor:
@@ -60,9 +54,6 @@ MODELS: dict[str, Callable[..., Model]] = {
     ),
     "vpff": lambda **o: models.VolumePreservingFeedForward(
         dim=3, reversing_symmetries=_body(), **o
-    ),
-    "vpff of basis functions": lambda **o: models.VolumePreservingFeedForward(
-        dim=3, functions="polynomial", reversing_symmetries=_body(), **o
     ),
     "vpt": lambda **o: models.VolumePreservingTransformer(
         dim=3, prediction_window=3, reversing_symmetries=_body(), **o
@@ -109,29 +100,15 @@ def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
     dtypes = [torch.float64, torch.float32]
     batch, counts = (64, [32]) if quick else (batch, [512, 4096])
     columns = ["model", "dtype", "parameters", "eager", "jax", "compiled", "eager / compiled"]
-    columns += ["jax / compiled", "kernel alone", "of the roofline", "eager: of it"]
+    columns += ["jax / compiled", "of the roofline"]
     rows = [_first_order(Case(n, d, batch), seconds) for n in names for d in dtypes]
-    notes = [
-        "kernel alone: loss and gradient without Adam's update and PyTorch round it",
-        "of the roofline: the share of the time that arithmetic at the peak of one core would take",
-    ]
+    notes = ["of the roofline: the share of the time that arithmetic at the peak of one core takes"]
     print_table(f"A first-order step, {batch:,} windows", columns, rows, notes)
 
     columns = ["model", "windows", "eager", "compiled", "eager / compiled", "of the roofline"]
     cases = [Case(n, torch.float64, c) for n in names for c in counts]
-    if not quick:  # as many windows as training takes to begin with
-        cases += [Case("vpff of basis functions", torch.float64, c) for c in [256, 2048]]
     rows = [_jacobian(case, seconds) for case in cases]
     print_table("The Jacobian of Levenberg-Marquardt, float64", columns, rows)
-    columns = ["model", "parameters", "windows", "eager", "plain", "compiled", "eager / compiled"]
-    columns += ["plain / compiled", "Jacobian", "J^T J", "rest", "J^T J of the peak"]
-    rows = [_iteration(case, seconds) for case in cases]
-    notes = [
-        "an iteration: normal equations, Cholesky, cost of the step; shares of the compiled one",
-        "plain: the same Jacobian, J^T J by NumPy in blocks of 8 MiB, Cholesky by PyTorch",
-        "of the peak: arithmetic that one triangle of J^T J needs, by that of one core at its peak",
-    ]
-    print_table("An iteration of Levenberg-Marquardt, float64", columns, rows, notes)
 
 
 def _first_order(case: Case, seconds: float) -> list[str]:
@@ -144,12 +121,9 @@ def _first_order(case: Case, seconds: float) -> list[str]:
         generator=torch.Generator().manual_seed(0),
         compiled=case.compiled,
     )
-    vector = optimizer.parameters.detach().numpy()
-    arrays = (vector, case.inputs.numpy(), case.targets.numpy())
     candidates: dict[str, Callable[[], object]] = {
         "eager": _eager_step(case),
         "compiled": lambda: optimizer.epoch(0.0),  # one batch; it shuffles the windows, too
-        "kernel": lambda: case.compiled.gradient(*arrays),
     }
     peer = _jax_step(case)
     if peer is not None:
@@ -165,9 +139,7 @@ def _first_order(case: Case, seconds: float) -> list[str]:
         duration(found["compiled"]),
         ratio(found["eager"], found["compiled"]),
         ratio(found["jax"], found["compiled"]) if peer else "",
-        f"{found['kernel'] / found['compiled']:.0%}",
         f"{least / found['compiled']:.0%}",
-        f"{least / found['eager']:.1%}",
     ]
 
 
@@ -195,18 +167,10 @@ def _jax_step(case: Case) -> Callable[[], object] | None:
     return adam_step(case.model, case.inputs.numpy(), case.targets.numpy())
 
 
-def _optimizer(case: Case, compiled: bool) -> LevenbergMarquardt:
-    return LevenbergMarquardt(
-        case.model,
-        case.pairs,
-        batch=case.count,
-        generator=torch.Generator().manual_seed(0),
-        compiled=case.compiled if compiled else None,
-    )
-
-
 def _jacobian(case: Case, seconds: float) -> list[str]:
-    optimizer = _optimizer(case, compiled=False)
+    optimizer = LevenbergMarquardt(
+        case.model, case.pairs, batch=case.count, generator=torch.Generator().manual_seed(0)
+    )
     vector = ParameterVector(case.model).read()
 
     def eager() -> None:
@@ -234,70 +198,6 @@ def _all_jacobians(case: Case) -> Callable[[], None]:
     def call() -> None:
         for _ in case.compiled.jacobians(vector, case.inputs.numpy(), case.targets.numpy()):
             pass
-
-    return call
-
-
-def _iteration(case: Case, seconds: float) -> list[str]:
-    def iteration(optimizer: LevenbergMarquardt) -> Callable[[], object]:
-        parameters = optimizer.iteration.parameters
-
-        def call() -> None:
-            equations = optimizer.linearise(parameters)
-            delta = equations.solve(equations.largest())
-            assert delta is not None
-            optimizer.residuals.sums(parameters + delta, case.inputs, case.targets)
-
-        return call
-
-    eager, compiled = _optimizer(case, compiled=False), _optimizer(case, compiled=True)
-    candidates = {
-        "eager": iteration(eager),
-        "plain": _plain_iteration(case),
-        "compiled": iteration(compiled),
-        "normal": partial(compiled.linearise, compiled.iteration.parameters),
-        "jacobian": _all_jacobians(case),
-    }
-    found = time_together(candidates, seconds)
-    whole, product = found["compiled"], max(found["normal"] - found["jacobian"], 1e-9)
-    least = case.parameters**2 * case.targets.numel() / peak(case.dtype)
-    return [
-        case.name,
-        f"{case.parameters:,}",
-        f"{case.count:,}",
-        duration(found["eager"]),
-        duration(found["plain"]),
-        duration(whole),
-        ratio(found["eager"], whole),
-        ratio(found["plain"], whole),
-        f"{found['jacobian'] / whole:.0%}",
-        f"{product / whole:.0%}",
-        f"{max(whole - found['normal'], 0) / whole:.0%}",
-        f"{least / product:.0%}",
-    ]
-
-
-def _plain_iteration(case: Case) -> Callable[[], object]:
-    """As it was before: by what NumPy and PyTorch have."""
-    vector = ParameterVector(case.model).read()
-    most, total = _PLAIN_BYTES // (8 * case.parameters), case.targets.numel()
-    # the time of products does not depend on the numbers
-    transposed = np.zeros((case.parameters, most))
-    jacobians = _all_jacobians(case)
-
-    def call() -> None:
-        jacobians()
-        matrix, gradient = np.eye(case.parameters), np.ones(case.parameters)
-        for first in range(0, total, most):
-            rows = transposed[:, : min(most, total - first)]
-            matrix += rows @ rows.T
-            gradient += rows @ rows[0]
-        damped = torch.from_numpy(matrix).clone()
-        damped.diagonal().add_(1.0)
-        factor, _ = torch.linalg.cholesky_ex(damped)
-        delta = -torch.cholesky_solve(torch.from_numpy(gradient)[:, None], factor)[:, 0]
-        changed = (vector + 0 * delta).numpy()
-        case.compiled.sums(changed, case.inputs.numpy(), case.targets.numpy())
 
     return call
 

@@ -12,8 +12,7 @@ from vpintegrator.training.residuals import ParameterVector
 
 RECORD = BENCHMARKS.parents[1] / "docs" / "results" / "benchmarks.md"
 # seconds whose shares and ratios have few digits
-TIMES = {"eager": 0.5, "jax": 0.25, "plain": 0.2, "compiled": 0.1}
-TIMES |= {"kernel": 0.06, "jacobian": 0.03, "normal": 0.07}
+TIMES = {"eager": 0.5, "jax": 0.25, "compiled": 0.1}
 
 
 @pytest.fixture
@@ -45,17 +44,17 @@ def run(training, *options):
 def test_the_tables(training, script):
     figure = script("record_figure")
     found = figure.tables(run(training, "--markdown"))
-    steps, jacobians, iterations = found.values()
+    steps, jacobians = found.values()
     assert next(iter(found)) == "A first-order step, 64 windows"
     assert [row["dtype"] for row in steps] == ["float64", "float32"]
-    assert [row["windows"] for row in (*jacobians, *iterations)] == ["32", "32"]
-    assert {row["model"] for row in (*steps, *jacobians, *iterations)} == {"published vpt"}
-    assert {row["parameters"] for row in (*steps, *iterations)} == {"60"}
+    assert [row["windows"] for row in jacobians] == ["32"]
+    assert {row["model"] for row in (*steps, *jacobians)} == {"published vpt"}
+    assert {row["parameters"] for row in steps} == {"60"}
     # nothing is said of a peer that is not installed
     assert all(row["jax"] == row["jax / compiled"] == "" for row in steps)
 
     ratios = []
-    for row in (*steps, *jacobians, *iterations):
+    for row in (*steps, *jacobians):
         for column in row:
             peer, _, ours = column.partition(" / ")
             if ours and row[peer]:
@@ -63,7 +62,7 @@ def test_the_tables(training, script):
                 ratios.append(float(row[column].removesuffix(" x").replace(",", "")))
                 # times and ratio have three digits each
                 assert ratios[-1] == pytest.approx(quotient, rel=0.016)
-    assert len(ratios) == 5
+    assert len(ratios) == 3
 
 
 def test_the_eager_step_is_that_of_machine_code(training, monkeypatch):
