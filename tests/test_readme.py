@@ -72,12 +72,6 @@ def test_the_options_named_exist():
         assert not unknown - {"--help", "--version"}, path
 
 
-def test_every_public_name_is_there():
-    for name in vp.__all__:
-        assert getattr(vp, name) is not None
-    assert set(vp.__all__) <= set(dir(vp))
-
-
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_the_python_of_a_document(path, tmp_path, monkeypatch):
     """Block after block, as one program."""

@@ -18,20 +18,18 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vpintegrator import catalogue as catalogue
-    from vpintegrator import cli as cli
-    from vpintegrator import compiled as compiled
-    from vpintegrator import data as data
-    from vpintegrator import dynamics as dynamics
-    from vpintegrator import errors as errors
-    from vpintegrator import export as export
-    from vpintegrator import maps as maps
-    from vpintegrator import models as models
-    from vpintegrator import nn as nn
-    from vpintegrator import plotting as plotting
-    from vpintegrator import runtime as runtime
-    from vpintegrator import storage as storage
-    from vpintegrator import training as training
+    from vpintegrator import (
+        compiled,
+        data,
+        dynamics,
+        maps,
+        models,
+        native,
+        nn,
+        plotting,
+        runtime,
+        training,
+    )
     from vpintegrator.data import (
         generate,
         import_dataset,
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     )
     from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
+    from vpintegrator.export import export
     from vpintegrator.maps import Map, classical
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# folders of data, which installations may keep elsewhere
-_DATA = ("datasets", "systems")
 # vpintegrator.rollout and .export are themselves callable: vp.rollout(model, ...) is the function
 _NAMES = {
     name: module
@@ -78,7 +75,10 @@ __all__ = [
     "System",
     "classical",
     "compare",
+    "compiled",
+    "data",
     "draw",
+    "dynamics",
     "export",
     "fit",
     "generate",
@@ -90,17 +90,22 @@ __all__ = [
     "load",
     "load_recipe",
     "load_system",
+    "maps",
     "models",
+    "native",
     "nn",
     "one_step",
     "open_dataset",
     "open_rollout",
+    "plotting",
     "prolong",
     "return_map",
     "rollout",
+    "runtime",
     "save",
     "solve",
     "train",
+    "training",
     "windows",
     "wrap",
 ]
@@ -117,7 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    import pkgutil
-
-    modules = [module.name for module in pkgutil.iter_modules(__path__)]
-    return sorted({*globals(), *__all__, *modules, *_DATA})
+    return sorted(__all__)

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -47,12 +48,24 @@ def test_every_public_name_is_documented_on_one_page(api):
                 assert objects.count(id(thing)) == 1, f"{module.__name__}.{name}"
 
 
+@pytest.mark.parametrize("face", FACES)
+def test_only_public_names_are_listed(face):
+    """Submodules aside, which Python adds to a package when they are imported."""
+    module = importlib.import_module(f"vpintegrator{face}")
+    names = {name for name in dir(module) if not name.startswith("_")}
+    submodules = {module.name for module in pkgutil.iter_modules(module.__path__)}
+    assert names - submodules <= set(module.__all__) <= names
+
+
 def test_every_name_on_a_page_is_there(api):
     pages = api.documented(PAGES)
     assert len(pages) > 190
     assert len(dict(pages)) == len(pages)
     for name, page in pages:
         assert api.found(name) is not None, f"{name} on {page}"
+        parent, _, short = name.rpartition(".")
+        module = importlib.import_module(parent)
+        assert short in getattr(module, "__all__", dir(module)), f"{name} on {page}"
 
 
 def test_names_that_tables_repeat_are_documented(api):

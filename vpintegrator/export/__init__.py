@@ -7,8 +7,8 @@ run (``compiled``), with the weights as numbers in it (``c_program``, ``c_functi
 """
 
 from vpintegrator.export.exporting import Exported, export
-from vpintegrator.runtime.callable_module import make_callable
+from vpintegrator.runtime.callable_module import make_callable as _make_callable
 
 __all__ = ["Exported", "export"]
 
-make_callable(__name__)
+_make_callable(__name__)

@@ -13,46 +13,37 @@ from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
-    from vpintegrator.models.classical_integrator import ClassicalIntegrator as ClassicalIntegrator
+    from vpintegrator.models.classical_integrator import ClassicalIntegrator
     from vpintegrator.models.classification_transformer import (
-        ClassificationTransformer as ClassificationTransformer,
+        ClassificationTransformer,
+        image_patches,
     )
-    from vpintegrator.models.classification_transformer import (
-        image_patches as image_patches,
-    )
-    from vpintegrator.models.components import Components as Components
-    from vpintegrator.models.coordinates import Coordinates as Coordinates
-    from vpintegrator.models.gml import load_gml as load_gml
-    from vpintegrator.models.growth import prolong as prolong
-    from vpintegrator.models.linear_map import LinearMap as LinearMap
-    from vpintegrator.models.model import Model as Model
-    from vpintegrator.models.polynomial_map import PolynomialMap as PolynomialMap
-    from vpintegrator.models.residual_network import ResidualNetwork as ResidualNetwork
+    from vpintegrator.models.components import Components
+    from vpintegrator.models.coordinates import Coordinates
+    from vpintegrator.models.gml import load_gml
+    from vpintegrator.models.growth import prolong
+    from vpintegrator.models.linear_map import LinearMap
+    from vpintegrator.models.model import Model
+    from vpintegrator.models.polynomial_map import PolynomialMap
+    from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
-    from vpintegrator.models.standard_transformer import StandardTransformer as StandardTransformer
-    from vpintegrator.models.symplectic_feed_forward import (
-        SymplecticFeedForward as SymplecticFeedForward,
-    )
+    from vpintegrator.models.splitting_map import SplittingMap
+    from vpintegrator.models.standard_transformer import StandardTransformer
+    from vpintegrator.models.symplectic_feed_forward import SymplecticFeedForward
     from vpintegrator.models.symplectic_generating_function_map import (
-        SymplecticGeneratingFunctionMap as SymplecticGeneratingFunctionMap,
+        SymplecticGeneratingFunctionMap,
     )
-    from vpintegrator.models.symplectic_transformer import (
-        SymplecticTransformer as SymplecticTransformer,
-    )
+    from vpintegrator.models.symplectic_transformer import SymplecticTransformer
     from vpintegrator.models.untrained import build, suited
-    from vpintegrator.models.volume_preserving_feed_forward import (
-        VolumePreservingFeedForward as VolumePreservingFeedForward,
-    )
+    from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
     from vpintegrator.models.volume_preserving_generating_function_map import (
-        VolumePreservingGeneratingFunctionMap as VolumePreservingGeneratingFunctionMap,
+        VolumePreservingGeneratingFunctionMap,
     )
     from vpintegrator.models.volume_preserving_multihead_transformer import (
-        VolumePreservingMultiheadTransformer as VolumePreservingMultiheadTransformer,
+        VolumePreservingMultiheadTransformer,
     )
-    from vpintegrator.models.volume_preserving_transformer import (
-        VolumePreservingTransformer as VolumePreservingTransformer,
-    )
-    from vpintegrator.models.wrapped import wrap as wrap
+    from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
+    from vpintegrator.models.wrapped import wrap
 
 _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
@@ -69,7 +60,34 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "wrap": "wrapped",
 }
 
-__all__ = ["ARCHITECTURES", *_MODULES]
+__all__ = [
+    "ARCHITECTURES",
+    "ClassicalIntegrator",
+    "ClassificationTransformer",
+    "Components",
+    "Coordinates",
+    "LinearMap",
+    "Model",
+    "PolynomialMap",
+    "ResidualNetwork",
+    "SplittingMap",
+    "StandardTransformer",
+    "SymplecticFeedForward",
+    "SymplecticGeneratingFunctionMap",
+    "SymplecticTransformer",
+    "VolumePreservingFeedForward",
+    "VolumePreservingGeneratingFunctionMap",
+    "VolumePreservingMultiheadTransformer",
+    "VolumePreservingTransformer",
+    "build",
+    "image_patches",
+    "load",
+    "load_gml",
+    "prolong",
+    "save",
+    "suited",
+    "wrap",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -81,4 +99,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -19,7 +19,7 @@ from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary, open_rollout
 from vpintegrator.rollout.results import Run
 from vpintegrator.rollout.start import recorded_dataset
-from vpintegrator.runtime.callable_module import make_callable
+from vpintegrator.runtime.callable_module import make_callable as _make_callable
 
 __all__ = [
     "METHODS",
@@ -43,4 +43,4 @@ __all__ = [
     "trajectory_error",
 ]
 
-make_callable(__name__)
+_make_callable(__name__)
