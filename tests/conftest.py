@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.register_profile("daily", deadline=None, derandomize=True, max_examples=5)
@@ -59,14 +60,17 @@ def pytest_collection_modifyitems(config, items):
 def pytest_configure(config):
     if config.getoption("--daily"):
         hypothesis.settings.load_profile("daily")
-    if config.getoption("--device") == "cuda":
-        import torch
+    if config.getoption("--device") == "cuda" and not torch.cuda.is_available():
+        raise pytest.UsageError(
+            "--device cuda: PyTorch finds no GPU here; leave the option out to test on a "
+            "pretended one"
+        )
 
-        if not torch.cuda.is_available():
-            raise pytest.UsageError(
-                "--device cuda: PyTorch finds no GPU here; leave the option out to test on a "
-                "pretended one"
-            )
+
+@pytest.fixture(autouse=True)
+def same_weights():
+    """Weights that a test draws without a seed are the same in every run."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

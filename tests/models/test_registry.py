@@ -34,7 +34,7 @@ def test_a_class_of_ones_own_is_saved_and_loaded(tmp_path):
     assert_close(again(X), model(X), 0)
     with pytest.raises(InputError, match=r"of the class '.*Own', .*vp.load\(path, model=MyModel\)"):
         vp.load(path)
-    with pytest.raises(InputError, match=r"the class .*Own, not a .*Taken"):
+    with pytest.raises(InputError, match=r"the class .*Own: it is not a .*Taken"):
         vp.load(path, model=Taken)
     vp.save(vp.models.LinearMap(dim=2), tmp_path / "linear.safetensors")
     with pytest.raises(InputError, match="holds a model of this package, linear; leave out model"):
@@ -43,7 +43,7 @@ def test_a_class_of_ones_own_is_saved_and_loaded(tmp_path):
 
 def test_a_model_made_of_a_module_alone_cannot_be_saved(tmp_path):
     model = vp.models.Model(torch.nn.Identity(), 2)
-    with pytest.raises(InputError, match="cannot be built again, for core is no plain value"):
+    with pytest.raises(InputError, match=r"cannot be built again, .* missing .*'core'"):
         vp.save(model, tmp_path / "a.safetensors")
 
 

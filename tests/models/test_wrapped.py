@@ -159,7 +159,7 @@ def test_weights_are_stored_and_fill_a_module_that_is_given(net, swing, tmp_path
     for module, message in (
         (None, r"of the class '.*test_wrapped.Net', .* a new module .*vp.load\(path, model="),
         (3, "or a new module to be filled"),
-        (Net(width=9), "do not fit the class .*Net"),
+        (Net(width=9), "its weights do not fit"),
         (Reader(), "must map states"),
     ):
         with pytest.raises(InputError, match=message):

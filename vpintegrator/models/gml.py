@@ -14,7 +14,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.gml_file import StoredLayer, UnknownNetwork, read_layers
 from vpintegrator.models.model import Model
 from vpintegrator.models.residual_network import ResidualNetwork
-from vpintegrator.models.saving import built_of_file
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
 from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
@@ -104,11 +103,11 @@ def _build(architecture: type[Model], layers: list[StoredLayer], **arguments: An
     """Return a model of the architecture in the precision of the file."""
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
-    numbers = sum(array.size for array in arrays)
     try:
-        return built_of_file(architecture, arguments, dtype, numbers, "no such model can be made")
+        with torch.random.fork_rng(devices=[]):
+            return architecture(**arguments, dtype=dtype)
     except InputError as error:
-        raise UnknownNetwork(str(error)) from None
+        raise UnknownNetwork(f"no such model can be made: {error}") from None
 
 
 def _tensor(layer: StoredLayer, value: Any, like: torch.Tensor) -> torch.Tensor:

@@ -2,43 +2,50 @@
 
 The header of the file holds, as strings: ``format`` ("vpintegrator-model"), ``version``, ``class``
 (a name of this package, or module and name of another class), ``arguments``, ``structure``,
-``coordinates`` (order and chart) and ``metadata`` as JSON, and ``dtype``. Nothing in such a file is
-ever executed.
+``coordinates`` (order and chart) and ``metadata`` as JSON, ``prediction_window``, ``dtype``, and
+``checksum``, the SHA-256 of the other entries and of the tensors. Nothing in such a file is ever
+executed.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import itertools
 import json
 import os
 import tempfile
 from collections.abc import Mapping
-from inspect import Parameter
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import safetensors.torch
 import torch
+from torch.nn.utils.parametrize import type_before_parametrizations
 
-from vpintegrator.arguments import as_path, positive
-from vpintegrator.dynamics.training_domain import Domain
+from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.family import KEY, FamilyConditions
+from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.files import check_version, replacing
-from vpintegrator.storage.reading import check_kind, read_json
+from vpintegrator.storage.reading import check_kind
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
+_COMPARED = 16  # windows on which a model that was written is compared with the one in memory
+_PLAIN = (bool, int, float, str, NoneType, FunctionType, BuiltinFunctionType)
 
 
 def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a model to a safetensors file.
+
+    The file gets its name after the model was built again from what was written, and has given
+    the same outputs bit for bit.
 
     Parameters
     ----------
@@ -52,8 +59,9 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
     Raises
     ------
     InputError
-        If the file exists and may not be replaced, the model cannot be built from its arguments,
-        or its metadata are no texts.
+        If the file exists and may not be replaced, the metadata are no texts, or the model is not
+        what its class builds from its arguments: a layer was exchanged, added, parametrised or has
+        hooks. Then make the change in a class of your own, or save ``vp.wrap`` of a module.
 
     Examples
     --------
@@ -65,13 +73,6 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
         raise InputError(
             f"{type(model).__name__} does not say of how many components and for which step it is: "
             "save vp.wrap(module, dim=..., step=...)"
-        )
-    required = [n for n, a in arguments_of(type(model)).items() if a.default is Parameter.empty]
-    lacking = [name for name in required if name not in model.arguments]
-    if lacking and not isinstance(model, WrappedModel):
-        raise InputError(
-            f"a {type(model).__name__} cannot be built again, for {lacking[0]} is no plain value; "
-            "build its layers in the __init__ of a class, or take state_dict()"
         )
     if not all(isinstance(part, str) for pair in model.metadata.items() for part in pair):
         raise InputError("the metadata of a model must be texts; write others as JSON")
@@ -86,16 +87,79 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
         "arguments": arguments,
         "structure": model.structure.text,
         "coordinates": json.dumps(model.coordinates.arguments),
+        "prediction_window": str(model.prediction_window),
         "dtype": str(model.scale.dtype).removeprefix("torch."),
         "metadata": json.dumps(model.metadata),
     }
     # clones: modules of the user may share memory
     tensors = {n: t.detach().cpu().contiguous().clone() for n, t in model.state_dict().items()}
+    header["checksum"] = _checksum(header, tensors)
     # as bytes: the library's own writer leaves a temporary file of its own when it is killed, and
     # has an exception of its own for a full disk
     data = safetensors.torch.save(tensors, metadata=header)
     with replacing(path, overwrite) as temporary:
         temporary.write_bytes(data)
+        _check_same(model, *_read(temporary))
+
+
+def _check_same(
+    model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]
+) -> None:
+    """Raise InputError if a file of a model would give another one; says which layer differs."""
+    source: type[Model] | torch.nn.Module = type(model)
+    if isinstance(model, WrappedModel):
+        source = copy.deepcopy(model.core.get_submodule("module"))
+    try:
+        again = _build(source, header)
+    except InputError as error:
+        raise InputError(
+            f"the model cannot be built again, {error}; make it in the __init__ of a class of your "
+            "own, whose arguments are plain values"
+        ) from None
+    layers, others = dict(model.named_modules()), dict(again.named_modules())
+    for name in {**layers, **others}:
+        if name not in layers or name not in others or _kind(layers[name]) != _kind(others[name]):
+            raise _another(model, name)
+    again = _filled(again, header, tensors).to(model.scale.device)
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(_COMPARED, model.window, model.dim, generator=generator)
+    with evaluating(model), torch.no_grad():
+        windows = model.coordinates.inverse(noise.to(model.scale))  # (window, time, dim)
+        pair = [each(windows).nan_to_num() for each in (model, again)]
+    if not torch.equal(*pair):
+        names = [name for name in layers if _values(layers[name]) != _values(others[name])]
+        raise _another(model, names[-1] if names else "")
+
+
+def _kind(layer: torch.nn.Module) -> tuple[Any, ...]:
+    """Return the class of a layer, and what was attached to the object."""
+    hooks = layer._forward_hooks, layer._forward_pre_hooks
+    return (type_before_parametrizations(layer), *map(len, hooks), "forward" in vars(layer))
+
+
+def _values(layer: torch.nn.Module) -> dict[str, Any]:
+    """Return the attributes of a layer that are plain values or functions."""
+    values = {name: value for name, value in vars(layer).items() if isinstance(value, _PLAIN)}
+    return {**values, "training": False}
+
+
+def _another(model: Model, name: str) -> InputError:
+    name = name.partition(".parametrizations")[0]
+    return InputError(
+        f"the layer {name or 'of the model'!r} is not the one that {type(model).__name__} builds "
+        "from its arguments, so a file would give another map; make the change in the __init__ of "
+        "a class of your own and load it by vp.load(path, model=Class), or save vp.wrap of a module"
+    )
+
+
+def _checksum(header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return the SHA-256 of the entries of a header and of tensors, as hexadecimal digits."""
+    entries = {name: text for name, text in header.items() if name != "checksum"}
+    digest = hashlib.sha256(json.dumps(entries, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def save_somewhere(model: Model, path: str | os.PathLike[str], overwrite: bool) -> None:
@@ -161,33 +225,28 @@ def load(
     check_device(str(device))
     path = as_path("path", path)
     header, tensors = _read(path)
-    check_version(path, header.get("version"), VERSION)
-    name = header.get("class", "")
-    where = f"the header of {path} does not describe a {name} model"
-    arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
+    name = header["class"]
     if name in ARCHITECTURES and model is not None:
         raise InputError(f"{path} holds a model of this package, {name}; leave out model")
-    own: Any = ARCHITECTURES.get(name, model)
-    if isinstance(own, torch.nn.Module):
-        own = own.to(as_dtype(header.get("dtype", "")))
-        arguments, own = {"module": own, **arguments}, WrappedModel
-    elif not (isinstance(own, type) and issubclass(own, Model)):
+    source = ARCHITECTURES.get(name, model)
+    is_class = isinstance(source, type) and issubclass(source, Model)
+    if source is None or not (is_class or isinstance(source, torch.nn.Module)):
         raise InputError(
             f"{path} holds a model of the class {name!r}, which is none of this package "
             f"({', '.join(ARCHITECTURES)}): give the class, or a new module to be filled, as in "
             "vp.load(path, model=MyModel)"
         )
     count = sum(tensor.numel() for tensor in tensors.values())
-    result = built_of_file(own, arguments, header.get("dtype", ""), count, where)
+    for argument, value in json.loads(header["arguments"]).items():
+        if type(value) is int and value > max(count, 1_000):  # few numbers may have a high degree
+            raise InputError(
+                f"{path}: {argument} = {value} is out of proportion to the {count} numbers that "
+                "the file holds"
+            )
     try:
-        result.set_coordinates(**read_json(header.get("coordinates", "{}"), "coordinates"))
-    except (InputError, TypeError) as error:
-        raise InputError(f"{where}: {error}") from None
-    if own is not ARCHITECTURES.get(name) and _class_of(result) != name:
-        raise InputError(f"{path} holds a model of the class {name}, not a {_class_of(result)}")
-    _fill(path, result, tensors)
-    result.metadata = _metadata(path, header)
-    return result.to(device).eval()
+        return _filled(_build(source, header), header, tensors).to(device)
+    except InputError as error:
+        raise InputError(f"{path} holds a model of the class {name}: {error}") from None
 
 
 def _class_of(model: Model) -> str:
@@ -201,89 +260,70 @@ def _class_of(model: Model) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    """Return the header and the tensors of a file, as they were written.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is none of a model, a newer one, or damaged.
+    """
     check_kind(path, "model")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return file.metadata() or {}, tensors
+            header = file.metadata() or {}
     except (safetensors.SafetensorError, OSError, RuntimeError) as error:
         raise InputError(
             f"{path} is not a safetensors file or is damaged ({error}); give a model written by "
             "vp-train"
         ) from None
+    check_version(path, header.get("version"), VERSION)
+    if header.get("checksum") != _checksum(header, tensors):
+        raise InputError(
+            f"{path} is damaged: its checksum is not that of its weights and texts; make it anew, "
+            "or take another copy"
+        )
+    return header, tensors
 
 
-def built_of_file(
-    architecture: type[Any], arguments: Mapping[str, Any], dtype: Any, count: int, where: str
-) -> Model:
-    """Return a model of the arguments that a file of so many numbers names.
+def _build(source: type[Model] | torch.nn.Module, header: Mapping[str, str]) -> Model:
+    """Return a model as a file says, with new weights; torch's random state is left as it is.
+
+    Parameters
+    ----------
+    source
+        Class of the model, or the module that a wrapped model is filled into.
 
     Raises
     ------
     InputError
-        If the arguments make no model, or a size is larger than any of a file of so many numbers.
+        If the class is another one or does not take the arguments of the file.
     """
-    for name, value in arguments.items():
-        if type(value) is int and value > max(count, 1_000):  # few numbers may have a high degree
-            raise InputError(
-                f"{where}: {name} = {value} is out of proportion to the {count} numbers that the "
-                "file holds"
-            )
-    options = {"dtype": dtype} if "dtype" in arguments_of(architecture) else {}
+    dtype = as_dtype(header["dtype"])
+    name = source.__name__ if isinstance(source, type) else type(source).__name__
     try:
-        return architecture(**arguments, **options)
-    except (InputError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        arguments, coordinates = map(json.loads, (header["arguments"], header["coordinates"]))
+        with torch.random.fork_rng(devices=[]):
+            if isinstance(source, torch.nn.Module):
+                model: Model = WrappedModel(source.to(dtype), **arguments)
+            else:
+                model = source(**arguments).to(dtype)
+        model.set_coordinates(**coordinates)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{where}: {detail}") from None
+        raise InputError(f"{name} does not take its arguments: {detail}") from None
+    if header["class"] != _class_of(model):
+        raise InputError(f"it is not a {_class_of(model)}")
+    return model
 
 
-def _fill(path: Path, model: Model, tensors: dict[str, torch.Tensor]) -> None:
-    """Copy tensors into the model; their names and shapes must be those of its arguments."""
-    expected = model.state_dict()
-    where = f"the tensors in {path} do not fit the class {_class_of(model)} with its arguments"
-    if strange := sorted(set(expected) ^ set(tensors)):
-        what = "missing" if strange[0] in expected else "not expected"
-        raise InputError(f"{where}: {strange[0]!r} is {what}")
-    for name, tensor in expected.items():
-        stored = tensors[name]
-        if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
-            raise InputError(f"{where}: {name!r} is {_shown(stored)}, not {_shown(tensor)}")
-        if stored.is_floating_point() and not torch.isfinite(stored).all():
-            raise InputError(f"{path}: {name!r} holds numbers that are not finite")
-    model.load_state_dict(tensors)
-    # stored values must be values that ``set_normalisation`` accepts unchanged
-    pair = model.shift.clone(), model.scale.clone()
+def _filled(model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> Model:
+    """Return a model with the weights and the metadata of a file, in evaluation mode."""
     try:
-        model.set_normalisation(*pair, model.coordinates.state_scale)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    kept = zip(pair, (model.shift, model.scale), strict=True)
-    if not all(torch.allclose(new, old, rtol=1e-4, atol=1e-4) for old, new in kept):
-        raise InputError(f"{path}: shift and scale do not respect the reversing symmetries")
-    model.load_state_dict(tensors)
-
-
-def _shown(tensor: torch.Tensor) -> str:
-    return f"{tuple(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
-
-
-def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
-    """Read the metadata of a model, and check the entries that computations use."""
-    where = f"{path}: the metadata of the model"
-    metadata = read_json(header.get("metadata", "{}"), where)
-    if any(value is None or isinstance(value, dict | list) for value in metadata.values()):
-        raise InputError(f"{where} must be an object of texts")
-    metadata = {key: str(value) for key, value in metadata.items()}
-    for key in ("parameters", "training"):
-        read_json(metadata.get(key, "{}"), f"{where}: {key}")
-    if KEY in metadata:
-        FamilyConditions.from_text(metadata[KEY], f"{where}: family")
-    if "region" in metadata:
-        Domain.from_text(metadata["region"], f"{where}: region")
-    try:
-        positive("step", float(metadata.get("step", "1")))
-    except ValueError:  # an InputError is one, too
-        raise InputError(
-            f"{where}: step must be a positive number, not {metadata['step']!r}"
-        ) from None
-    return metadata
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        _, detail, *_ = str(error).splitlines()
+        raise InputError(f"its weights do not fit this class: {detail.strip()}") from None
+    model.prediction_window = int(header["prediction_window"])
+    model.metadata = json.loads(header["metadata"])
+    return model.eval()

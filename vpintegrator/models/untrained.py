@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.errors import InputError, nearest
@@ -22,6 +20,7 @@ from vpintegrator.models.system_arguments import (
     formula_arguments,
     function_arguments,
 )
+from vpintegrator.nn.layer import drawing
 from vpintegrator.nn.triangular import IdleComponents
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def build(
     *,
     reversible: bool | None = None,
     chart: bool | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     dtype: str = "float64",
     **arguments: Any,
 ) -> Model:
@@ -146,8 +145,9 @@ def build(
     chart : bool, optional
         Whether the model works in the coordinates of the system's chart; None for where the system
         has one and the model preserves its volume.
-    seed : int
-        Seed of torch's random numbers, from which weights are drawn.
+    seed : int, optional
+        Seed of the weights, which leaves torch's random state as it is; by default they are drawn
+        as those of torch's layers.
     dtype : str
         "float64" or "float32".
     arguments
@@ -329,10 +329,9 @@ def _admitted(
     return 0, refusal
 
 
-def _untrained(architecture: type[Model], seed: int, arguments: dict[str, Any]) -> Model:
-    torch.manual_seed(seed)
+def _untrained(architecture: type[Model], seed: int | None, arguments: dict[str, Any]) -> Model:
     try:
-        with warnings.catch_warnings():
+        with drawing(seed), warnings.catch_warnings():
             # components that never move are a reason to choose otherwise
             warnings.simplefilter("error", IdleComponents)
             return architecture(**arguments)

@@ -12,8 +12,10 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import nn
 
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 
+LARGEST_SEED = 2**63 - 1
 Device = torch.device | str | int | None
 Dtype = torch.dtype | None
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -29,6 +31,17 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         _DTYPE.reset(token)
+
+
+@contextmanager
+def drawing(seed: int | None) -> Iterator[None]:
+    """Let torch draw from a seed and keep its random state; without a seed draw as torch does."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(whole("seed", seed, 0, LARGEST_SEED))
+        yield
 
 
 def on_cpu(function: Function) -> Function:

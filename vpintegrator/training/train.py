@@ -20,6 +20,7 @@ from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.runtime.interrupts import held_back, stopping
@@ -33,7 +34,6 @@ from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 DEFAULT_SECONDS = 150.0
-LARGEST_SEED = 2**63 - 1
 _EXPLODED = 100.0  # times the best error so far
 _ROLLBACKS = 5
 _IMPROVED = 0.9  # times the error before: what a gain is for ``patience``
