@@ -24,12 +24,12 @@ if TYPE_CHECKING:
         dynamics,
         maps,
         models,
-        native,
         nn,
         plotting,
         runtime,
         training,
     )
+    from vpintegrator.compiled import export
     from vpintegrator.data import (
         generate,
         import_dataset,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     )
     from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
-    from vpintegrator.export import export
     from vpintegrator.maps import Map, classical
     from vpintegrator.models import load, prolong, save, wrap
     from vpintegrator.plotting import draw
@@ -50,11 +49,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# vpintegrator.rollout and .export are themselves callable: vp.rollout(model, ...) is the function
+# vpintegrator.rollout is itself callable: vp.rollout(model, ...) is the function
 _NAMES = {
     name: module
     for module, names in {
         "catalogue": ("list_recipes", "list_systems"),
+        "compiled": ("export",),
         "data": (
             *("generate", "import_dataset", "import_pairs"),
             *("load_recipe", "open_dataset", "windows"),

@@ -73,7 +73,7 @@ def measured(
     model: Model, files: Mapping[str, Rollout], trajectories: int, steps: int, seconds: float
 ) -> tuple[dict[str, float], float]:
     """Seconds of a step by each, the library first, and how far C is from PyTorch."""
-    machine_code = CompiledModel(model, narrow=trajectories == 1)
+    machine_code = CompiledModel(model, trajectories)
     several: dict[str, Rollout] = {
         "library": lambda X, count: machine_code.predict(X, count)[0],
         **files,

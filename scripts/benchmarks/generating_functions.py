@@ -24,8 +24,8 @@ from harness import benchmark, duration, machine, print_table, time_together, wr
 import numpy as np
 
 import vpintegrator as vp
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.errors import InputError
-from vpintegrator.native import NotCompilable
 from vpintegrator.training import kinds_of
 from vpintegrator.training.training_data import TrainingData
 
@@ -77,7 +77,7 @@ def couplings(data: vp.data.Dataset) -> Any:
 
 def step_of(model: Any, initial: np.ndarray) -> Any:
     """A call that makes some steps of a model as machine code."""
-    compiled = vp.compiled.compile_model(model, len(initial), initial[:, None])
+    compiled = vp.compiled.CompiledModel(model, len(initial), initial[:, None])
     return lambda: compiled.predict(initial[:, None], STEPS)
 
 

@@ -37,9 +37,9 @@ import torch
 
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.compiled import NotCompilable
+from vpintegrator.compiled.library import load_library
 from vpintegrator.compiled.source import prelude
 from vpintegrator.errors import InputError
-from vpintegrator.native import load_library
 from vpintegrator.storage.files import replacing
 
 _SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error

@@ -37,7 +37,7 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.cli import train
-from vpintegrator.compiled import compile_method, compile_model
+from vpintegrator.compiled import CompiledMethod, CompiledModel
 from vpintegrator.data import Recipe
 from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS
@@ -101,8 +101,8 @@ def solvers(case: Case, turn: Turn) -> list[Candidate]:
             METHODS[name].check(turn.flow)
         except InputError:
             continue
-        method = compile_method(METHODS[name], turn.flow, turn.begin, turn.time / STEPS[-1])
-        for steps in STEPS if method else ():
+        method = CompiledMethod(METHODS[name], turn.flow, turn.begin, turn.time / STEPS[-1])
+        for steps in STEPS:
             run = classical(method, steps, turn.time, FEW)
             add(alone.format(name), str(steps), run, FEW)
     return found
@@ -126,7 +126,7 @@ def measure(case: Case, model: Model, seconds: float, quick: bool) -> dict[str, 
     """Errors and costs of a turn, of the model and of all others."""
     turn = Turn(case, 16 if quick else case.trajectories)
     several = np.resize(turn.initial, (TRAJECTORIES, model.dim))
-    compiled = compile_model(model, len(several))
+    compiled = CompiledModel(model, len(several))
 
     def run(states: np.ndarray) -> np.ndarray:
         return compiled.predict(states[:, None], TURNS)[0]

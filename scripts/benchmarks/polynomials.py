@@ -25,7 +25,7 @@ from rigid_body import STEP, network_options, trained
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.compiled import compile_method, compile_model
+from vpintegrator.compiled import CompiledMethod, CompiledModel
 from vpintegrator.models import Model
 from vpintegrator.nn.univariate import RADIUS
 from vpintegrator.rollout import find_method, solve_reference
@@ -117,7 +117,7 @@ def taylor(trajectories: int, steps: int) -> Callable[[np.ndarray], np.ndarray]:
 
 def candidates(model: Model, initial: np.ndarray, steps: int) -> dict[str, Callable[[], Any]]:
     """Steps by each, see ``as_states``."""
-    machine = compile_model(model, len(initial))
+    machine = CompiledModel(model, len(initial))
     found: dict[str, Callable[[], Any]] = {
         "compiled": lambda: machine.predict(initial[:, None], steps)[0]
     }
@@ -130,8 +130,7 @@ def candidates(model: Model, initial: np.ndarray, steps: int) -> dict[str, Calla
     few = min(steps, 50)
     found["eager"] = lambda: eager(model, initial, few)
     system, method = vp.load_system("rigid-body"), find_method("dormand-prince-8")
-    compiled = compile_method(method, system, initial, STEP, True)
-    assert compiled is not None
+    compiled = CompiledMethod(method, system, initial, STEP)
     found[method.name] = lambda: next(compiled.advance(initial[:, None], steps, chunk=steps))
     return found
 

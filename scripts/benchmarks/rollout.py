@@ -33,7 +33,7 @@ from harness import (
 import numpy as np
 import torch
 
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.models import VolumePreservingTransformer
 
 DTYPES = (torch.float32, torch.float64)
@@ -83,7 +83,7 @@ class Case:
         eager_calls = min(calls, 50)
         self._expected = iterate(model, windows, eager_calls).numpy()
 
-        compiled = compile_model(model, trajectories)
+        compiled = CompiledModel(model, trajectories)
         array = windows.numpy()
         self._check("ours", compiled.predict(array, eager_calls)[0])
         self.candidates["ours"] = (lambda: compiled.predict(array, calls), calls)

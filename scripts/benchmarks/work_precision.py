@@ -26,7 +26,7 @@ from rigid_body import STEP, network_options, trained
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.compiled import CompiledModel, compile_method, compile_model
+from vpintegrator.compiled import CompiledModel, machine_code
 from vpintegrator.dynamics import System
 from vpintegrator.maps import ClassicalMap, Map
 from vpintegrator.rollout import find_method, solve_reference
@@ -53,11 +53,11 @@ def classical(system: System, initial: np.ndarray, points: int) -> dict[tuple[st
     found: dict[tuple[str, str], Map] = {}
     for name in METHODS:
         method = find_method(name)
-        machine = compile_method(method, system, initial, STEP)
+        map = ClassicalMap(method, system, STEP)
+        machine = machine_code(map, initial)
+        how = "NumPy" if machine is map else "compiled"
         for step in STEPS[:points]:
-            how = "NumPy" if machine is None else "compiled"
-            map = machine or ClassicalMap(method, system, STEP)
-            found[f"{name}, {how}", f"{step:g}"] = map.at_step(step)
+            found[f"{name}, {how}", f"{step:g}"] = machine.at_step(step)
     for name in ADAPTIVE:
         if name != "heyoka" or find_spec("heyoka"):
             for tolerance in TOLERANCES[:points]:
@@ -95,7 +95,7 @@ def main(
     model, system = trained(network, train_seconds, **SIZES), vp.load_system("rigid-body")
     initial = system.sample_initial(count, np.random.default_rng(0))
     exact = solve_reference(system, initial, np.array([0.0, time])).states[:, -1]
-    learned, several = compile_model(model, count), classical(system, initial, points)
+    learned, several = CompiledModel(model, count), classical(system, initial, points)
     runs: dict[tuple[str, str], Callable[[], np.ndarray]] = {
         key: lambda flow=flow: run(flow, initial, time) for key, flow in several.items()
     }

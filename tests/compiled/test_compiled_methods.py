@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
-from vpintegrator.compiled import CompiledMethod, compile_method, integrate, obstacle, step_source
+from vpintegrator.compiled import CompiledMethod, integrate, machine_code, obstacle, step_source
 from vpintegrator.compiled import method as compiled_method
+from vpintegrator.compiled.library import NotCompilable
+from vpintegrator.compiled.machine import Machine
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS, ClassicalMap
-from vpintegrator.native import NotCompilable
 
 CASES = [
     ("explicit-euler", "rigid-body"),
@@ -210,7 +211,8 @@ def test_a_stiff_linear_system_takes_any_step():
 def test_obstacles():
     pendulum = system("pendulum")
     assert obstacle(METHODS["boris"], system("charged-particle")) == ""
-    assert compile_method(METHODS["radau"], pendulum, np.ones((1, 2)), 0.1, True) is None
+    radau = ClassicalMap(METHODS["radau"], pendulum, 0.1)
+    assert machine_code(radau, np.ones((1, 2)), True) is radau
     own = vp.System.from_function(lambda z: np.array([z[1], -np.interp(z[0], [0, 1], [0, 1])]), 2)
     assert "formulas" in obstacle(METHODS["rk4"], own)
     large = load_system("toda", n=100)
@@ -223,7 +225,7 @@ def test_where_it_cannot_be_compiled(monkeypatch):
     s, z = system("pendulum"), initial("pendulum")
     monkeypatch.setenv("CXX", "/nowhere/c++")
     with pytest.warns(UserWarning, match="heun runs in NumPy, not compiled: the compiler"):
-        assert compile_method(METHODS["heun"], s, z, 0.1) is None
+        assert not isinstance(machine_code(ClassicalMap(METHODS["heun"], s, 0.1), z), Machine)
     with pytest.raises(InputError, match="heun cannot be compiled: the compiler /nowhere"):
         integrate(s, "heun", z, 0.1, 2, compiled=True)
 

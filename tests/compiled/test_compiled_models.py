@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import compiled, models
-from vpintegrator.compiled import NotWorthIt, compile_model
+from vpintegrator.compiled import CompiledModel, NotWorthIt
 from vpintegrator.errors import InputError
 
 from .conftest import MODELS, build, windows
@@ -16,7 +16,7 @@ from .conftest import MODELS, build, windows
 @pytest.mark.parametrize("name", MODELS)
 def test_equal_to_rounding(name, count):
     model = build(name)
-    machine = compile_model(model, count)
+    machine = CompiledModel(model, count)
     first = windows(model, count)
     states, last = machine.predict(first.numpy(), 2)
     window = first
@@ -34,7 +34,7 @@ def test_equal_to_rounding(name, count):
 def test_single_precision(name, count):
     model = build(name, torch.float32)
     first = windows(model, count)
-    states, _ = compile_model(model, count).predict(first.numpy(), 1)
+    states, _ = CompiledModel(model, count).predict(first.numpy(), 1)
     assert states.dtype == np.float32
     with torch.no_grad():
         np.testing.assert_allclose(states, model.predict(first), rtol=1e-4, atol=2e-5)
@@ -55,7 +55,7 @@ def test_functions_to_rounding(function, count, real):
         def forward(self, window):
             return getattr(torch, function)(window)
 
-    machine = compile_model(Model(), count)
+    machine = CompiledModel(Model(), count)
     generator = np.random.default_rng(0)
     sizes = np.exp(generator.uniform(-30, 4.4, size=(40 * count, 1, 2)))
     signs = 1 if function == "log" else generator.choice([-1, 1], size=sizes.shape)
@@ -84,7 +84,7 @@ def test_functions_to_rounding(function, count, real):
 
 def test_trajectories_are_independent():
     model = build("vpff")
-    machine, first = compile_model(model, 9), windows(model, 9).numpy()
+    machine, first = CompiledModel(model, 9), windows(model, 9).numpy()
     whole = machine.predict(first, 50)[0]
     np.testing.assert_array_equal(machine.predict(first[4:5], 50)[0], whole[4:5])
     first[2] = np.nan
@@ -140,7 +140,7 @@ def in_place(window):
 def test_operations_in_place(count):
     model = of_ones_own(in_place)
     first = windows(model, count)
-    states, _ = compile_model(model, count).predict(first.numpy(), 1)
+    states, _ = CompiledModel(model, count).predict(first.numpy(), 1)
     np.testing.assert_allclose(states, in_place(first), rtol=1e-14)
 
 
@@ -149,7 +149,7 @@ def test_many_sources_make_one_library(monkeypatch, count):
     """Long models are compiled in pieces, side by side."""
     monkeypatch.setattr(compiled.source, "_UNIT", 20_000)
     model = build("published")
-    machine, first = compile_model(model, count), windows(model, count)
+    machine, first = CompiledModel(model, count), windows(model, count)
     assert len(machine.source.units) > 1
     states, _ = machine.predict(first.numpy(), 1)
     with torch.no_grad():
@@ -159,8 +159,8 @@ def test_many_sources_make_one_library(monkeypatch, count):
 def test_a_limit_of_operations():
     model = build("vpff")
     with pytest.raises(NotWorthIt, match="operations, more than 10") as refused:
-        compile_model(model, most=10)
+        CompiledModel(model, most=10)
     size = int(str(refused.value).split()[3])
-    assert compile_model(model, most=size).dim == model.dim
+    assert CompiledModel(model, most=size).dim == model.dim
     with pytest.raises(NotWorthIt):
-        compile_model(model, most=size - 1)
+        CompiledModel(model, most=size - 1)

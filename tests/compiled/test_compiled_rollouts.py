@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.compiled import model as compiled_model
 from vpintegrator.runtime.threads import torch_threads
 
@@ -38,7 +38,7 @@ def eager(model, windows, calls):
 @pytest.mark.parametrize("calls", [1, 64, 65, 66, CALLS])
 def test_every_state_comes_to_its_place(model, trajectories, calls):
     windows = first_windows(trajectories)
-    states, last = compile_model(model, trajectories).predict(windows, calls)
+    states, last = CompiledModel(model, trajectories).predict(windows, calls)
     expected = eager(model, windows, calls)
     np.testing.assert_allclose(states, expected, rtol=0, atol=1e-12)
     whole = np.concatenate([windows, states], axis=1)
@@ -47,7 +47,7 @@ def test_every_state_comes_to_its_place(model, trajectories, calls):
 
 @pytest.mark.parametrize("trajectories", [3, 40, 100])
 def test_threads_change_nothing(model, monkeypatch, trajectories):
-    windows, machine = first_windows(trajectories), compile_model(model)
+    windows, machine = first_windows(trajectories), CompiledModel(model)
     with torch_threads(1):
         alone = machine.predict(windows, CALLS)
     monkeypatch.setattr(compiled_model, "_THREAD", 1)  # few numbers are worth a thread here
@@ -59,7 +59,7 @@ def test_threads_change_nothing(model, monkeypatch, trajectories):
 
 @pytest.mark.parametrize("edges", [[1], [7, 8, 16], [17, 33], list(range(1, 35))])
 def test_the_cut_of_the_batch_changes_nothing(model, edges):
-    windows, machine = first_windows(35), compile_model(model)
+    windows, machine = first_windows(35), CompiledModel(model)
     whole = machine.predict(windows, CALLS)
     parts = [machine.predict(part, CALLS) for part in np.split(windows, edges)]
     for k in range(2):

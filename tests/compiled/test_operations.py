@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from vpintegrator import models
-from vpintegrator.compiled import CompiledResidual, compile_model
+from vpintegrator.compiled import CompiledModel, CompiledResidual
 from vpintegrator.training.residuals import ParameterVector
 
 WIDTH = 4  # of the vectors (..., WIDTH) that the operations are given
@@ -174,7 +174,7 @@ def windows(model, count):
 def test_values(count, dtype, digits):
     model = Everything(dtype).eval()
     first = windows(model, count)
-    states, _ = compile_model(model, count).predict(first.numpy(), 1)
+    states, _ = CompiledModel(model, count).predict(first.numpy(), 1)
     with torch.no_grad():
         found = differences(states, model.predict(first).numpy())
     assert {name: error for name, error in found.items() if not error < digits} == {}

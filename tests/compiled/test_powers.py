@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.compiled.powers import in_powers, operations
 from vpintegrator.compiled.tracing import trace
 
@@ -31,7 +31,7 @@ def test_operations_are_fewer_and_the_map_is_the_same(options):
     plain = trace(made, frozen=True)
     found = in_powers(plain, plain.values(made))
     assert operations(found) < 0.6 * operations(plain)
-    machine = compile_model(made)
+    machine = CompiledModel(made)
     assert machine.source.operations <= operations(found)
     z = np.random.default_rng(0).normal(size=(50, 1, 2)) * [0.5, 2.0] + [0.5, -0.2]
     states = machine.predict(z, 5)[0][:, -1]
@@ -62,7 +62,7 @@ def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
     found = in_powers(plain, plain.values(made))
     assert operations(found) < 0.5 * operations(plain)
     z = np.random.default_rng(0).normal(size=(50, 1, 2)) * 2
-    states, expected = compile_model(made).predict(z, 3)[0][:, -1], torch.from_numpy(z)
+    states, expected = CompiledModel(made).predict(z, 3)[0][:, -1], torch.from_numpy(z)
     for _ in range(3):
         expected = made(expected).detach()
     np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
@@ -78,5 +78,5 @@ def test_couplings_of_several_variables_are_nested():
     plain = trace(made, frozen=True)
     assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(plain)
     z = body.sample_initial(20, np.random.default_rng(0))[:, None]
-    states = compile_model(made).predict(z, 1)[0]
+    states = CompiledModel(made).predict(z, 1)[0]
     np.testing.assert_allclose(states, made(torch.from_numpy(z)).detach(), rtol=1e-13, atol=1e-14)

@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from vpintegrator.compiled.library import load_library
 from vpintegrator.compiled.source import prelude
-from vpintegrator.native import load_library
 
 WIDTHS = ["", "-mno-avx512f", "-mno-avx"] if platform.machine() == "x86_64" else [""]
 NAMES = {

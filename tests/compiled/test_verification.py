@@ -7,9 +7,9 @@ import torch
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.compiled import (
+    CompiledModel,
     CompiledResidual,
     NotCompilable,
-    compile_model,
     differentiation,
     program,
 )
@@ -74,7 +74,7 @@ def wrong_derivatives(monkeypatch):
 @pytest.mark.parametrize("count", [1, 3])
 def test_wrong_states_are_refused(wrong_sums, count):
     with pytest.raises(NotCompilable, match=WRONG + "component 1 of the states"):
-        compile_model(build("resnet"), count)
+        CompiledModel(build("resnet"), count)
 
 
 def test_wrong_code_is_not_used_in_a_rollout(wrong_sums):
@@ -90,7 +90,7 @@ def test_wrong_code_is_not_used_in_a_rollout(wrong_sums):
 
 def test_wrong_derivatives_are_refused(wrong_derivatives):
     model = build("resnet")
-    compile_model(model)  # which has none
+    CompiledModel(model)  # which has none
     with pytest.raises(NotCompilable, match=WRONG + "derivatives by .*weight"):
         CompiledResidual(model, np.ones(2))
 
@@ -106,14 +106,14 @@ def test_wrong_derivatives_are_refused(wrong_derivatives):
 def test_what_tracing_does_not_see(function, message):
     model = Own(function)
     with pytest.raises(NotCompilable, match=message):
-        compile_model(model)
+        CompiledModel(model)
     assert not model.count.any()
 
 
 @pytest.mark.parametrize(("factor", "dtype"), [(1e9, torch.float64), (1e3, torch.float32)])
 def test_rounding_that_grows_is_not_refused(factor, dtype):
     model = Own(lambda model, window: torch.sin(factor * torch.exp(window * model.c)), dtype)
-    compile_model(model)
+    CompiledModel(model)
     CompiledResidual(model, np.ones(2))
 
 
@@ -122,7 +122,7 @@ def test_states_that_become_infinite_are_no_difference():
     model = Own(
         lambda model, window: model.c * (torch.exp(800 * window) - torch.exp(-900 * window))
     )
-    compile_model(model)
+    CompiledModel(model)
     CompiledResidual(model, np.ones(2))
 
 
@@ -153,4 +153,4 @@ def test_what_polynomials_do_far_from_their_data_is_no_difference():
             parameter.copy_(0.1 * torch.randn_like(parameter))
     far = model(torch.full((1, 1, 3), 9.0, dtype=torch.float64))
     assert not far.abs().max() < 1e100  # infinite, or nearly so
-    compile_model(model)
+    CompiledModel(model)

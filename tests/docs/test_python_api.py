@@ -18,9 +18,7 @@ FACES = (
     ".compiled",
     ".data",
     ".dynamics",
-    ".export",
     ".models",
-    ".native",
     ".nn",
     ".plotting",
     ".rollout",
@@ -43,7 +41,7 @@ def test_every_public_name_is_documented_on_one_page(api):
         for name in module.__all__:
             thing = getattr(module, name)
             if isinstance(thing, ModuleType):
-                thing = getattr(thing, name, None)  # vp.rollout and vp.export can be called
+                thing = getattr(thing, name, None)  # vp.rollout can be called
             if thing is not None:
                 assert objects.count(id(thing)) == 1, f"{module.__name__}.{name}"
 

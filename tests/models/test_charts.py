@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import InputError, load_system
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.nn.chart_map import ChartMap
 
 POLYNOMIAL = {"functions": "polynomial", "degree": 3, "depth": 2}
@@ -59,7 +59,7 @@ def test_the_volume_of_the_chart_is_kept(name, tmp_path):
     again = vp.load(tmp_path / "model.safetensors")
     assert torch.equal(again(states), images)
     assert torch.equal(again.coordinates.state_scale, model.coordinates.state_scale)
-    machine = compile_model(model, len(states))
+    machine = CompiledModel(model, len(states))
     np.testing.assert_allclose(
         machine.predict(states.numpy(), 1)[0], images.numpy(), rtol=1e-13, atol=1e-13
     )

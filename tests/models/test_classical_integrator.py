@@ -36,7 +36,7 @@ def test_machine_code_iterates_one_substep(tmp_path):
         model = vp.models.build(system, "classical", method="strang-splitting", substeps=substeps)
         model.set_advance(0.1)
         windows = states(system)[:, None]
-        machine = vp.compiled.compile_model(model, len(windows), windows)
+        machine = vp.compiled.CompiledModel(model, len(windows), windows)
         found = machine.predict(windows, 2)[0]
         expected = model(model(torch.from_numpy(windows)))[:, 0]
         assert_close(torch.from_numpy(found[:, -1]), expected, 1e-12)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, randomise, sample, symplecticity_defect
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 
@@ -75,7 +75,7 @@ def test_what_models_keep(name, seed):
 def test_single_precision_machine_code_and_files(name, tmp_path):
     model = built(name)
     x = torch.cat([sample(5, model.window, N), sample(M).expand(5, model.window, M)], -1)
-    states, _ = compile_model(model, 5).predict(x.numpy(), 1)
+    states, _ = CompiledModel(model, 5).predict(x.numpy(), 1)
     assert_close(torch.from_numpy(states), model.predict(x).detach(), 1e-11)
     vp.save(model, tmp_path / "model.safetensors")
     again = vp.load(tmp_path / "model.safetensors")
@@ -106,7 +106,7 @@ def test_every_architecture_leaves_constants_as_they_are(name):
     plain = model.core.at(values)(model.coordinates(x)[..., :N])
     assert_close(plain * model.scale[:N] + model.shift[:N], y[..., :N], 1e-12)
     if not model.structure.keeps_volume:  # the others are compiled above
-        states, _ = compile_model(model, 5).predict(x.numpy(), 1)
+        states, _ = CompiledModel(model, 5).predict(x.numpy(), 1)
         assert_close(torch.from_numpy(states), model.predict(x).detach(), 1e-11)
 
 

@@ -9,7 +9,7 @@ import torch
 import vpintegrator as vp
 from tests.nn.laws import SIGN_FLIPS, assert_close, sample
 from vpintegrator import models, nn
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, StandardTransformer
 from vpintegrator.models.arguments import arguments_of
@@ -59,7 +59,7 @@ def test_transformers_are_saved_and_compiled(arguments, tmp_path):
     X = sample(5, 2, 2)
     vp.save(model, tmp_path / "a.safetensors")
     assert_close(vp.load(tmp_path / "a.safetensors")(X), model(X), 0)
-    states, _ = compile_model(model, 5).predict(X.numpy(), 1)
+    states, _ = CompiledModel(model, 5).predict(X.numpy(), 1)
     assert_close(torch.from_numpy(states), model.predict(X), 1e-11)
 
 

@@ -6,7 +6,7 @@ import torch
 import vpintegrator as vp
 from tests.models.needed import needed
 from tests.nn.laws import assert_close, sample
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 
@@ -23,5 +23,5 @@ def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
     loaded = vp.load(tmp_path / "a.safetensors").eval()
     assert (loaded.name, loaded.arguments) == (name, model.arguments)
     assert_close(loaded(X), model(X), 0)
-    states, _ = compile_model(model, 6).predict(X.numpy(), 1)
+    states, _ = CompiledModel(model, 6).predict(X.numpy(), 1)
     assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)

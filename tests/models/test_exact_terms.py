@@ -96,7 +96,7 @@ def test_files_and_machine_code(of_pendulum, pendulum, tmp_path):
     z = torch.from_numpy(pendulum.states("test")[:, :1])
     assert_close(again(z), of_pendulum(z), 0)
     assert again.arguments["hamiltonian"] and again.arguments["repeats"] == 2
-    machine = vp.compiled.compile_model(again)
+    machine = vp.compiled.CompiledModel(again)
     states, _ = machine.predict(z.numpy(), 3)
     expected = of_pendulum(of_pendulum(of_pendulum(z)))
     assert_close(torch.from_numpy(states)[:, 2:], expected, 1e-13)

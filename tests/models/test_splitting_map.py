@@ -48,7 +48,7 @@ def test_a_file_holds_all_of_it(tmp_path):
 def test_machine_code_steps_alike(tmp_path):
     model, data, _ = trained("pendulum", tmp_path / "a.h5", 3)
     states = data.states("test")[:, :1]
-    compiled = vp.compiled.compile_model(model, len(states), states)
+    compiled = vp.compiled.CompiledModel(model, len(states), states)
     with torch.no_grad():
         expected = model(torch.from_numpy(states))[:, 0].numpy()
     assert np.abs(compiled.predict(states, 1)[0][:, -1] - expected).max() < 1e-14

@@ -11,7 +11,7 @@ import vpintegrator as vp
 from tests.models.test_every_layer import choices
 from tests.nn.laws import assert_close, randomise, sample, symplecticity_defect
 from vpintegrator import nn
-from vpintegrator.compiled import compile_model
+from vpintegrator.compiled import CompiledModel
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
     ARCHITECTURES,
@@ -139,7 +139,7 @@ def test_a_file_and_machine_code_give_the_same_map(name, tmp_path):
     loaded = vp.load(tmp_path / "a.safetensors")
     assert_close(loaded(X), model(X), 0)
     assert loaded.description == model.description
-    states, _ = compile_model(model, 6).predict(X.numpy(), 1)
+    states, _ = CompiledModel(model, 6).predict(X.numpy(), 1)
     assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.compiled import CompiledModel, NotCompilable
 
 BENCHMARKS = Path(__file__).parents[2] / "scripts" / "benchmarks"
 
@@ -26,6 +26,6 @@ def script(monkeypatch):
 @pytest.fixture
 def compiler():
     try:
-        compile_model(vp.models.VolumePreservingFeedForward(dim=2))
+        CompiledModel(vp.models.VolumePreservingFeedForward(dim=2))
     except NotCompilable as reason:
         pytest.skip(str(reason))

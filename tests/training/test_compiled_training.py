@@ -122,7 +122,7 @@ def test_what_is_chosen(body, one_step, monkeypatch):
     ],
 )
 def test_the_history_says_why_not(body, one_step, monkeypatch, options, reason):
-    monkeypatch.setattr("vpintegrator.native.compiler._SECONDS", 2e-5)
+    monkeypatch.setattr("vpintegrator.compiled.library._SECONDS", 2e-5)
     history = train(one_step(2), body, target=1.0, **options)
     assert history.not_compiled.startswith(reason)
     assert bool(history.not_compiled) == bool(reason)

@@ -19,7 +19,7 @@ from vpintegrator.cli.output import write_json
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
-    from vpintegrator.export import Exported
+    from vpintegrator.compiled import Exported
     from vpintegrator.models import Model
 
 
@@ -85,7 +85,7 @@ def main(
       vp-export rigid-body-split.safetensors -o step.c
       vp-export family.safetensors --step 0.1 -p I1=2.2 --name body
     """
-    from vpintegrator.export.exporting import export
+    from vpintegrator.compiled.exporting import export
     from vpintegrator.storage.files import safe_name
 
     given = read_parameters(parameters)
@@ -120,7 +120,7 @@ def _one_of(model: Model, step: float | None, parameters: dict[str, Any]) -> Mod
 
 def _say(written: Exported, model: Model, options: dict[str, Any]) -> None:
     """Print the facts of the exported model, and the commands that use the file."""
-    from vpintegrator.export.description import facts_of
+    from vpintegrator.compiled.exporting import facts_of
 
     facts = facts_of(model)
     known = [facts[name] for name in ("system",) if name in facts]

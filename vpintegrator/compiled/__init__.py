@@ -3,7 +3,7 @@
 A model is followed once in PyTorch, every element of every small tensor as a number of its own, to
 a graph of scalar operations (``tracing``, ``operations``, ``scalar_graph``). It becomes C++ for as
 many trajectories at once as a vector register holds, which loops over the windows (``source``);
-the compiler of the machine turns it into a library, kept between programs (``native``). Of
+the compiler of the machine turns it into a library, kept between programs (``library``). Of
 PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is left (``model``).
 
 Every library is compared with PyTorch before it is used; one that gives other numbers is refused
@@ -15,8 +15,10 @@ these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
 
 Formulas of systems become machine code the same way (``formulas``), and so do the steps of
-classical methods (``step_source``, ``method``, ``trajectories``). Names are imported when they are
-first used: what formulas need is there without torch.
+classical methods (``step_source``, ``method``, ``trajectories``): without torch, which is imported
+when a name that needs it is used.
+
+A model can also be written as one file of C, with its weights as numbers in it (``exporting``).
 """
 
 from __future__ import annotations
@@ -24,42 +26,46 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.errors import InputError
-from vpintegrator.native import NotCompilable, NotWorthIt
+from vpintegrator.compiled.library import (
+    Compilation,
+    NotCompilable,
+    NotWorthIt,
+    cache_folder,
+    find_compiler,
+    load_library,
+)
+from vpintegrator.compiled.method import CompiledMethod
+from vpintegrator.compiled.step_source import obstacle
+from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
+from vpintegrator.compiled.timing import repeat_states, seconds_per_step
+from vpintegrator.compiled.trajectories import integrate, machine_code
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled.method import CompiledMethod, compile_method
-    from vpintegrator.compiled.model import CompiledModel, compile_model
+    from vpintegrator.compiled.exporting import Exported, export
+    from vpintegrator.compiled.model import CompiledModel
     from vpintegrator.compiled.residual import CompiledResidual
-    from vpintegrator.compiled.step_source import obstacle
-    from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
-    from vpintegrator.compiled.timing import repeat_states, seconds_per_step
-    from vpintegrator.compiled.trajectories import integrate, machine_code
 
-_MODULES = {
-    "CompiledMethod": "method",
+_WITH_TORCH = {
     "CompiledModel": "model",
     "CompiledResidual": "residual",
-    "SymmetricMatrix": "symmetric_matrix",
-    "compile_method": "method",
-    "compile_model": "model",
-    "machine_code": "trajectories",
-    "integrate": "trajectories",
-    "obstacle": "step_source",
-    "repeat_states": "timing",
-    "seconds_per_step": "timing",
+    "Exported": "exporting",
+    "export": "exporting",
 }
 
 __all__ = [
+    "Compilation",
     "CompiledMethod",
     "CompiledModel",
     "CompiledResidual",
+    "Exported",
     "NotCompilable",
     "NotWorthIt",
     "SymmetricMatrix",
-    "compile_method",
-    "compile_model",
+    "cache_folder",
+    "export",
+    "find_compiler",
     "integrate",
+    "load_library",
     "machine_code",
     "obstacle",
     "repeat_states",
@@ -68,36 +74,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in _WITH_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    return getattr(importlib.import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def wanted_on(device: str, compiled: bool | None) -> bool | None:
-    """Return whether machine code is wanted on a device: True, False, or None where it pays.
-
-    Parameters
-    ----------
-    device
-        Type of the device of a model, such as ``cpu`` or ``cuda``.
-    compiled
-        True, False or None, as users give it.
-
-    Raises
-    ------
-    InputError
-        If another value is given, or True for another device than the CPU.
-    """
-    if compiled not in (True, False, None):
-        raise InputError(f"compiled must be True, False or None, not {compiled!r}")
-    if device == "cpu":
-        return compiled
-    if compiled:
-        raise InputError(f"on {device} models run in PyTorch; machine code is for the CPU")
-    return False

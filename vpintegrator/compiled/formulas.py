@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.dynamics.expressions import Function, Number, Symbol, Value, fold, size
-from vpintegrator.native import NotCompilable
 
 MOST_OPERATIONS = 500_000
 _PLAIN = 16  # whole numbers up to which are part of the code

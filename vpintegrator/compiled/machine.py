@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 
 _SAME = (
@@ -39,3 +40,27 @@ class Machine(Map):
 
     def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         return self.original.tangent(windows, vectors)
+
+
+def wanted_on(device: str, compiled: bool | None) -> bool | None:
+    """Return whether machine code is wanted on a device: True, False, or None where it pays.
+
+    Parameters
+    ----------
+    device
+        Type of the device of a model, such as ``cpu`` or ``cuda``.
+    compiled
+        True, False or None, as users give it.
+
+    Raises
+    ------
+    InputError
+        If another value is given, or True for another device than the CPU.
+    """
+    if compiled not in (True, False, None):
+        raise InputError(f"compiled must be True, False or None, not {compiled!r}")
+    if device == "cpu":
+        return compiled
+    if compiled:
+        raise InputError(f"on {device} models run in PyTorch; machine code is for the CPU")
+    return False

@@ -1,26 +1,23 @@
 """Classical methods as machine code, equivalent to those in NumPy.
 
 The C++ of a step is written from the formulas of the system (:mod:`.step_source`), built once and
-kept (:mod:`vpintegrator.native`), and compared with NumPy before it is used.
+kept (:mod:`.library`), and compared with NumPy before it is used.
 """
 
 from __future__ import annotations
 
 import ctypes
-import warnings
 from collections.abc import Iterator
 from copy import copy
 from typing import Self, final
 
 import numpy as np
 
-from vpintegrator.compiled.calling import pointer, shared
+from vpintegrator.compiled.library import Compilation, NotCompilable, pointer, shared
 from vpintegrator.compiled.machine import Machine
-from vpintegrator.compiled.step_source import obstacle, write_step_source
+from vpintegrator.compiled.step_source import write_step_source
 from vpintegrator.dynamics import System
-from vpintegrator.errors import InputError
-from vpintegrator.maps import AdaptiveMethod, ClassicalMap, ClassicalMethod, GaussLegendre, Map
-from vpintegrator.native import Compilation, NotCompilable
+from vpintegrator.maps import ClassicalMap, ClassicalMethod, GaussLegendre, Map
 from vpintegrator.runtime.threads import usable_threads
 
 _THREAD = 3_000_000  # operations from which on another thread pays
@@ -136,48 +133,6 @@ class CompiledMethod(Machine):
         if count and trajectories:
             shared(run, trajectories, self._lanes, threads)
         return states
-
-
-def compile_method(
-    method: ClassicalMethod,
-    system: System,
-    states: np.ndarray,
-    step: float,
-    compiled: bool | None = None,
-) -> CompiledMethod | None:
-    """Compile a method for a system; return None if that is not wanted or not possible.
-
-    Parameters
-    ----------
-    method, system, states, step
-        Arguments of :class:`CompiledMethod`.
-    compiled
-        False for None; by default a warning says why what could be compiled is not. Methods with
-        an :func:`~vpintegrator.compiled.obstacle` give None.
-
-    Raises
-    ------
-    InputError
-        If it is wanted and impossible, or the system has no formulas.
-
-    Examples
-    --------
-    >>> pendulum, heun = vp.load_system("pendulum"), vp.rollout.find_method("heun")
-    >>> machine = vp.compiled.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
-    >>> machine.at_step(0.05).step
-    0.05
-    """
-    if compiled and not isinstance(method, AdaptiveMethod):
-        system.require_formulas("machine code")
-    if compiled is False or obstacle(method, system):
-        return None
-    try:
-        return CompiledMethod(method, system, states, step)
-    except NotCompilable as reason:
-        if compiled:
-            raise InputError(f"{method.name} cannot be compiled: {reason}") from None
-        warnings.warn(f"{method.name} runs in NumPy, not compiled: {reason}", stacklevel=3)
-        return None
 
 
 def verify(machine: Map, original: ClassicalMap, states: np.ndarray) -> None:

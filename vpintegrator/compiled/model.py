@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.calling import REALS, pointer, shared
+from vpintegrator.compiled.library import REALS, Compilation, NotWorthIt, pointer, shared
 from vpintegrator.compiled.machine import Machine
 from vpintegrator.compiled.powers import operations, simplest
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.verification import verify_model
-from vpintegrator.models.iteration import as_windows, trajectories
-from vpintegrator.native import Compilation, NotWorthIt
+from vpintegrator.models.iteration import as_windows, evaluating, trajectories
 from vpintegrator.nn.implicit import once
 
 if TYPE_CHECKING:
@@ -33,12 +32,11 @@ class CompiledModel(Machine):
     ----------
     model
         Model on the CPU, in float32 or float64.
-    narrow
-        Whether the code is for one trajectory at a time; else for many.
+    trajectories
+        Number of trajectories, 0 for many: the code for one has vectors of functions, that for few
+        only as many vectors side by side as hold them.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
-    few
-        Whether the code is for few trajectories: only as many vectors side by side as hold them.
     most
         Operations of a step, beyond which it is not compiled.
 
@@ -57,38 +55,34 @@ class CompiledModel(Machine):
 
     Examples
     --------
-    >>> machine = vp.compiled.CompiledModel(vp.models.ResidualNetwork(dim=2, depth=1), narrow=True)
-    >>> machine.window, machine.dim
-    (1, 2)
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=1)
+    >>> states, last = vp.compiled.CompiledModel(model).predict(np.zeros((8, 1, 2)), calls=5)
+    >>> states.shape
+    (8, 5, 2)
     """
 
     def __init__(
-        self,
-        model: Model,
-        narrow: bool = False,
-        windows: Any = None,
-        few: bool = False,
-        most: int | None = None,
+        self, model: Model, trajectories: int = 0, windows: Any = None, most: int | None = None
     ) -> None:
         super().__init__(model)
         self.model = model
-        self._repeats = 1  # maps that are one call
-        with once(model.core) as self._repeats:
-            trace, values = simplest(model)
-        size = operations(trace)
-        if most is not None and size > most:
-            raise NotWorthIt(f"a step has {size} operations, more than {most}")
-        # small maps wait for one operation after another; values of large ones go to memory
-        two = few or size > _SMALL
-        unroll = 0 if narrow else 2 if two else 4
-        sizes = (self.window, self.prediction_window, self.dim)
-        self.source = write_source(trace, sizes, REALS[values.dtype], unroll)
-        self.dtype = values.dtype.type
-        self._library = Compilation(self.source.units).library()
-        self.lanes = int(self._library.lanes())
-        self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
-        self._library.constants(pointer(values), pointer(self._constants))
-        verify_model(self, model, windows)
+        with evaluating(model):
+            with once(model.core) as self._repeats:  # maps that are one call
+                trace, values = simplest(model)
+            size = operations(trace)
+            if most is not None and size > most:
+                raise NotWorthIt(f"a step has {size} operations, more than {most}")
+            # small maps wait for one operation after another; values of large ones go to memory
+            two = 1 < trajectories <= _FEW or size > _SMALL
+            unroll = 0 if trajectories == 1 else 2 if two else 4
+            sizes = (self.window, self.prediction_window, self.dim)
+            self.source = write_source(trace, sizes, REALS[values.dtype], unroll)
+            self.dtype = values.dtype.type
+            self._library = Compilation(self.source.units).library()
+            self.lanes = int(self._library.lanes())
+            self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
+            self._library.constants(pointer(values), pointer(self._constants))
+            verify_model(self, model, windows)
 
     def advance(
         self, windows: np.ndarray, steps: int, *, chunk: int = 1000
@@ -137,35 +131,3 @@ class CompiledModel(Machine):
 
         shared(run, len(windows), self.lanes, threads)
         return states, windows
-
-
-def compile_model(
-    model: Model, trajectories: int = 0, windows: Any = None, most: int | None = None
-) -> CompiledModel:
-    """Compile a model for a number of trajectories (0: many), and some windows if there are any.
-
-    Parameters
-    ----------
-    model
-        The model, with the weights that it has now.
-    trajectories
-        Number of trajectories: machine code for one differs from that for many.
-    windows
-        Some that it will start from, (trajectory, window, dim), if they are known.
-    most
-        Operations of a step, beyond which it is not compiled for the CPU.
-
-    Raises
-    ------
-    NotCompilable
-        As of :class:`CompiledModel`.
-
-    Examples
-    --------
-    >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=1)
-    >>> machine = vp.compiled.compile_model(model)
-    >>> states, last = machine.predict(np.zeros((8, 1, 2)), calls=5)
-    >>> states.shape
-    (8, 5, 2)
-    """
-    return CompiledModel(model, trajectories == 1, windows, 1 < trajectories <= _FEW, most)

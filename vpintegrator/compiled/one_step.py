@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.timing import seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.native import NotCompilable
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.storage.reading import read_json

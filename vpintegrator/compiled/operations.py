@@ -15,9 +15,9 @@ import numpy as np
 
 from vpintegrator.compiled.activations import Activations
 from vpintegrator.compiled.functions import FUNCTIONS
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.reductions import Reductions
 from vpintegrator.compiled.reshaping import RESHAPING
-from vpintegrator.native import NotCompilable
 
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}

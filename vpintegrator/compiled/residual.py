@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import write_adjoint_source
-from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
+from vpintegrator.compiled.library import REALS, Compilation, aligned, in_threads, parts_of, pointer
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
-from vpintegrator.native import Compilation
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model

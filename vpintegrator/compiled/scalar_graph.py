@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.compiled.functions import FUNCTIONS
-from vpintegrator.native import NotCompilable
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.runtime.deadline import check_time
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index

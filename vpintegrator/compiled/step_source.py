@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vpintegrator.compiled.formulas import FormulaGraph
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
 from vpintegrator.compiled.source import enumeration, header, prelude, translation_units
 from vpintegrator.dynamics import System
@@ -29,7 +30,6 @@ from vpintegrator.maps import (
 from vpintegrator.maps.boris import field_formulas
 from vpintegrator.maps.gauss_legendre import scaled_tableau
 from vpintegrator.maps.splitting import Splitting, moves_of
-from vpintegrator.native import NotCompilable
 
 _SHORT = 600  # operations of a step that is written out as a whole
 _CACHED = 4_000  # values of several blocks that the second cache holds

@@ -7,9 +7,8 @@ import functools
 
 import numpy as np
 
-from vpintegrator.compiled.calling import REALS, pointer
+from vpintegrator.compiled.library import REALS, load_library, pointer
 from vpintegrator.compiled.source import header, prelude
-from vpintegrator.native import load_library
 
 _WORTH = 256  # rows of a matrix from which on another thread pays
 

@@ -17,10 +17,10 @@ from torch._decomp import decomposition_table
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.operations import BOOLEAN, Operations
 from vpintegrator.compiled.reshaping import INDEXED, RESHAPING
 from vpintegrator.compiled.scalar_graph import ScalarGraph, too_large
-from vpintegrator.native import NotCompilable
 from vpintegrator.nn.implicit import unrolled
 
 if TYPE_CHECKING:

@@ -7,19 +7,28 @@ import os
 import warnings
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.arguments import of_kind, whole_number
-from vpintegrator.compiled.machine import Machine
-from vpintegrator.compiled.method import compile_method
+from vpintegrator.compiled.library import NotCompilable
+from vpintegrator.compiled.machine import Machine, wanted_on
+from vpintegrator.compiled.method import CompiledMethod
+from vpintegrator.compiled.step_source import obstacle
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.maps import ClassicalMap, ClassicalMethod, Map, PeriodMap, find_method
+from vpintegrator.maps import (
+    AdaptiveMethod,
+    ClassicalMap,
+    ClassicalMethod,
+    Map,
+    PeriodMap,
+    find_method,
+)
 from vpintegrator.maps.base import check_initial
-from vpintegrator.native import NotCompilable
 
 Progress = Callable[[str, int, int], None]
 
@@ -127,24 +136,30 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
         result = copy(map)
         result.inner = machine_code(map.inner, map.embedded(states), compiled)
         return result
+    make: Callable[[], Map]
     if isinstance(map, ClassicalMap):
-        return compile_method(map.method, map.system, states, map.step, compiled) or map
-    return _of_model(map, states, compiled) if map.kind == "learned" else map
+        if compiled and not isinstance(map.method, AdaptiveMethod):
+            map.system.require_formulas("machine code")
+        if obstacle(map.method, map.system):
+            return map
+        name, otherwise = map.method.name, "NumPy"
+        make = partial(CompiledMethod, map.method, map.system, states, map.step)
+    elif map.kind == "learned":
+        from vpintegrator.compiled.model import CompiledModel
 
-
-def _of_model(model: Any, states: Any, compiled: bool | None) -> Map:
-    from vpintegrator.compiled import wanted_on
-    from vpintegrator.compiled.model import compile_model
-    from vpintegrator.models.iteration import evaluating
-
-    compiled = wanted_on(model.scale.device.type, compiled)
-    if compiled is False:
-        return model
+        model: Any = map
+        compiled = wanted_on(model.scale.device.type, compiled)
+        if compiled is False:
+            return map
+        name, otherwise = model.name, "PyTorch"
+        windows = states if np.ndim(states) == 3 else None
+        make = partial(CompiledModel, model, len(states), windows)
+    else:
+        return map
     try:
-        with evaluating(model):
-            return compile_model(model, len(states), states if np.ndim(states) == 3 else None)
+        return make()
     except NotCompilable as reason:
         if compiled:
-            raise InputError(f"{model.name} cannot be compiled: {reason}") from None
-        warnings.warn(f"{model.name} runs in PyTorch, not compiled: {reason}", stacklevel=3)
-        return model
+            raise InputError(f"{name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{name} runs in {otherwise}, not compiled: {reason}", stacklevel=2)
+        return map

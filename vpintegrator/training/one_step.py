@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import check_integrator, one_of
-from vpintegrator.compiled import CompiledMethod, compile_model
+from vpintegrator.compiled import CompiledMethod, CompiledModel
 from vpintegrator.compiled.one_step import (
     MethodStep,
     ModelStep,
@@ -175,7 +175,7 @@ class _Case:
         with suppress(InputError):  # some families have no single models
             model = model.at(**self.middle) if self.middle else model
         windows = repeat_states(pair[0][..., : model.dim].cpu().numpy())
-        machine = machine_code(partial(compile_model, model, len(windows), windows, _LARGEST), end)
+        machine = machine_code(partial(CompiledModel, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):
             return ModelStep(name, error, note=machine)
         run = partial(machine.predict, windows.astype(machine.dtype))

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import torch
 
 from vpintegrator.arguments import called, one_of, positive, whole
-from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt, wanted_on
+from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
+from vpintegrator.compiled.machine import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap

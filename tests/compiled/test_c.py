@@ -12,8 +12,8 @@ import vpintegrator as vp
 from tests.compiled import conftest as compiled
 from tests.models.needed import needed
 from vpintegrator.compiled import CompiledModel
-from vpintegrator.export.c_library import CLibrary
-from vpintegrator.export.c_source import write_c
+from vpintegrator.compiled.c_source import write_c
+from vpintegrator.compiled.exporting import CLibrary
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.family import KEY, FamilyConditions
@@ -124,7 +124,7 @@ def test_callers_get_the_digits_of_the_machine_code(body, language, tmp_path):
         flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
         states = build(tmp_path, ["g++"], ["main.cpp", "step.cpp"], *flags)
     first = [[0.0, 0.6, 0.8]]
-    machine, _ = CompiledModel(body, narrow=True).predict(np.array([first]), 100)
+    machine, _ = CompiledModel(body, 1).predict(np.array([first]), 100)
     assert np.abs(states - machine[0]).max() <= 1e-14
     eager = vp.rollout(body, np.array(first), 100, compiled=False)[0, 1:]
     assert np.abs(states - eager).max() <= 1e-14
@@ -195,7 +195,7 @@ def test_no_text_of_a_file_gets_out_of_the_comment(tmp_path):
         "parameters": '{"*/": "//"}',
         "step": "0.1*/",
     }
-    (tmp_path / "a.c").write_text(write_c(model).text, encoding="ascii")
+    vp.export(model, tmp_path / "a.c", verify=False)
     subprocess.run(["gcc", *STRICT, "-trigraphs", "-c", "a.c"], cwd=tmp_path, check=True)
     comment = (tmp_path / "a.c").read_text().split("#include")[0]
     assert comment.count("*/") == 1
@@ -206,7 +206,8 @@ def test_the_head_says_what_the_model_is(tmp_path):
     data = vp.generate("pendulum", tmp_path / "data.h5", count=8, steps=5)
     model = vp.models.build(data.system, "spff", functions="polynomial", degree=2, depth=1)
     vp.train(model, data, epochs=1, compiled=False)
-    text = re.sub(r"\s*\n \* *", " ", write_c(model, prefix="swing").text)
+    path = vp.export(model, tmp_path / "a.c", name="swing", verify=False).path
+    text = re.sub(r"\s*\n \* *", " ", path.read_text())
     for words in (
         "spff: symplectic",
         "system: pendulum",

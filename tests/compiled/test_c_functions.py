@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.compiled.calling import pointer
+from vpintegrator.compiled.c_functions import write_functions
+from vpintegrator.compiled.c_program import literal
 from vpintegrator.compiled.functions import FUNCTIONS
-from vpintegrator.export.c_functions import write_functions
-from vpintegrator.export.c_program import literal
-from vpintegrator.native import load_library
+from vpintegrator.compiled.library import load_library, pointer
 
 OWN = ("exp", "tanh", "sin", "cos", "log")
 DTYPES = {"double": np.float64, "float": np.float32}

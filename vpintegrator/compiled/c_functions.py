@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.compiled.c_program import literal
 from vpintegrator.compiled.functions import FUNCTIONS
-from vpintegrator.export.c_program import literal
 
 # ln 2 in two parts, from where on tanh is one, and where exp begins and ends
 _NUMBERS = {
@@ -31,7 +31,7 @@ _UP = int((2 - math.sqrt(2)) * 2**52)  # mantissas above sqrt(2) belong to the n
 @cache
 def sections(name: str) -> dict[str, Template]:
     """Return the sections of a file of templates, which begin with lines ``//// NAME``."""
-    text = files("vpintegrator.export").joinpath(name).read_text(encoding="utf-8")
+    text = files("vpintegrator.compiled").joinpath(name).read_text(encoding="utf-8")
     _, *parts = re.split(r"(?:^// .*\n)*^//// (.*)\n", text, flags=re.MULTILINE)
     return {
         title: Template(part.strip()) for title, part in zip(parts[::2], parts[1::2], strict=True)
