@@ -92,7 +92,6 @@ __all__ = [
     "load_system",
     "maps",
     "models",
-    "native",
     "nn",
     "one_step",
     "open_dataset",
