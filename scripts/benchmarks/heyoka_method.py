@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar, final
@@ -89,7 +89,9 @@ class TaylorMethod(ClassicalMethod):
                 if not hasattr(heyoka, name):
                     raise InputError(f"heyoka knows no function {name}; take another method")
 
-    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+    def iterate(
+        self, system: System, initial: np.ndarray, step: float, parameters: Sequence[Any] = ()
+    ) -> Iterator[np.ndarray]:
         state, size = np.array(initial, dtype=np.float64), 1
         while True:
             for new in _stretch(self, system, step, state, size).swapaxes(0, 1):

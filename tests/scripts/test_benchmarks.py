@@ -112,6 +112,17 @@ def test_classical(script, compiler):
     assert "SciPy's DOP853" in output
 
 
+def test_gradients(script):
+    pytest.importorskip("torchdiffeq", reason="torchdiffeq is in the extra bench")
+    gradients = script("gradients")
+    states, g = torch.ones(2, 2, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
+    ours, theirs = gradients.ours("rk4", states, g, 3), gradients.torchdiffeq_rk4(states, g, 3)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
+    header, *rows = cells(run(gradients, "--markdown"))
+    assert header[1:3] == ["method", "step with gradient"]
+    assert [row[1] for row in rows] == [*gradients.METHODS, "torchdiffeq rk4"]
+
+
 def test_polynomials(script, compiler, monkeypatch, tmp_path):
     for peer in ("jax", "heyoka"):
         monkeypatch.setitem(sys.modules, peer, None)

@@ -327,15 +327,31 @@ def stack_numpy(values: Sequence[Any], like: np.ndarray) -> np.ndarray:
     return result
 
 
-def stack_torch(values: Sequence[Any], like: Any) -> Any:
+def stack_torch(values: Sequence[Any], like: Any, dim: int = -1) -> Any:
     """Stack values as a tensor; plain numbers become tensors like ``like``."""
     import torch
 
     if not values:
-        return like.new_empty((*like.shape, 0))
-    return torch.stack(
-        [v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in values], dim=-1
-    )
+        return like.new_empty((*like.shape, 0)).movedim(-1, dim)
+    rows = [v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in values]
+    if any(row.shape != like.shape for row in rows):
+        rows = [row.expand(like.shape) for row in rows]
+    return torch.stack(rows, dim)
+
+
+def stack_rows(values: Sequence[Any], like: Any) -> Any:
+    """Stack values as rows (value, ...), each of the shape and kind of ``like``."""
+    if is_tensor(like):
+        return stack_torch(values, like, 0)
+    result = np.empty((len(values), *like.shape), dtype=like.dtype)
+    for row, value in zip(result, values, strict=True):
+        row[...] = value
+    return result
+
+
+def zeros_like(state: Any) -> Any:
+    """Return zeros of the shape and kind of an array or a tensor."""
+    return state.new_zeros(state.shape) if is_tensor(state) else np.zeros_like(state)
 
 
 class StateFunction:
@@ -365,14 +381,33 @@ class StateFunction:
         columns = [*np.moveaxis(state, -1, 0), *np.moveaxis(given, -1, 0)]
         return stack_numpy(self.made("numpy")(*columns), np.empty(shape, state.dtype))
 
-    def by_component(self, components: np.ndarray, parameters: Any = ()) -> list[Any]:
+    def by_component(self, components: Any, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the values of the expressions one by one, of components (dim, ...).
 
-        ``parameters`` are the values of open parameters, one by one.
+        ``parameters`` are the values of open parameters, one by one: all arrays, or all tensors.
         """
         if len(parameters) != self._open:
             raise InputError("parameters of this system are left open; their values are needed")
-        return self.made("numpy")(*components, *parameters)
+        library = "torch" if is_tensor(components) else "numpy"
+        return self.made(library)(*components, *parameters)
+
+
+class SparseFunction:
+    """Formulas as a function of those components and open parameters that they depend on.
+
+    It serves loops that move some components at a time: no others are handed over.
+    """
+
+    def __init__(self, equations: Equations, expressions: Sequence[Value]) -> None:
+        symbols = {s for value in expressions for s in equations.algebra.symbols(value)}
+        self._needed = [j for j, symbol in enumerate(equations.arguments) if symbol in symbols]
+        arguments = [equations.arguments[j] for j in self._needed]
+        self._made = cache(lambda library: vectorised(expressions, arguments, library))
+
+    def __call__(self, components: Sequence[Any]) -> list[Any]:
+        """Return the values one by one, of components and then open parameters (...) one by one."""
+        library = "torch" if is_tensor(components[0]) else "numpy"
+        return self._made(library)(*[components[j] for j in self._needed])
 
 
 class ScalarFunction(StateFunction):
@@ -405,10 +440,17 @@ class MatrixFunction(StateFunction):
         new[..., rows, columns] = entries
         return new
 
-    def matrices_by_component(self, components: np.ndarray) -> np.ndarray:
+    def matrices_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
         """Return matrices (dim, dim, ...) of components (dim, ...)."""
-        result = np.zeros((self._dim, *components.shape), dtype=components.dtype)
-        for place, value in zip(self._positions, self.by_component(components), strict=True):
+        values = self.by_component(components, parameters)
+        shape = (self._dim, *components.shape)
+        if is_tensor(components):
+            result = components.new_zeros(shape)
+            rows, columns = np.array(self._positions, int).reshape(-1, 2).T
+            result[rows, columns] = stack_rows(values, components[0])
+            return result
+        result = np.zeros(shape, dtype=components.dtype)
+        for place, value in zip(self._positions, values, strict=True):
             result[place] = value
         return result
 
@@ -556,7 +598,7 @@ class FormulaMap:
             ]
         return np.stack([states, *found])
 
-    def jacobian(self, components: np.ndarray) -> np.ndarray:
+    def jacobian(self, components: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
         """Return derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
         dim = len(self._equations.symbols)
         shape = components.shape[1:]
@@ -566,9 +608,9 @@ class FormulaMap:
         for _ in range(self._equations.iterations):
             for changed, places, function, slopes in self._derivatives:
                 rows = {i: np.zeros((dim, *shape)) for i in changed}
-                for (i, j), slope in zip(places, slopes(*point), strict=True):
+                for (i, j), slope in zip(places, slopes(*point, *parameters), strict=True):
                     rows[i] += slope * result[j]
-                values = function(*point)
+                values = function(*point, *parameters)
                 for i, value in zip(changed, values, strict=True):
                     result[i], point[i] = rows[i], value
         return result
@@ -580,7 +622,7 @@ class FormulaMap:
         e = self._equations
 
         def function(values: Iterable[Value]) -> ComponentFunction:
-            return vectorised(list(values), e.symbols, "numpy")
+            return vectorised(list(values), e.arguments, "numpy")
 
         return [
             (list(stage), list(slopes), function(stage.values()), function(slopes.values()))

@@ -17,7 +17,7 @@ import numpy as np
 from vpintegrator.arguments import of_kind, one_of, real_array, whole
 from vpintegrator.dynamics.claims import TrialStates, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
-from vpintegrator.dynamics.equations import as_given, float_array
+from vpintegrator.dynamics.equations import as_given, float_array, is_tensor
 from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.python_functions import (
     EXACT,
@@ -339,8 +339,22 @@ class CalledFunction(System):
         clock = np.ones((*values.shape[:-1], self.dim - self.phase_dim))
         return as_given(np.concatenate([values, clock], axis=-1), state)
 
-    def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
+    def vector_field_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
+        if is_tensor(components):
+            return self._tensor_rates(components)
         return np.moveaxis(self.vector_field(np.moveaxis(components, 0, -1)), -1, 0)
+
+    def _tensor_rates(self, components: Any) -> Any:
+        """Return rates (dim, ...) at a tensor (dim, ...), with a graph for autograd."""
+        import torch
+
+        if self.values.library != "torch":
+            self.require_formulas("a gradient")
+        rows = components.flatten(1).T  # (point, dim)
+        states, clock = rows[:, : self.phase_dim], rows[:, self.phase_dim :]
+        times = clock[:, 0] if clock.shape[1] else states.new_zeros(len(states))
+        rates = torch.cat([self.values.evaluate(states, times), torch.ones_like(clock)], dim=1)
+        return rates.T.reshape(components.shape)
 
     def jacobian(self, state: Any) -> Any:
         self.require_vector_field("the Jacobian matrix")
@@ -348,8 +362,19 @@ class CalledFunction(System):
         clock = np.zeros((*slopes.shape[:-2], self.dim - self.phase_dim, self.dim))
         return as_given(np.concatenate([slopes, clock], axis=-2), state)
 
-    def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
-        return np.moveaxis(self.jacobian(np.moveaxis(components, 0, -1)), (-2, -1), (0, 1))
+    def jacobian_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
+        if not is_tensor(components):
+            return np.moveaxis(self.jacobian(np.moveaxis(components, 0, -1)), (-2, -1), (0, 1))
+        import torch
+
+        with torch.enable_grad():
+            z = components if components.requires_grad else components.detach().requires_grad_()
+            sums = [(rate + 0.0 * z[0]).sum() for rate in self._tensor_rates(z)]
+            slopes = [
+                torch.autograd.grad(total, z, create_graph=True, materialize_grads=True)[0]
+                for total in sums
+            ]
+        return torch.stack(slopes)
 
     def hamiltonian(self, state: Any) -> Any:
         if "energy" in self.invariants and self.is_canonical:
@@ -359,11 +384,13 @@ class CalledFunction(System):
     def divergence(self, state: Any) -> Any:
         return self.jacobian(state).diagonal(0, -2, -1).sum(-1)
 
-    def map(self, state: Any) -> Any:
+    def map(self, state: Any, parameters: Sequence[Any] = ()) -> Any:
         self.require_map()
+        if is_tensor(state) and state.requires_grad:
+            return self._tensor_rates(state.movedim(-1, 0)).movedim(0, -1)
         return self._given_at(self.values, state)
 
-    def map_jacobian(self, state: Any) -> np.ndarray:
+    def map_jacobian(self, state: Any, parameters: Sequence[Any] = ()) -> np.ndarray:
         self.require_map()
         return self.at(self.values.slopes, state)[..., : self.dim]
 

@@ -214,14 +214,17 @@ class BatchFunction:
             import torch
 
             with torch.no_grad():
-                value = self._values(torch.tensor(states), torch.tensor(times)).numpy()
+                value = self.evaluate(torch.tensor(states), torch.tensor(times)).numpy()
         else:
             with np.errstate(all="ignore"):
-                value = self._values(states, times)
+                value = self.evaluate(states, times)
         return np.array(value, dtype=np.float64).reshape(self._shape(len(points)))
 
-    def _values(self, states: Any, times: Any) -> Any:
-        """Return values at arrays or tensors, with a graph for autograd."""
+    def evaluate(self, states: Any, times: Any) -> Any:
+        """Return values at arrays or tensors of states (point, dim) and times (point,).
+
+        Values of tensors have a graph for autograd.
+        """
         if self.axis is None:
             value = self._stacked(list(map(self._called, times, states)))
         else:
@@ -282,7 +285,7 @@ class BatchFunction:
 
         with torch.enable_grad():
             z = torch.tensor(points).requires_grad_()
-            values = self._values(z[:, :-1], z[:, -1]).reshape(len(points), -1)
+            values = self.evaluate(z[:, :-1], z[:, -1]).reshape(len(points), -1)
             result = np.zeros((len(points), values.shape[1], points.shape[1]))
             for k in range(values.shape[1] if values.requires_grad else 0):
                 (slope,) = torch.autograd.grad(

@@ -428,13 +428,10 @@ class ScaledFlow(System):
         """None: a component that is the time goes at the speed of its step here."""
         return None
 
-    def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
+    def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
         """Return components (dim, trajectory): h f(z; parameters) of each, with its own h."""
-        _, steps, parameters = self._given
-        result = np.empty_like(components)
-        for i, value in enumerate(self._field.by_component(components, parameters.T)):
-            np.multiply(steps, value, out=result[i])
-        return result
+        _, steps, own = self._given
+        return steps * super().vector_field_by_component(components, list(own.T))
 
     def of_trajectories(self, rows: Any) -> ScaledFlow:
         """Return the flow of some of the trajectories."""

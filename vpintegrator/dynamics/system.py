@@ -20,6 +20,7 @@ from vpintegrator.dynamics.equations import (
     ScalarFunction,
     StateFunction,
     is_tensor,
+    stack_rows,
     stack_torch,
 )
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -389,34 +390,38 @@ class System(SystemProperties):
         definition = self.definition.with_open(names)
         return System(definition, origin=(methodcaller("with_open", names), self))
 
-    def map(self, state: Any) -> Any:
+    def map(self, state: Any, parameters: Sequence[Any] = ()) -> Any:
         """Return the image of a state under one step of a discrete system, shape (..., dim).
+
+        ``parameters`` are the values of open parameters, one by one.
 
         Raises
         ------
         InputError
-            If this is no map, or the state is none of it.
+            If this is no map, the state is none of it, or a return map is to be differentiated.
         """
         tensor = is_tensor(state)
         self.require_map()
         state = self.checked_state(state)
         if self.equations.returns is not None:
+            if parameters or (tensor and state.requires_grad):
+                raise InputError(f"{self.name} is a return map: it has no derivative in PyTorch")
             rows = np.asarray(state, dtype=np.float64).reshape(-1, self.dim)
             found = self.iteration()(rows).reshape(state.shape)
             return state.new_tensor(found) if tensor else found
         if tensor:
-            columns = self._formula_map.columns(state.unbind(-1), "torch")
+            columns = self._formula_map.columns(state.unbind(-1), "torch", parameters)
             return stack_torch(columns, state[..., 0])
-        return self._formula_map.images(state)
+        return self._formula_map.images(state, parameters)
 
-    def map_jacobian(self, state: Any) -> np.ndarray:
+    def map_jacobian(self, state: Any, parameters: Sequence[Any] = ()) -> np.ndarray:
         """Return derivatives of a map by formula, shape (..., dim, dim); NumPy alone."""
         if self.flow is not None:
             raise InputError(f"{self.name} is a return map, which has no formula to differentiate")
         self.require_map()
         state = np.asarray(self.checked_state(state))
         with np.errstate(all="ignore"):
-            found = self._formula_map.jacobian(np.moveaxis(state, -1, 0))
+            found = self._formula_map.jacobian(np.moveaxis(state, -1, 0), parameters)
         return np.moveaxis(found, (0, 1), (-2, -1))
 
     def states_between(self, states: np.ndarray, parts: int) -> np.ndarray | None:
@@ -470,20 +475,20 @@ class System(SystemProperties):
         """Return the flow of some trajectories of a stack: that of all, unless parameters vary."""
         return self
 
-    def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
-        """Evaluate the vector field with components first, (dim, ...): fastest for NumPy."""
-        result = np.empty_like(components)
-        for i, value in enumerate(self._field.by_component(components)):
-            result[i] = value
-        return result
+    def vector_field_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
+        """Evaluate the vector field with components first, (dim, ...): fastest for NumPy.
+
+        ``parameters`` are the values of open parameters, one by one.
+        """
+        return stack_rows(self._field.by_component(components, parameters), components[0])
 
     def jacobian(self, state: Any) -> Any:
         r"""Return the matrix :math:`\partial f_i / \partial z_j`, shape (..., dim, dim)."""
         return self._jacobian(state)
 
-    def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
+    def jacobian_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
         """Evaluate the Jacobian with components first: (dim, ...) to (dim, dim, ...)."""
-        return self._jacobian.matrices_by_component(components)
+        return self._jacobian.matrices_by_component(components, parameters)
 
     def hamiltonian(self, state: Any) -> Any:
         """Return H(q, p), or H(q, p, t), shape (...).

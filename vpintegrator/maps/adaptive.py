@@ -27,6 +27,7 @@ from vpintegrator.dynamics.solve import (
 )
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMethod
+from vpintegrator.maps.parameters import Values
 
 _SOLVERS = ("RK45", "DOP853", "Radau", "LSODA")
 _IMPLICIT = ("Radau", "LSODA")
@@ -82,7 +83,14 @@ class AdaptiveMethod(ClassicalMethod):
             source=f"SciPy's {self.solver} at rtol = atol = {tolerance:g}, sampled at the step",
         )
 
-    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+    def iterate(
+        self, system: System, initial: np.ndarray, step: float, parameters: Values = ()
+    ) -> Iterator[np.ndarray]:
+        if parameters:
+            raise InputError(
+                f"{self.name} has an adaptive step size and takes no parameters; give it "
+                "system.with_parameters, or take a method with a fixed step"
+            )
         state = np.array(initial, dtype=np.float64)  # (trajectory, dim)
         sizes = component_sizes(system, state, _SEGMENT * step)
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ClassVar, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,7 +15,11 @@ import numpy as np
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
+from vpintegrator.maps.parameters import OpenParameters, Parameters, Values
 from vpintegrator.runtime.deadline import check_time
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Result = TypeVar("Result")
 
@@ -135,10 +139,13 @@ class ClassicalMethod(ABC):
         )
 
     @abstractmethod
-    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+    def iterate(
+        self, system: System, initial: np.ndarray, step: float, parameters: Values = ()
+    ) -> Iterator[np.ndarray]:
         """Yield states (trajectory, dim) after one step after another, without end.
 
-        A trajectory that is no longer finite is NaN from there on.
+        A trajectory that is no longer finite is NaN from there on. ``parameters`` are the values of
+        open parameters of the system, one by one: numbers, or arrays (trajectory,).
         """
 
 
@@ -147,10 +154,11 @@ class OneStepMethod(ClassicalMethod):
     r"""A method that is a map :math:`z \mapsto \Phi_h(z)`, the same at every step."""
 
     @abstractmethod
-    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
         r"""Return the increment of states in a step as a new array (dim, trajectory).
 
-        The increment is :math:`\Phi_h(z) - z` for states z (dim, trajectory).
+        The increment is :math:`\Phi_h(z) - z` for states z (dim, trajectory), arrays or tensors.
+        Tensors are differentiable, so operations in place change only new sums.
 
         The components come first, because NumPy is fastest on long rows. The method returns the
         increment rather than the new state, so that the sum can be compensated for rounding. A
@@ -161,23 +169,29 @@ class OneStepMethod(ClassicalMethod):
         """
 
     @abstractmethod
-    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def derivative(
+        self, system: System, state: np.ndarray, step: float, parameters: Values = ()
+    ) -> np.ndarray:
         r"""Return :math:`D\Phi_h(z)`, (trajectory, dim, dim), from the method's formulas.
 
         The derivative is exact up to rounding: the system's own Jacobian goes through the same
         formulas as the vector field does (the method applied to the variational equation).
         """
 
-    def step(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def step(
+        self, system: System, state: np.ndarray, step: float, parameters: Values = ()
+    ) -> np.ndarray:
         r"""Return :math:`\Phi_h(z)` for states (..., dim); NaN where the step fails."""
         state = np.asarray(state, dtype=np.float64)
         components = np.array(state.reshape(-1, system.dim).T, order="C")
         with np.errstate(all="ignore"):
-            components += self.increment(system, components, step)
+            components += self.increment(system, components, step, parameters)
         return np.ascontiguousarray(components.T).reshape(state.shape)
 
     @final
-    def iterate(self, system: System, initial: np.ndarray, step: float) -> Iterator[np.ndarray]:
+    def iterate(
+        self, system: System, initial: np.ndarray, step: float, parameters: Values = ()
+    ) -> Iterator[np.ndarray]:
         """Yield z, Phi_h(z), Phi_h(Phi_h(z)), ... but for the first.
 
         The increments are added up by compensated summation, so that rounding errors grow like
@@ -192,11 +206,12 @@ class OneStepMethod(ClassicalMethod):
         while True:
             check_time()
             if alive.all():
-                state, carry = self._summed(system, state, carry, step)
+                state, carry = self._summed(system, state, carry, step, parameters)
             elif alive.any():
                 some = np.compress(alive, state, axis=1), np.compress(alive, carry, axis=1)
+                values = [p[alive] if np.ndim(p) else p for p in parameters]
                 state = np.full_like(state, np.nan)
-                state[:, alive], carry[:, alive] = self._summed(system, *some, step)
+                state[:, alive], carry[:, alive] = self._summed(system, *some, step, values)
             # the sum is finite in all but absurd cases where all terms are, and far cheaper
             if not math.isfinite(np.add.reduce(state, axis=None)):
                 alive = np.isfinite(state).all(axis=0)
@@ -204,10 +219,15 @@ class OneStepMethod(ClassicalMethod):
             yield state.T
 
     def _summed(
-        self, system: System, state: np.ndarray, carry: np.ndarray, step: float
+        self,
+        system: System,
+        state: np.ndarray,
+        carry: np.ndarray,
+        step: float,
+        parameters: Values,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the next states and their rounding errors, both (dim, trajectory)."""
-        increment = self.increment(system, state, step)
+        increment = self.increment(system, state, step, parameters)
         increment += carry
         new = state + increment
         # exact, as the increment is smaller than the state; else harmless
@@ -217,6 +237,9 @@ class OneStepMethod(ClassicalMethod):
 
 class ClassicalMap(Map):
     """Classical method with its system and step.
+
+    Methods take values of some ``parameters`` of the system by name, each a number or of the shape
+    (...) of the states; the others keep their values.
 
     Parameters
     ----------
@@ -238,17 +261,54 @@ class ClassicalMap(Map):
         self.name, self.title, self.description = method.name, method.title, method.source
         self.order, self.structure = method.order, method.structure(system)
         self.differentiable = isinstance(method, OneStepMethod)
+        self._parameters = OpenParameters(system)
 
     def at_step(self, step: float) -> ClassicalMap:
         """Return the same method with another step."""
         return ClassicalMap(self.method, self.system, step)
 
-    def map(self, windows: np.ndarray) -> np.ndarray:
-        if isinstance(self.method, OneStepMethod):
-            return self.method.step(self.system, windows, self.step)
-        return next(self.states(windows))
+    def __call__(self, states: Tensor, parameters: Parameters | None = None) -> Tensor:
+        """Return the states one step later, differentiable in states and parameters.
 
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        Derivatives of any order are those of the formulas of the method; those of an implicit
+        method follow from the implicit function theorem.
+
+        Parameters
+        ----------
+        states
+            A tensor (..., dim) of floating-point numbers; windows (..., 1, dim) are such states.
+        parameters
+            Values of parameters of the system by name: numbers, or tensors that broadcast to the
+            shape (...) of the states. The others keep the values of the system.
+
+        Raises
+        ------
+        InputError
+            If the states are no such tensor, the method has an adaptive step size, or a parameter
+            does not exist or has another shape.
+
+        Examples
+        --------
+        >>> import torch
+        >>> midpoint = vp.classical("implicit-midpoint", "pendulum", 0.1)
+        >>> g = torch.tensor(9.81, dtype=torch.float64, requires_grad=True)
+        >>> state = torch.tensor([1.0, 0.0], dtype=torch.float64)
+        >>> torch.autograd.grad(midpoint(state, {"g": g})[1], g)[0].round(decimals=3)
+        tensor(-0.0830, dtype=torch.float64)
+        """
+        method = self._fixed_step()
+        system, values = self._parameters.tensors(parameters, states)
+        rows = states.reshape(-1, self.dim).T  # (dim, trajectory)
+        change = method.increment(system, rows, self.step, values)
+        return states + change.T.reshape(states.shape)
+
+    def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
+        if isinstance(self.method, OneStepMethod):
+            system, states, values = self._parameters.arrays(parameters, windows)
+            return self.method.step(system, states, self.step, values)[:, None]
+        return next(self.states(windows, parameters))
+
+    def derivative(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         """Return Jacobian matrices from the formulas of the method, exact up to rounding.
 
         Raises
@@ -256,25 +316,25 @@ class ClassicalMap(Map):
         InputError
             If the method is no fixed map: SciPy's adaptive solvers.
         """
-        if not isinstance(self.method, OneStepMethod):
-            raise InputError(
-                f"{self.name} has an adaptive step size, so it is no fixed map and has no "
-                "derivative; take a method with a fixed step"
-            )
+        method = self._fixed_step()
+        system, states, values = self._parameters.arrays(parameters, windows)
         with np.errstate(all="ignore"):
-            return self.method.derivative(self.system, windows[:, 0], self.step)
+            return method.derivative(system, states, self.step, values)
 
-    def states(self, windows: np.ndarray) -> Iterator[np.ndarray]:
-        for state in self.method.iterate(self.system, windows[:, 0], self.step):
+    def states(
+        self, windows: np.ndarray, parameters: Parameters | None = None
+    ) -> Iterator[np.ndarray]:
+        system, states, values = self._parameters.arrays(parameters, windows)
+        for state in self.method.iterate(system, states, self.step, values):
             yield state[:, None]
 
-
-def as_rows(values: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Return values of functions at points of this shape as one array; some may be constants."""
-    result = np.empty((len(values), *shape))
-    for row, value in zip(result, values, strict=True):
-        row[...] = value
-    return result
+    def _fixed_step(self) -> OneStepMethod:
+        if isinstance(self.method, OneStepMethod):
+            return self.method
+        raise InputError(
+            f"{self.name} has an adaptive step size, so it is no fixed map and has no "
+            "derivative; take a method with a fixed step"
+        )
 
 
 def once_per_system(function: Callable[[System], Result]) -> Callable[[System], Result]:

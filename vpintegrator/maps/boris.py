@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.claims import vanishes
-from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
+from vpintegrator.dynamics.equations import SparseFunction, stack_rows, zeros_like
+from vpintegrator.dynamics.expressions import Value
 from vpintegrator.errors import InputError
-from vpintegrator.maps.base import OneStepMethod, as_rows, once_per_system
-
-
-@dataclass(frozen=True)
-class Particle:
-    """Functions of a charged particle's position in dimension 2 or 3, and of time if need be.
-
-    Attributes
-    ----------
-    fields
-        The components of the electric field and then those of the magnetic field: one in the
-        plane, where it stands at right angles to it, three in space.
-    derivatives
-        Their derivatives by the components of the position and by time, row by row.
-    """
-
-    fields: ComponentFunction
-    derivatives: ComponentFunction
+from vpintegrator.maps.base import OneStepMethod, once_per_system
+from vpintegrator.maps.parameters import Values
 
 
 @final
@@ -105,15 +90,17 @@ class Boris(OneStepMethod):
     def evaluations(self, system: System) -> float:
         return 1.0
 
-    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
         positions, velocities = system.equations.halves
         velocity, time = state[velocities], slice(2 * len(positions), None)
-        middle = [*(state[positions] + (step / 2) * velocity), *(state[time] + step / 2)]
-        electric, magnetic = _fields(system, middle)
+        middle = zeros_like(state)
+        middle[positions] = state[positions] + (step / 2) * velocity
+        middle[time] = state[time] + step / 2
+        electric, magnetic = _fields(system, [*middle, *parameters])
         turn = (step / 2) * magnetic
         kick = step * electric
         before = velocity + kick / 2
-        result = np.empty_like(state)
+        result = zeros_like(state)
         double = (2 / (1 + _square(turn))) * turn
         change = kick + _cross(before + _cross(before, turn), double)
         result[velocities] = change
@@ -121,22 +108,24 @@ class Boris(OneStepMethod):
         result[time] = step
         return result
 
-    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def derivative(
+        self, system: System, state: np.ndarray, step: float, parameters: Values = ()
+    ) -> np.ndarray:
         # the formulas of increment, differentiated; d... are (component, derivative, trajectory)
         half, count = system.phase_dim // 2, len(state)
         positions, velocities = system.equations.halves
         state = np.array(state.T, order="C")
         identity = np.zeros((system.dim, system.dim, count))
         identity.reshape(-1, count)[:: system.dim + 1] = 1.0
-        middle = np.concatenate(
-            [state[positions] + (step / 2) * state[velocities], state[2 * half :] + step / 2]
-        )
-        d_middle = np.concatenate(
-            [identity[positions] + (step / 2) * identity[velocities], identity[2 * half :]]
-        )
-        electric, magnetic = _fields(system, list(middle))
-        gradient = as_rows(_particle(system).derivatives(*middle), (count,))
-        d_fields = np.einsum("ijn,jkn->ikn", gradient.reshape(-1, len(middle), count), d_middle)
+        middle, d_middle = np.zeros_like(state), identity.copy()
+        middle[positions] = state[positions] + (step / 2) * state[velocities]
+        middle[2 * half :] = state[2 * half :] + step / 2
+        d_middle[positions] += (step / 2) * identity[velocities]
+        components = [*middle, *parameters]
+        electric, magnetic = _fields(system, components)
+        gradient = stack_rows(_particle(system)[1](components), middle[0])
+        gradient = gradient.reshape(-1, system.dim, count)
+        d_fields = np.einsum("ijn,jkn->ikn", gradient, d_middle)
         kick, turn = step * electric, (step / 2) * magnetic
         d_kick, d_turn = step * d_fields[:half], (step / 2) * d_fields[half:]
         before = state[velocities] + kick / 2
@@ -154,26 +143,27 @@ class Boris(OneStepMethod):
         return np.ascontiguousarray(result.transpose(2, 0, 1))
 
 
-def _fields(system: System, place: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return E and B at the components (trajectory,) of positions, and times."""
-    result, half = as_rows(_particle(system).fields(*place), place[0].shape), system.phase_dim // 2
+def _fields(system: System, components: list[Any]) -> tuple[Any, Any]:
+    """Return E and B at components (trajectory,) of states and open parameters."""
+    result = stack_rows(_particle(system)[0](components), components[0])
+    half = system.phase_dim // 2
     return result[:half], result[half:]
 
 
-def _cross(velocity: np.ndarray, field: np.ndarray) -> np.ndarray:
+def _cross(velocity: Any, field: Any) -> Any:
     """Return v x B with the components first; in the plane B has one normal component."""
     if len(field) == 1:
-        return np.stack([velocity[1] * field[0], -(velocity[0] * field[0])])
-    return np.stack(
-        [
+        rows = [velocity[1] * field[0], -(velocity[0] * field[0])]
+    else:
+        rows = [
             velocity[1] * field[2] - velocity[2] * field[1],
             velocity[2] * field[0] - velocity[0] * field[2],
             velocity[0] * field[1] - velocity[1] * field[0],
         ]
-    )
+    return stack_rows(rows, rows[0])
 
 
-def _square(field: np.ndarray) -> np.ndarray:
+def _square(field: Any) -> Any:
     """Return B.B, summed in a fixed order."""
     total = field[0] * field[0]
     for component in field[1:]:
@@ -192,7 +182,10 @@ def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
 
 
 def field_formulas(system: System) -> list[Value]:
-    """Return the formulas of E and then of B at a position, as in :class:`Particle`."""
+    """Return the formulas of the components of E, and then of B.
+
+    B has one component in the plane, at right angles to it, and three in space.
+    """
     e, matrix = system.equations, _velocity_matrix(system)
     velocities = e.halves[1]
     magnetic = [(0, 1)] if len(velocities) == 2 else [(1, 2), (2, 0), (0, 1)]
@@ -204,12 +197,12 @@ def field_formulas(system: System) -> list[Value]:
 
 
 @once_per_system
-def _particle(system: System) -> Particle:
+def _particle(system: System) -> tuple[SparseFunction, SparseFunction]:
+    """Return the function of E and B, and that of their derivatives by the state, row by row."""
     e, fields = system.equations, field_formulas(system)
-    place = [*(e.symbols[i] for i in e.halves[0]), *e.symbols[system.phase_dim :]]
     slopes = [e.algebra.gradient(f) for f in fields]
-    derivatives = [slope.get(x, 0) for slope in slopes for x in place]
-    return Particle(vectorised(fields, place, "numpy"), vectorised(derivatives, place, "numpy"))
+    derivatives = [slope.get(x, 0) for slope in slopes for x in e.symbols]
+    return SparseFunction(e, fields), SparseFunction(e, derivatives)
 
 
 BORIS = Boris(

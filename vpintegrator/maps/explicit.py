@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.equations import is_tensor
 from vpintegrator.dynamics.tableaus import TABLEAUS
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import OneStepMethod
+from vpintegrator.maps.parameters import Values
 
 
 @final
@@ -82,35 +84,47 @@ class ExplicitRungeKutta(OneStepMethod):
     def evaluations(self, system: System) -> float:
         return float(len(self.weights))
 
-    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        field = system.vector_field_by_component
-        slopes = [field(state)]
+    def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
+        slopes = [system.vector_field_by_component(state, parameters)]
         for row in self.stages:
-            stage = _combine(row, slopes, step)
-            stage += state
-            slopes.append(field(stage))
+            stage = _combine(row, slopes, step, state)
+            slopes.append(system.vector_field_by_component(stage, parameters))
         return _combine(self.weights, slopes, step)
 
-    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def derivative(
+        self, system: System, state: np.ndarray, step: float, parameters: Values = ()
+    ) -> np.ndarray:
         identity = np.eye(system.dim)
-        slopes = [system.vector_field(state)]
-        derivatives = [system.jacobian(state)]
+
+        def jacobian(point: np.ndarray) -> np.ndarray:
+            return system.jacobian_by_component(point, parameters).transpose(2, 0, 1)
+
+        state = np.array(state.T, order="C")
+        slopes = [system.vector_field_by_component(state, parameters)]
+        derivatives = [jacobian(state)]
         for row in self.stages:
-            stage = state + _combine(row, slopes, step)
-            slopes.append(system.vector_field(stage))
+            stage = _combine(row, slopes, step, state)
+            slopes.append(system.vector_field_by_component(stage, parameters))
             inner = identity + _combine(row, derivatives, step)
-            derivatives.append(system.jacobian(stage) @ inner)
+            derivatives.append(jacobian(stage) @ inner)
         return identity + _combine(self.weights, derivatives, step)
 
 
-def _combine(row: tuple[float, ...], terms: list[np.ndarray], step: float) -> np.ndarray:
-    """Return h times the weighted sum of the terms."""
-    total: np.ndarray | None = None
-    for weight, term in zip(row, terms, strict=True):
-        if weight:
-            part = (step * weight) * term
-            total = part if total is None else np.add(total, part, out=total)
-    return np.zeros_like(terms[0]) if total is None else total
+def _combine(row: tuple[float, ...], terms: list[Any], step: float, start: Any = None) -> Any:
+    """Return ``start`` plus h times the weighted sum of the terms, as a new array or tensor."""
+    factors = [(step * weight, term) for weight, term in zip(row, terms, strict=True) if weight]
+    (factor, term), *others = factors or [(0.0, terms[0])]
+    if is_tensor(term):  # one operation of autograd a term, not two
+        total = factor * term if start is None else start.add(term, alpha=factor)
+        for factor, term in others:
+            total = total.add(term, alpha=factor)
+        return total
+    total = factor * term
+    for factor, term in others:
+        total += factor * term
+    if start is not None:
+        total += start
+    return total
 
 
 # title, order and source of each

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, final
+from functools import lru_cache, partial
+from typing import Any, Literal, final
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.equations import is_tensor
 from vpintegrator.maps.base import OneStepMethod
 from vpintegrator.maps.newton import inverse_matrices, solve_stages, step_scales
+from vpintegrator.maps.parameters import Values
 
 
 @final
@@ -35,21 +37,32 @@ class GaussLegendre(OneStepMethod):
     matrix: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]
 
-    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        _, weights = scaled_tableau(self.matrix, self.weights, step)
-        slopes = self._slopes(system, state, step)
-        total = weights[0] * slopes[:, 0]
+    def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
+        matrix, weights = scaled_tableau(self.matrix, self.weights, step)
+        slopes: Any
+        if is_tensor(state):
+            from vpintegrator.maps.implicit_stages import differentiable_slopes
+
+            solve = partial(self._slopes, system, step=step)
+            slopes = differentiable_slopes(solve, system, matrix, state, parameters)
+        else:
+            slopes = self._slopes(system, state, step, parameters)
+        total = float(weights[0]) * slopes[:, 0]
         for i in range(1, len(weights)):
-            total += weights[i] * slopes[:, i]
+            total += float(weights[i]) * slopes[:, i]
         return total
 
-    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def derivative(
+        self, system: System, state: np.ndarray, step: float, parameters: Values = ()
+    ) -> np.ndarray:
         # differentiating the stage equations: (I - h A (x) J) dZ = (I, ..., I)^T
         count, stages, dim = len(state), len(self.weights), system.dim
-        slopes = self._slopes(system, np.ascontiguousarray(state.T), step).transpose(2, 1, 0)
+        rows = np.ascontiguousarray(state.T)
+        slopes = self._slopes(system, rows, step, parameters).transpose(2, 1, 0)
         matrix, weights = scaled_tableau(self.matrix, self.weights, step)
         points = state[:, None, :] + np.matmul(matrix, slopes)
-        jacobian = system.jacobian(points)
+        jacobian = system.jacobian_by_component(points.transpose(2, 1, 0), parameters)
+        jacobian = jacobian.transpose(3, 2, 0, 1)  # (trajectory, stage, dim, dim)
         scales = step_scales(
             state.T, slopes[:, 0].T, jacobian[:, 0].transpose(1, 2, 0), float(np.abs(matrix).max())
         ).T
@@ -61,9 +74,12 @@ class GaussLegendre(OneStepMethod):
         slopes_derivative = jacobian @ inner.reshape(count, stages, dim, dim)
         return np.eye(dim) + np.einsum("s,nsij->nij", weights, slopes_derivative) / ratios
 
-    def _slopes(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def _slopes(
+        self, system: System, state: np.ndarray, step: float, parameters: Values
+    ) -> np.ndarray:
         """Return f at the stages, (dim, stage, trajectory)."""
-        field, jacobian = system.vector_field_by_component, system.jacobian_by_component
+        field = partial(system.vector_field_by_component, parameters=parameters)
+        jacobian = partial(system.jacobian_by_component, parameters=parameters)
         matrix, _ = scaled_tableau(self.matrix, self.weights, step)
         if (time_index := system.explicit_time) is None:
             return solve_stages(field, jacobian, state, matrix)

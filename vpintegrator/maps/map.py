@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from vpintegrator.arguments import whole
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.dynamics.structure import component_scales
 from vpintegrator.errors import InputError
+from vpintegrator.maps.parameters import OpenParameters, Parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KINDS = ("learned", "classical", "exact", "own")
 
@@ -69,13 +73,15 @@ class Map(ABC):
     domain: Any = None
 
     @abstractmethod
-    def map(self, windows: np.ndarray) -> np.ndarray:
+    def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Map windows (n, window, dim) to the windows ``prediction_window`` steps later.
 
-        NaN where the step cannot be computed.
+        NaN where the step cannot be computed. Classical methods, exact maps and models of families
+        take values of ``parameters`` by name: numbers, or arrays (n,). Only these maps need the
+        argument.
         """
 
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
+    def derivative(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Return Jacobian matrices of ``map`` at windows (n, window, dim).
 
         The shape is (n, window * dim, window * dim), time before component in rows and columns
@@ -84,25 +90,28 @@ class Map(ABC):
         shape = (self.window, self.dim)
 
         def flat(points: np.ndarray) -> np.ndarray:
-            return self.map(points.reshape(-1, *shape)).reshape(len(points), -1)
+            images = self.map(points.reshape(-1, *shape), *optional(parameters))
+            return images.reshape(len(points), -1)
 
         return differences(flat, np.reshape(windows, (len(windows), -1)))
 
-    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    def tangent(
+        self, windows: np.ndarray, vectors: np.ndarray, parameters: Any = None
+    ) -> np.ndarray:
         """Return images (n, window * dim, k) of tangent vectors under the derivative at windows.
 
         ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows.
         """
-        return self.derivative(windows) @ vectors
+        return self.derivative(windows, *optional(parameters)) @ vectors
 
-    def states(self, windows: np.ndarray) -> Iterator[np.ndarray]:
+    def states(self, windows: np.ndarray, parameters: Any = None) -> Iterator[np.ndarray]:
         """Yield the new states (n, prediction_window, dim) of one call after another, without end.
 
         A trajectory that is not finite is NaN from there on.
         """
         windows, kept = np.array(windows, dtype=np.float64), self.window - self.prediction_window
         while True:
-            new = self.map(windows)[:, kept:]
+            new = self.map(windows, *optional(parameters))[:, kept:]
             failed = ~(np.isfinite(windows).all((1, 2)) & np.isfinite(new).all((1, 2)))
             new[failed] = np.nan
             windows = np.concatenate([windows[:, self.prediction_window :], new], axis=1)
@@ -114,6 +123,7 @@ class Map(ABC):
         steps: int,
         *,
         chunk: int = 1000,
+        parameters: Any = None,
     ) -> Iterator[np.ndarray]:
         """Yield the states of the next steps in chunks (n, count, dim), ``count`` <= ``chunk``.
 
@@ -127,8 +137,11 @@ class Map(ABC):
             Number of steps after the windows.
         chunk
             Largest number of steps in a chunk.
+        parameters
+            Values of parameters by name: numbers, or arrays (n,).
         """
-        calls, states = max(chunk // self.prediction_window, 1), self.states(windows)
+        calls = max(chunk // self.prediction_window, 1)
+        states = self.states(windows, parameters)
         while steps > 0:
             needed = min(calls, -(-steps // self.prediction_window))
             with np.errstate(all="ignore"):  # diverging states overflow
@@ -180,6 +193,11 @@ class Map(ABC):
         return FunctionMap(function, step, dim, window, structure or Structure(), name)
 
 
+def optional(parameters: Any) -> tuple[Any, ...]:
+    """Return the argument ``parameters`` where there are some: most maps do not know it."""
+    return () if parameters is None else (parameters,)
+
+
 class FunctionMap(Map):
     """Map of a function of the user; see :meth:`Map.from_function`."""
 
@@ -201,7 +219,9 @@ class FunctionMap(Map):
         self.name = name or str(getattr(function, "__name__", type(function).__name__)).strip("<>")
         self.description = f"the function {self.name}"
 
-    def map(self, windows: np.ndarray) -> np.ndarray:
+    def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
+        if parameters:
+            raise InputError(f"{self.name} is a function of states and takes no parameters")
         windows = np.asarray(windows, dtype=np.float64)
         given = windows[:, 0] if self.window == 1 else windows
         new = np.array(self.function(given.copy()), dtype=np.float64)
@@ -252,15 +272,26 @@ class ExactMap(Map):
             )
         self.description, self.structure = f"the map of {system.name}", system.structure
         self.system, self.dim = system, system.dim
+        self._parameters = OpenParameters(system)
 
-    def map(self, windows: np.ndarray) -> np.ndarray:
-        return self.system.map(windows)
+    def __call__(self, states: Tensor, parameters: Parameters | None = None) -> Tensor:
+        """Return images of a tensor (..., dim), differentiable in states and parameters.
 
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        ``parameters`` are values by name as in :meth:`ClassicalMap.__call__`.
+        """
+        system, values = self._parameters.tensors(parameters, states)
+        return system.map(states.reshape(-1, self.dim), values).reshape(states.shape)
+
+    def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
+        system, states, values = self._parameters.arrays(parameters, windows)
+        return system.map(states, values)[:, None]
+
+    def derivative(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         """Return the derivative: exact for a formula, by differences for a return map."""
-        if self.system.flow is None:
-            return self.system.map_jacobian(windows[:, 0])
-        return differences(self.system.map, windows[:, 0], self.system.section_map.sizes)
+        system, states, values = self._parameters.arrays(parameters, windows)
+        if system.flow is None:
+            return system.map_jacobian(states, values)
+        return differences(system.map, states, system.section_map.sizes)
 
 
 def differences(

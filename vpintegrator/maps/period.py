@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMap, ClassicalMethod, OneStepMethod
 from vpintegrator.maps.map import Map
+from vpintegrator.maps.parameters import Parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def period_flow_of(system: System) -> System | None:
@@ -76,7 +81,8 @@ class PeriodMap(Map):
         suggested = flow.defaults.get("step", period / 100)
         count = max(round(period / suggested), 1) if fixed else 1
         self.steps = count if steps is None else steps * returns.crossings
-        self.inner: Map = ClassicalMap(method, flow, period / self.steps)
+        self._classical = ClassicalMap(method, flow, period / self.steps)
+        self.inner: Map = self._classical
         self.title = f"{method.title}, {self.steps} steps" if fixed else method.title
         self.description, self.order = method.source, method.order
         self.structure, self.differentiable = method.structure(flow), fixed
@@ -89,24 +95,40 @@ class PeriodMap(Map):
         moving = states[:, : self.inner.dim - 1]
         return np.hstack([moving, np.full((len(states), 1), self._phase)])
 
-    def map(self, windows: np.ndarray) -> np.ndarray:
-        return next(self.states(windows))
+    def __call__(self, states: Tensor, parameters: Parameters | None = None) -> Tensor:
+        """Return the states one period later, as :meth:`ClassicalMap.__call__` does."""
+        if self._times:
+            raise InputError(f"{self.name} has no derivative of return times")
+        import torch
 
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        phase = states.new_full((*states.shape[:-1], 1), self._phase)
+        states = torch.cat([states, phase], dim=-1)
+        for _ in range(self.steps):
+            states = self._classical(states, parameters)
+        return states[..., :-1]
+
+    def map(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
+        return next(self.states(windows, parameters))
+
+    def derivative(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         """Return the product of the derivatives of the steps in a period."""
         if self._times:
             raise InputError(f"{self.name} has no derivative of return times")
         full = self.embedded(windows[:, 0])[:, None]
         result = np.broadcast_to(np.eye(self.inner.dim), (len(full), *2 * (self.inner.dim,)))
         for _ in range(self.steps):
-            result = self.inner.derivative(full) @ result
-            full = self.inner.map(full)
+            result = self.inner.derivative(full, parameters) @ result
+            full = self.inner.map(full, parameters)
         return np.ascontiguousarray(result[:, :-1, :-1])
 
-    def states(self, windows: np.ndarray) -> Iterator[np.ndarray]:
+    def states(
+        self, windows: np.ndarray, parameters: Parameters | None = None
+    ) -> Iterator[np.ndarray]:
         first = windows[:, 0]
         # period by period: states between are not held for long
-        periods = self.inner.advance(self.embedded(first)[:, None], sys.maxsize, chunk=self.steps)
+        periods = self.inner.advance(
+            self.embedded(first)[:, None], sys.maxsize, chunk=self.steps, parameters=parameters
+        )
         for number, states in enumerate(periods, start=1):
             new = states[:, -1:, :-1]
             if self._times:

@@ -24,10 +24,10 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
+from vpintegrator.dynamics.equations import Equations, SparseFunction, stack_rows, zeros_like
 from vpintegrator.errors import InputError
-from vpintegrator.maps.base import OneStepMethod, as_rows, once_per_system
+from vpintegrator.maps.base import OneStepMethod, once_per_system
+from vpintegrator.maps.parameters import Values
 
 
 class Part:
@@ -46,33 +46,18 @@ class Part:
         first, last = self.rows[0], self.rows[-1]
         consecutive = self.rows == list(range(first, last + 1))
         self.place: slice | list[int] = slice(first, last + 1) if consecutive else self.rows
+        self.field = SparseFunction(equations, [equations.vector_field[i] for i in self.rows])
         self._equations = equations
 
     @cached_property
-    def field(self) -> tuple[list[int], ComponentFunction]:
-        """The components that the rates depend on, and the function of them that gives the rates.
-
-        Only what is needed is computed and handed over, as this is called for every part of every
-        step.
-        """
-        return self._compile([self._equations.vector_field[i] for i in self.rows])
-
-    @cached_property
-    def jacobian(self) -> tuple[list[tuple[int, int]], list[int], ComponentFunction]:
-        """Places of the derivatives that are not zero, and their function as in ``field``."""
+    def jacobian(self) -> tuple[list[tuple[int, int]], SparseFunction]:
+        """Places of the derivatives that are not zero, and the function that gives them."""
         entries = {
             place: entry
             for place, entry in self._equations.jacobian.items()
             if place[0] in self.rows
         }
-        return list(entries), *self._compile(list(entries.values()))
-
-    def _compile(self, expressions: Sequence[Any]) -> tuple[list[int], ComponentFunction]:
-        e = self._equations
-        used = {symbol for expression in expressions for symbol in e.algebra.symbols(expression)}
-        needed = [j for j, symbol in enumerate(e.symbols) if symbol in used]
-        symbols = [e.symbols[j] for j in needed]
-        return needed, vectorised(expressions, symbols, "numpy")
+        return list(entries), SparseFunction(self._equations, list(entries.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,38 +92,36 @@ class Splitting(OneStepMethod):
         sizes = [0 if rows == [system.explicit_time] else len(rows) for rows in parts]
         return sum(sizes[i] for i, _ in moves_of(self.factors, len(parts))) / system.phase_dim
 
-    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        parts = self.parts(system)
-        total, moved = np.zeros_like(state), state.copy()
-        components = list(moved)  # views, so they move with it
+    def increment(self, system: System, state: Any, step: float, parameters: Values = ()) -> Any:
+        parts, total = self.parts(system), zeros_like(state)
+        components = [*state, *parameters]
         for index, factor in moves_of(self.factors, len(parts)):
             part = parts[index]
-            place = part.place
-            needed, field = part.field
-            rates = field(*[components[j] for j in needed])
+            rates = part.field(components)
             if len(rates) == 1:
-                total[place] += (factor * step) * rates[0]
+                total[part.place] += (factor * step) * rates[0]
             else:
-                total[place] += (factor * step) * as_rows(rates, state.shape[1:])
-            moved[place] = state[place] + total[place]
+                total[part.place] += (factor * step) * stack_rows(rates, state[0])
+            moved = state[part.place] + total[part.place]
+            for i, row in zip(part.rows, moved, strict=True):
+                components[i] = row
         return total
 
-    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+    def derivative(
+        self, system: System, state: np.ndarray, step: float, parameters: Values = ()
+    ) -> np.ndarray:
         parts = self.parts(system)
         moved = np.array(state.T, order="C")
         dim, count = moved.shape
         result = np.zeros((dim, dim, count))
         result.reshape(dim * dim, count)[:: dim + 1] = 1.0
-        components = list(moved)
+        components = [*moved, *parameters]  # views, so they move with it
         for index, factor in moves_of(self.factors, len(parts)):
             part = parts[index]
-            places, needed, jacobian = part.jacobian
-            values = jacobian(*[components[j] for j in needed])
-            for (i, j), value in zip(places, values, strict=True):
+            places, jacobian = part.jacobian
+            for (i, j), value in zip(places, jacobian(components), strict=True):
                 result[i] += (factor * step * value) * result[j]
-            needed, field = part.field
-            rates = field(*[components[j] for j in needed])
-            moved[part.place] += (factor * step) * as_rows(rates, moved.shape[1:])
+            moved[part.place] += (factor * step) * stack_rows(part.field(components), moved[0])
         return np.ascontiguousarray(result.transpose(2, 0, 1))
 
 
@@ -222,7 +205,7 @@ def dependence(system: System) -> frozenset[tuple[int, int]]:
         place
         for place, entry in e.jacobian.items()
         # a rate that depends on itself rules out a method: it is worth a closer look
-        if place[0] != place[1] or not vanishes(entry, e.symbols)
+        if place[0] != place[1] or not vanishes(entry, e.arguments)
     )
 
 

@@ -67,17 +67,17 @@ class CountingSystem(System):
         self.field_evaluations += int(np.prod(np.shape(state)[:-1]))
         return self._counted.vector_field(state, parameters)
 
-    def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
+    def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
         self.field_evaluations += int(np.prod(np.shape(components)[1:]))
-        return self._counted.vector_field_by_component(components)
+        return self._counted.vector_field_by_component(components, parameters)
 
     def jacobian(self, state: Any) -> Any:
         self.jacobian_evaluations += int(np.prod(np.shape(state)[:-1]))
         return self._counted.jacobian(state)
 
-    def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
+    def jacobian_by_component(self, components: Any, parameters: Any = ()) -> Any:
         self.jacobian_evaluations += int(np.prod(np.shape(components)[1:]))
-        return self._counted.jacobian_by_component(components)
+        return self._counted.jacobian_by_component(components, parameters)
 
 
 def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> EvaluationCount | None:
