@@ -77,7 +77,7 @@ class Case:
     def roofline(self, backward: int) -> float:
         """Seconds for all windows there and ``backward`` times back."""
         source = self.compiled.source
-        one = source.forward + TANH * source.functions + backward * source.backward
+        one = source.operations + TANH * source.functions + backward * source.backward
         size = self.inputs.element_size()
         # J^T is written; the windows are read
         written = self.parameters * backward * size if backward > 1 else 0

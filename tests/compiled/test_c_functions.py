@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from vpintegrator.compiled.c_functions import write_functions
 from vpintegrator.compiled.c_program import literal
-from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.compiled.library import load_library, pointer
+from vpintegrator.compiled.scalar_graph import FUNCTIONS
 
 OWN = ("exp", "tanh", "sin", "cos", "log")
 DTYPES = {"double": np.float64, "float": np.float32}

@@ -5,8 +5,7 @@ import re
 import torch
 
 import vpintegrator as vp
-from vpintegrator.compiled.adjoint_source import write_adjoint_source
-from vpintegrator.compiled.source import write_source
+from vpintegrator.compiled.source import write_adjoint_source, write_source
 from vpintegrator.compiled.tracing import trace
 
 HOSTILE = 'x"); system("touch escaped"); //'

@@ -10,7 +10,7 @@ Every library is compared with PyTorch before it is used; one that gives other n
 (``verification``).
 
 Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
-library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``); what is made of
+library gives residuals, gradients and Jacobians (``source``, ``residual``); what is made of
 these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.compiled.c_program import literal
-from vpintegrator.compiled.functions import FUNCTIONS
+from vpintegrator.compiled.scalar_graph import FUNCTIONS
 
 # ln 2 in two parts, from where on tanh is one, and where exp begins and ends
 _NUMBERS = {

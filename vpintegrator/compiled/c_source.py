@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.compiled.c_functions import sections, write_functions
 from vpintegrator.compiled.c_program import LANES, CProgram, LanesProgram
 from vpintegrator.compiled.differentiation import adjoints
-from vpintegrator.compiled.folding import folded
 from vpintegrator.compiled.library import REALS, NotCompilable
 from vpintegrator.compiled.powers import simplest
-from vpintegrator.compiled.tracing import LARGEST
+from vpintegrator.compiled.tracing import LARGEST, Trace
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model
@@ -69,7 +68,7 @@ def write_c(
     NotCompilable
         If the model uses operations that are not known, or is too large, or its derivatives are.
     """
-    traced, _ = simplest(model, folded)
+    traced, _ = simplest(model, Trace.folded)
     graph, real = traced.graph, REALS[model.scale.numpy().dtype]
     window, new, dim = model.window, model.prediction_window, model.dim
     kept, count = (window - new) * dim, new * dim

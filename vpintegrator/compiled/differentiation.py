@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from vpintegrator.compiled.functions import FUNCTIONS, less_than_one, reciprocal
-from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph, less_than_one, reciprocal
 
 
 def adjoints(

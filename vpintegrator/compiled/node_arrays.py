@@ -67,11 +67,6 @@ class NodeArrays:
         """Return the condition a >= b, false if a or b is NaN."""
         return self.plus(self.greater(a, b), self.equal(a, b))
 
-    def guarded(self, a: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Apply a function such as the square root, with value and derivative 0 at a = 0."""
-        zero = self.equal(a, self.number(0.0))
-        return self.where(zero, self.number(0.0), function(self.where(zero, self.number(1.0), a)))
-
     def fold(self, operation: Callable[[int, int], int], terms: np.ndarray) -> np.ndarray:
         """Combine nodes along the last axis."""
         rows = terms.reshape(-1, terms.shape[-1]).tolist()
@@ -88,16 +83,6 @@ class NodeArrays:
         moved = a.transpose(*kept, *chosen).reshape([a.shape[axis] for axis in kept] + [-1])
         result = self.fold(operation, moved)
         return np.expand_dims(result, chosen) if keep else result
-
-    def accumulate(
-        self, operation: Callable[[int, int], int], a: np.ndarray, axis: int
-    ) -> np.ndarray:
-        """Combine nodes along an axis up to each of them."""
-        result = a.copy()
-        rows = np.moveaxis(result, axis, 0) if a.ndim else result
-        for k in range(1, len(rows) if a.ndim else 0):
-            rows[k] = _elementwise(operation)(rows[k - 1], rows[k])
-        return result
 
 
 def _elementwise(operation: Callable[..., int]) -> Callable[..., np.ndarray]:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.compiled.activations import Activations
-from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.reductions import Reductions
 from vpintegrator.compiled.reshaping import RESHAPING
+from vpintegrator.compiled.scalar_graph import FUNCTIONS
 
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
@@ -41,7 +40,7 @@ _ELEMENTWISE = {
 BOOLEAN = {*RESHAPING, *_COMPARISONS, *_LOGICAL, "_to_copy", "mul", "where"}
 
 
-class Operations(Activations, Reductions):
+class Operations(Reductions):
     """Implementation of PyTorch's operators on arrays (int64) of node numbers."""
 
     def find(self, name: str) -> Callable[..., Any] | None:
@@ -83,9 +82,6 @@ class Operations(Activations, Reductions):
     def _op_sub(self, a: Any, b: Any, alpha: float = 1) -> np.ndarray:
         return self.minus(self.lift(a), self.scaled(b, alpha))
 
-    def _op_rsub(self, a: Any, b: Any, alpha: float = 1) -> np.ndarray:
-        return self.minus(self.lift(b), self.scaled(a, alpha))
-
     def _op_hypot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.apply("sqrt", self.plus(self.times(a, a), self.times(b, b)))
 
@@ -104,18 +100,55 @@ class Operations(Activations, Reductions):
     def _op_logical_not(self, a: np.ndarray) -> np.ndarray:
         return self.equal(a, self.number(0.0))
 
-    def _op_logical_and(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.times(self._op_ne(a, 0), self._op_ne(b, 0))
+    # of true and false, since other results are refused
+    _op_bitwise_not = _op_logical_not
 
-    def _op_logical_or(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.opposite(self.times(self._op_logical_not(a), self._op_logical_not(b)))
+    def _op_bitwise_and(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.times(a, b)
 
-    # of true and false, since other results are refused, the same
-    _op_bitwise_not, _op_bitwise_and, _op_bitwise_or = (
-        _op_logical_not,
-        _op_logical_and,
-        _op_logical_or,
-    )
+    def _op_bitwise_or(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.opposite(self.times(self.opposite(a), self.opposite(b)))
+
+    def _op_relu(self, a: np.ndarray) -> np.ndarray:
+        return self.maximum(a, self.number(0.0))
+
+    def _op_sigmoid(self, a: np.ndarray) -> np.ndarray:
+        # with tanh there is nothing to overflow
+        half = self.number(0.5)
+        return self.plus(half, self.times(half, self.apply("tanh", self.times(half, a))))
+
+    def _op_softplus(self, a: np.ndarray, beta: float = 1, threshold: float = 20) -> np.ndarray:
+        # max(x, 0) + log(1 + exp(-|x|)), equal to rounding also where torch takes x alone
+        x = self.scaled(a, beta)
+        positive = self.maximum(x, self.number(0.0))
+        size = self.minus(self.times(self.number(2.0), positive), x)
+        tail = self.apply("log1p", self.apply("exp", self.negative(size)))
+        return self.scaled(self.plus(positive, tail), 1 / beta)
+
+    def _op_hardtanh(self, a: np.ndarray, low: float = -1, high: float = 1) -> np.ndarray:
+        # unlike that of clamp, its derivative is 0 at both ends
+        a = self.where(self.not_less(self.number(low), a), self.number(low), a)
+        return self.where(self.not_less(a, self.number(high)), self.number(high), a)
+
+    def _op_clamp(self, a: np.ndarray, min: Any = None, max: Any = None) -> np.ndarray:
+        a = a if min is None else self._op_clamp_min(a, min)
+        return a if max is None else self._op_clamp_max(a, max)
+
+    def _op_clamp_min(self, a: np.ndarray, min: Any) -> np.ndarray:
+        return self.where(self.greater(self.lift(min), a), self.lift(min), a)
+
+    def _op_clamp_max(self, a: np.ndarray, max: Any) -> np.ndarray:
+        return self.where(self.greater(a, self.lift(max)), self.lift(max), a)
+
+    def _op_sign(self, a: np.ndarray) -> np.ndarray:
+        zero = self.number(0.0)
+        return self.minus(self.greater(a, zero), self.greater(zero, a))
+
+    def _op_rsqrt(self, a: np.ndarray) -> np.ndarray:
+        return self.power(a, self.number(-0.5))
+
+    def _op_reciprocal(self, a: np.ndarray) -> np.ndarray:
+        return self.over(self.number(1.0), a)
 
     def _op_mm(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         # exact zeros drop out one by one, so a triangular matrix costs half
@@ -124,22 +157,11 @@ class Operations(Activations, Reductions):
 
     _op_bmm = _op_mm
 
-    def _op_mv(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self._op_mm(a, b[:, None])[:, 0]
-
-    def _op_zeros_like(self, a: np.ndarray, **_: Any) -> np.ndarray:
-        return self.constants(np.zeros(a.shape))
-
-    # whatever is in an empty one before it is filled
-    _op_empty_like = _op_zero = _op_zeros_like
-
     def _op_full_like(self, a: np.ndarray, value: Any, **_: Any) -> np.ndarray:
         return np.broadcast_to(self.lift(value), a.shape)
 
     def _op_new_zeros(self, a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
         return self.constants(np.zeros(size))
-
-    _op_new_empty = _op_new_zeros
 
     def _op_constant_pad_nd(self, a: np.ndarray, pad: list[int], value: Any = 0) -> np.ndarray:
         if min(pad, default=0) < 0:
@@ -147,12 +169,6 @@ class Operations(Activations, Reductions):
         width = [(0, 0)] * (a.ndim - len(pad) // 2)
         width += list(zip(pad[-2::-2], pad[-1::-2], strict=True))
         return np.pad(a, width, constant_values=int(self.lift(value)))
-
-    def _op_tril(self, a: np.ndarray, diagonal: int = 0) -> np.ndarray:
-        return np.where(np.tril(np.ones(a.shape), diagonal) > 0, a, self.number(0.0))
-
-    def _op_triu(self, a: np.ndarray, diagonal: int = 0) -> np.ndarray:
-        return np.where(np.triu(np.ones(a.shape), diagonal) > 0, a, self.number(0.0))
 
     def _op_linalg_inv_ex(self, a: np.ndarray, **_: Any) -> list[np.ndarray | None]:
         """Gauss-Jordan elimination without pivoting.

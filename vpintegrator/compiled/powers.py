@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vpintegrator.compiled.folding import folded
-from vpintegrator.compiled.scalar_graph import LEAVES, ScalarGraph
+from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.tracing import Trace, trace
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
         return None
     found = replace(trace, graph=rewriter.new, outputs=outputs)
     ends = [n for each in rewriter.sums for n in each.terms.values()]
-    weights = folded(replace(found, outputs=ends), values)
+    weights = replace(found, outputs=ends).folded(values)
     constants = zip(ends, weights.outputs, strict=True)
     numbers = {n: weights.graph.value(constant) or 0.0 for n, constant in constants}
     for variables, terms in rewriter.sums:
@@ -143,10 +142,8 @@ class _Powers:
                 self.sums.append(found)
                 x = [self._number[v] for v in found.variables]
                 self._number[m] = self._written(found.terms, x)
-            elif operation in LEAVES:
-                self._number[m] = getattr(self.new, operation)(*arguments)
             else:
-                self._number[m] = self.new.again(operation, [self._number[a] for a in arguments])
+                self._number[m] = self.new.again(operation, arguments, self._number)
         return self._number[n]
 
     def _sum(self, n: int) -> _Polynomial | None:

@@ -7,8 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from vpintegrator.compiled.functions import FUNCTIONS
-from vpintegrator.compiled.scalar_graph import BINARY, ScalarGraph
+from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
 from vpintegrator.runtime.deadline import check_time
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from vpintegrator.compiled.adjoint_source import write_adjoint_source
 from vpintegrator.compiled.library import REALS, Compilation, aligned, in_threads, parts_of, pointer
+from vpintegrator.compiled.source import write_adjoint_source
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
@@ -78,7 +78,6 @@ class CompiledResidual:
         self._constants = np.zeros(max(self.source.constants, 1), self.dtype)
         self.weights = weights.astype(self.dtype)
         self._weights = np.tile(self.weights, model.prediction_window)
-        self._outputs = len(self._weights)
         self._library = Compilation(self.source.units, worth).library()
         self._lanes = int(self._library.lanes())
         verify_residual(self, model)
@@ -98,30 +97,14 @@ class CompiledResidual:
         -------
         (2,)
         """
-        self._set(vector)
-
-        def work(problem: _Problem, part: slice) -> np.ndarray:
-            squares = np.zeros(2)
-            self._library.sums(ctypes.byref(problem), pointer(squares))
-            return squares
-
-        return sum(self._divided(work, windows, targets), np.zeros(2))
+        return self._summed("sums", vector, windows, targets, 2)[0]
 
     def gradient(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the same sums of squares, and :math:`J^T r`: half the gradient of the first."""
-        self._set(vector)
-
-        def work(problem: _Problem, part: slice) -> tuple[np.ndarray, np.ndarray]:
-            squares, total = np.zeros(2), np.zeros(len(self._trained))
-            self._library.gradient(ctypes.byref(problem), pointer(squares), pointer(total))
-            return squares, total
-
-        squares, total = np.zeros(2), np.zeros(len(self._trained))
-        for part in self._divided(work, windows, targets):
-            squares += part[0]
-            total += part[1]
+        sizes = 2, len(self._trained)
+        squares, total = self._summed("gradient", vector, windows, targets, *sizes)
         return squares, total.astype(self.dtype)
 
     def normal_equations(
@@ -148,17 +131,14 @@ class CompiledResidual:
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """J^T (parameter, component of targets, pair) and r (the same without the first axis)."""
-        rows, count = math.prod(targets.shape[1:]), len(windows)
-        residuals = np.empty((rows, -(-count // self._lanes), self._lanes), self.dtype)
+        rows, count, lanes = math.prod(targets.shape[1:]), len(windows), self._lanes
+        residuals = np.empty((rows, -(-count // lanes), lanes), self.dtype)
         whole = np.empty((len(self._trained), *residuals.shape), self.dtype)
         for block, part, jacobian, some in self._blocks(vector, windows, targets):
             residuals[part, block] = some.swapaxes(0, 1)
             whole[:, part, block] = jacobian.transpose(2, 1, 0, 3)
-        shape = (rows, -1)
-        return (
-            whole.reshape(len(whole), *shape)[..., :count],
-            residuals.reshape(shape)[:, :count],
-        )
+        slopes = whole.reshape(len(whole), rows, -1)[..., :count]
+        return slopes, residuals.reshape(rows, -1)[:, :count]
 
     def jacobians(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
@@ -170,6 +150,23 @@ class CompiledResidual:
         for _, _, jacobian, residuals in self._blocks(vector, windows, targets):
             yield jacobian.reshape(-1, *jacobian.shape[2:]), residuals.reshape(-1, self._lanes)
 
+    def _summed(
+        self, name: str, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray, *sizes: int
+    ) -> list[np.ndarray]:
+        """Return what a function of the library sums up over all windows, arrays of these sizes."""
+        self._set(vector)
+        total = [np.zeros(size) for size in sizes]
+
+        def work(problem: _Problem, part: slice) -> list[np.ndarray]:
+            arrays = [np.zeros(size) for size in sizes]
+            getattr(self._library, name)(ctypes.byref(problem), *map(pointer, arrays))
+            return arrays
+
+        for arrays in self._divided(work, windows, targets):
+            for own, part in zip(total, arrays, strict=True):
+                own += part
+        return total
+
     def _blocks(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> Iterator[tuple[slice, slice, np.ndarray, np.ndarray]]:
@@ -179,7 +176,7 @@ class CompiledResidual:
         """
         self._set(vector)
         lanes, rows, count = self._lanes, math.prod(targets.shape[1:]), len(self._trained)
-        share = _JACOBIAN_BYTES // (count * np.dtype(self.dtype).itemsize) if count else 0
+        share = _JACOBIAN_BYTES // (max(count, 1) * np.dtype(self.dtype).itemsize)
         share = max(max(share, _FEWEST_ROWS) // lanes, 1)
         together, groups = min(rows, share), -(-len(windows) // lanes)
         most = min(max(share // rows, 1), groups)
@@ -194,30 +191,20 @@ class CompiledResidual:
                 size = math.prod(shape) * lanes
                 used = space[: size * count].reshape(*shape, count, lanes)
                 values = residuals[:size].reshape(*shape, lanes)
-                self._fill(used, values, part, windows[pairs], targets[pairs])
+
+                def work(
+                    problem: _Problem,
+                    own: slice,
+                    bounds: tuple[int, int] = (part.start, part.stop),
+                    arrays: tuple[np.ndarray, np.ndarray] = (values, used),
+                ) -> None:
+                    k = own.start // lanes
+                    places = (pointer(array[k:]) for array in arrays)
+                    numbers = map(ctypes.c_long, bounds)
+                    self._library.jacobian(ctypes.byref(problem), *numbers, *places)
+
+                self._divided(work, windows[pairs], targets[pairs])
                 yield block, part, used, values
-
-    def _fill(
-        self,
-        jacobian: np.ndarray,
-        residuals: np.ndarray,
-        rows: slice,
-        windows: np.ndarray,
-        targets: np.ndarray,
-    ) -> None:
-        """Compute J and r of some components of some windows."""
-
-        def work(problem: _Problem, part: slice) -> None:
-            first = part.start // self._lanes
-            self._library.jacobian(
-                ctypes.byref(problem),
-                ctypes.c_long(rows.start),
-                ctypes.c_long(rows.stop),
-                pointer(residuals[first:]),
-                pointer(jacobian[first:]),
-            )
-
-        self._divided(work, windows, targets)
 
     def _set(self, vector: np.ndarray) -> None:
         """Take other parameters."""
@@ -230,29 +217,23 @@ class CompiledResidual:
         """Return the results of ``work`` for parts of the windows, computed in parallel."""
         windows = np.ascontiguousarray(windows, self.dtype)
         targets = np.ascontiguousarray(targets, self.dtype)
+        calls = math.prod(targets.shape[1:]) // len(self._weights)
         if not len(windows):
             return []
 
         def one(part: slice) -> T:
-            return work(self._problem(windows[part], targets[part]), part)
+            arrays = (windows[part], targets[part], self._weights, self._constants)
+            addresses = (array.ctypes.data for array in arrays)
+            return work(_Problem(*addresses, part.stop - part.start, calls), part)
 
         parts = parts_of(len(windows), self._lanes, self.threads)
         return in_threads(one, parts, len(parts))
-
-    def _problem(self, windows: np.ndarray, targets: np.ndarray) -> _Problem:
-        arrays = (windows, targets, self._weights, self._constants)
-        calls = math.prod(targets.shape[1:]) // self._outputs
-        return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls)
 
 
 class _Problem(ctypes.Structure):
     """Structure of the C++ code, which does not own the arrays."""
 
     _fields_ = (
-        ("windows", ctypes.c_void_p),
-        ("targets", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("constants", ctypes.c_void_p),
-        ("count", ctypes.c_long),
-        ("calls", ctypes.c_long),
+        *((name, ctypes.c_void_p) for name in ("windows", "targets", "weights", "constants")),
+        *((name, ctypes.c_long) for name in ("count", "calls")),
     )

@@ -4,14 +4,84 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vpintegrator.compiled.functions import FUNCTIONS
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.runtime.deadline import check_time
+
+
+class Elementary(NamedTuple):
+    """A function of one number.
+
+    Attributes
+    ----------
+    source
+        Name in the C++ sources of this package.
+    value
+        Implementation for constants.
+    slope
+        Node of the derivative, given the graph, the function's node and that of its argument.
+    is_odd
+        Whether a sign can be taken out.
+    """
+
+    source: str
+    value: Callable[[Any], Any]
+    slope: Callable[[Any, int, int], int]
+    is_odd: bool = False
+
+
+def reciprocal(g: Any, n: int) -> Any:
+    """Return the node of 1/n."""
+    return g.div(g.constant(1.0), n)
+
+
+def less_than_one(g: Any, n: int) -> Any:
+    """Return the node of 1 - n."""
+    return g.sub(g.constant(1.0), n)
+
+
+def _one_plus_square(g: Any, n: int) -> Any:
+    return g.add(g.constant(1.0), g.mul(n, n))
+
+
+def _of_arcsine(g: Any, a: int) -> Any:
+    return reciprocal(g, g.apply("sqrt", less_than_one(g, g.mul(a, a))))
+
+
+def _of_erf(g: Any, a: int) -> Any:
+    gauss = g.apply("exp", g.negative(g.mul(a, a)))
+    return g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
+
+
+FUNCTIONS: dict[str, Elementary] = {
+    "tanh": Elementary(
+        "hyperbolic_tangent", np.tanh, lambda g, n, a: less_than_one(g, g.mul(n, n)), True
+    ),
+    "exp": Elementary("exponential", np.exp, lambda g, n, a: n),
+    # the derivative is not n + 1, which is nothing but rounding where n is near -1
+    "expm1": Elementary("exponential_m1", np.expm1, lambda g, n, a: g.apply("exp", a)),
+    "log": Elementary("logarithm", np.log, lambda g, n, a: reciprocal(g, a)),
+    "log1p": Elementary(
+        "logarithm_1p", np.log1p, lambda g, n, a: reciprocal(g, g.add(g.constant(1.0), a))
+    ),
+    "sqrt": Elementary("square_root", np.sqrt, lambda g, n, a: g.div(g.constant(0.5), n)),
+    "sin": Elementary("sine", np.sin, lambda g, n, a: g.apply("cos", a), True),
+    "cos": Elementary("cosine", np.cos, lambda g, n, a: g.negative(g.apply("sin", a))),
+    "tan": Elementary("tangent", np.tan, lambda g, n, a: _one_plus_square(g, n), True),
+    "asin": Elementary("arc_sine", np.arcsin, lambda g, n, a: _of_arcsine(g, a), True),
+    "acos": Elementary("arc_cosine", np.arccos, lambda g, n, a: g.negative(_of_arcsine(g, a))),
+    "atan": Elementary(
+        "arc_tangent", np.arctan, lambda g, n, a: reciprocal(g, _one_plus_square(g, a)), True
+    ),
+    "sinh": Elementary("hyperbolic_sine", np.sinh, lambda g, n, a: g.apply("cosh", a), True),
+    "cosh": Elementary("hyperbolic_cosine", np.cosh, lambda g, n, a: g.apply("sinh", a)),
+    "erf": Elementary("error_function", math.erf, lambda g, n, a: _of_erf(g, a), True),
+}
+
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
 
@@ -126,11 +196,14 @@ class ScalarGraph:
         """Return the value of a constant; None for other nodes."""
         return self._values[number]
 
-    def again(self, operation: str, arguments: Sequence[int]) -> int:
-        """Return the operation of another graph's node on nodes of this one."""
+    def again(self, operation: str, arguments: Sequence[Any], number: Mapping[int, int]) -> int:
+        """Return a node of another graph in this one; ``number`` has those of its arguments."""
+        if operation in LEAVES:
+            return self._number(operation, *arguments)
+        nodes = [number[a] for a in arguments]
         if operation in FUNCTIONS:
-            return self.apply(operation, *arguments)
-        return int(getattr(self, _METHODS.get(operation, operation))(*arguments))
+            return self.apply(operation, *nodes)
+        return int(getattr(self, _METHODS.get(operation, operation))(*nodes))
 
     def negative(self, a: int) -> int:
         """Return -a."""

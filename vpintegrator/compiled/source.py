@@ -1,4 +1,4 @@
-"""C++ source that iterates a model, from a graph of scalar operations."""
+"""C++ that iterates a model, and of its residuals and their derivatives, from a scalar graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from vpintegrator.compiled.differentiation import adjoints, leads_to
 from vpintegrator.compiled.program import Program, scalar_function
+from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace
@@ -23,18 +25,21 @@ class Source:
     Attributes
     ----------
     units
-        Parts of it, see ``translation_units``. They define ``lanes``, ``constants`` and ``run``,
-        see the end of this file.
+        Translation units, see ``translation_units``. They define ``lanes``, ``constants`` and
+        ``run`` of ``rollout.h``, or ``sums``, ``gradient`` and ``jacobian`` of ``adjoint.h``.
     constants
         Number of constants that ``constants`` computes from the weights.
     operations, functions
         Number of sums, products and the like in a window, and of functions such as tanh.
+    backward
+        Number of operations in the backward pass.
     """
 
     units: list[str]
     constants: int
     operations: int
     functions: int
+    backward: int = 0
 
 
 def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, unroll: int) -> Source:
@@ -52,33 +57,110 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, unroll: i
         Unroll factor: number of vectors of trajectories in a value. 0 for one trajectory, with
         vectors of independent functions instead of lanes.
     """
-    narrow = not unroll
     window, new, dim = sizes
-    outputs = trace.outputs[(window - new) * dim :]
-    given = {trace.graph.input(i): i for i in range(window * dim)}
+    graph, kept, narrow = trace.graph, (window - new) * dim, not unroll
+    outputs = trace.outputs[kept:]
+    given = {graph.input(i): i for i in range(window * dim)}
     constants: dict[int, int] = {}
     program = Program(
-        trace.graph,
-        outputs,
-        given,
-        constants,
-        slots=len(given),
-        narrow=narrow,
-        unroll=unroll,
+        graph, outputs, given, constants, slots=len(given), narrow=narrow, unroll=unroll
     )
     frame = [
-        scalar_function(trace.graph, "compute_constants", list(constants)),
-        step_function(program, outputs),
-        enumeration(
-            INPUTS=window * dim,
-            OUTPUTS=new * dim,
-            KEPT=(window - new) * dim,
-            SLOTS=program.slots,
-        ),
+        scalar_function(graph, "compute_constants", list(constants)),
+        _step_function(program, outputs),
+        enumeration(INPUTS=len(given), OUTPUTS=new * dim, KEPT=kept, SLOTS=program.slots),
         header("rollout.h"),
     ]
     units = translation_units(prelude(real, narrow, unroll), program.parts, frame)
     return Source(units, len(constants), program.operations, program.functions)
+
+
+def write_adjoint_source(
+    trace: Trace, sizes: tuple[int, int, int], real: str, trained: list[int], chained: bool
+) -> Source:
+    """Write the C++ of a model's residuals and their derivatives.
+
+    Parameters
+    ----------
+    trace
+        The model's map of windows; its graph is extended.
+    sizes
+        Sizes ``window``, ``prediction_window`` and ``dim`` of the model.
+    real
+        ``double`` or ``float``.
+    trained
+        Indices of the weights that are trained.
+    chained
+        Whether predictions are made from predictions, so that derivatives with respect to windows
+        are needed too.
+
+    Raises
+    ------
+    NotCompilable
+        If there are too many operations.
+    """
+    window, new, dim = sizes
+    graph, outputs = trace.graph, trace.outputs[(window - new) * dim :]
+    states = [graph.input(i) for i in range(window * dim)]
+    seeds = [graph.input(window * dim + i) for i in range(new * dim)]
+    wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
+    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
+    kept = _kept(graph, outputs, seeds, found)
+    constants: dict[int, int] = {}
+    given = {n: i for i, n in enumerate(states)}
+    forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
+    given |= {n: forward.slot[n] for n in kept}
+    given |= {n: forward.slots + i for i, n in enumerate(seeds)}
+    count, sinks = len(trained), dict[int, list[str]]()
+    for i, n in enumerate(found):
+        if graph.value(n) != 0:
+            place = f"add_to(g + {i} * LANES, {{}});" if i < count else f"x[{i - count}] += {{}};"
+            sinks.setdefault(n, []).append(place)
+    slots, extra = (
+        forward.slots + len(seeds),
+        (", real *__restrict g, value *__restrict x", ", g, x"),
+    )
+    backward = Program(
+        graph, [], given, constants, slots=slots, sinks=sinks, name="back", extra=extra
+    )
+    numbers = {"INPUTS": len(states), "OUTPUTS": len(seeds), "SLOTS": backward.slots}
+    frame = [
+        scalar_function(graph, "compute_constants", list(constants)),
+        _step_function(forward, outputs),
+        "static void back(value *v, const real *c, real *g, value *x) {",
+        *(f"    {call}" for call in backward.calls),
+        "}",
+        enumeration(**numbers, SEEDS=forward.slots, TRAINED=count),
+        header("residuals.h"),
+        header("adjoint.h"),
+    ]
+    parts = [*forward.parts, *backward.parts]
+    return Source(
+        translation_units(prelude(real, narrow=False), parts, frame),
+        len(constants),
+        forward.operations,
+        forward.functions,
+        backward.operations,
+    )
+
+
+def _kept(
+    graph: ScalarGraph, outputs: list[int], seeds: list[int], derivatives: list[int]
+) -> list[int]:
+    """Return the forward values that the backward pass needs.
+
+    The backward pass computes sums and products that only it needs. The forward pass computes
+    functions and divisions, because a Jacobian repeats the backward pass for every row.
+    """
+    before = set(graph.needed(outputs))
+    backward = leads_to(graph, seeds)
+
+    def read(n: int) -> bool:
+        return not backward[n] and (n in before or graph.nodes[n][0] in COSTLY)
+
+    passed = graph.needed(derivatives, lambda n: read(n) or not graph.varies[n])
+    ends = {*derivatives, *(a for n in passed for a in graph.arguments(n))}
+    return sorted(n for n in ends if graph.varies[n] and read(n) and graph.nodes[n][0] != "input")
 
 
 def prelude(real: str, narrow: bool, unroll: int = 0) -> str:
@@ -118,7 +200,7 @@ def enumeration(**numbers: int) -> str:
     return f"enum : long {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};"
 
 
-def step_function(program: Program, outputs: list[int]) -> str:
+def _step_function(program: Program, outputs: list[int]) -> str:
     """Return the function that calls the parts of a program, and gives the new states."""
     lines = ["static void step(value *__restrict v, const real *__restrict c, value *y) {"]
     lines += [f"    {call}" for call in program.calls]

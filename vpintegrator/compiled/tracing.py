@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +55,26 @@ class Trace:
         with torch.no_grad():
             flat = [named_tensor(model, name).reshape(-1).numpy() for name in self.weights]
         return np.concatenate([np.empty(0, model.scale.numpy().dtype), *flat])
+
+    def folded(self, values: np.ndarray) -> Trace:
+        """Return the same map with all values that depend on weights alone computed as numbers.
+
+        Weights that are zero or one drop out, and equal ones are found.
+
+        Parameters
+        ----------
+        values
+            The parameters of the graph. They are combined in float64, whatever they are.
+        """
+        old, new = self.graph, ScalarGraph()
+        number: dict[int, int] = {}
+        for n in old.needed(self.outputs):
+            operation, *arguments = old.nodes[n]
+            if operation == "parameter":
+                number[n] = new.constant(float(values[arguments[0]]))
+            else:
+                number[n] = new.again(operation, arguments, number)
+        return replace(self, graph=new, outputs=[number[n] for n in self.outputs], weights=[])
 
 
 def trace(model: Model, frozen: bool = False, buffers: Iterable[str] = ()) -> Trace:
