@@ -24,7 +24,8 @@ Row = Mapping[str, str]  # a cell by the heading of its column
 Tables = Mapping[str, Sequence[Row]]  # by the title of the table
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_OURS = ("network", "compiled", "ours", "spff")
+_OWN = "spff"
+_OURS = ("network", "compiled", "ours", _OWN)
 _METHODS = {"SciPy's DOP853": "dop853"}  # by another name than that of the package
 _LOOKS = looks((name, "classical", name) for name in METHODS)
 _PEERS = {
@@ -142,20 +143,15 @@ def _work_precision(axes: Axes, known: Tables) -> None:
 
 
 def _symplectic(axes: Axes, known: Tables) -> None:
-    kinds = [title for title in known if "of training each" in title]
-    names = ("spff", *_FAMILIES)
-    for name in names:
-        errors = [_error(known[title], name) for title in kinds]
+    rows = {row["network"]: row for row in _named(known, "of training each")}
+    systems = [name for name in rows[_OWN] if name not in ("network", "form")]
+    for name in (_OWN, *_FAMILIES):
+        errors = [float(rows[name][system].partition(",")[0]) for system in systems]
         style = _style(name) | {"ls": ""}
-        axes.plot(errors, range(len(kinds)), label=name, **style)
+        axes.plot(errors, range(len(systems)), label=name, **style)
     axes.set(xscale="log", xlabel="error of a step")
     axes.set(title="after equal seconds of training")
-    axes.set_yticks(range(len(kinds)), [title.partition(",")[0] for title in kinds])
-
-
-def _error(rows: Sequence[Row], name: str) -> float:
-    found = [float(row["error"]) for row in rows if row["network"] == name and row["error"] != "-"]
-    return found[0] if found else math.nan
+    axes.set_yticks(range(len(systems)), systems)
 
 
 _PANELS: tuple[Callable[[Axes, Tables], None], ...] = (

@@ -78,10 +78,9 @@ def options(entry: str, dim: int) -> str:
 RATES = {"g-sympnet": 0.001, "la-sympnet": 0.001, "henonnet": 0.02}
 ENTRIES = ("spff", "spt", *RATES, *(f"{name}-adam" for name in RATES))
 NOTES = [
-    "error: relative, one step ahead, of states of the test group, of models of windows too",
-    f"RMSE: median of {TRAJECTORIES} orbits over {STEPS} steps; energy: its largest "
-    "relative change",
-    "form: largest entry of |D^T J D - J| in phase space, met on the way",
+    "for each system: relative error one step ahead, of states of the test group; RMSE, median of "
+    f"{TRAJECTORIES} orbits over {STEPS} steps",
+    "form: largest entry of |D^T J D - J| in phase space, of all systems",
     "spff, spt: the defaults of vp-train; -adam as published, the others the same networks under "
     "Levenberg-Marquardt",
     "SympNets: modules, widths, sigmoid and Adam's rate of 0.001 of their authors' pendulum (two "
@@ -113,7 +112,6 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
         model = vp.load(model_path)
         history = json.loads(model.metadata["training"])
         found["training"] = {k: v for k, v in history.items() if not isinstance(v, list)}
-        found["training"] |= {"used": history["seconds"][-1], "epochs": history["epoch"][-1]}
         flow = model
         report = vp.compare({entry: model}, [], system=data.system, **_length())
     found |= numbers(report, data.system) | {"error": one_step_error(flow, data)}
@@ -141,7 +139,6 @@ def numbers(report: Any, system: Any) -> dict[str, Any]:
     s = report.summary(name)
     return {
         "RMSE": s.error,
-        "energy": s.invariants["energy"],
         "form": s.symplecticity,
         "on windows": s.window_symplecticity,
         "diverged": s.diverged,
@@ -149,26 +146,26 @@ def numbers(report: Any, system: Any) -> dict[str, Any]:
 
 
 def tables(results: list[dict[str, Any]]) -> None:
-    """A table for every system."""
-    header = ["network", "parameters", "error", "RMSE", "energy", "form"]
-    for system in dict.fromkeys(found["system"] for found in results):
-        rows, notes = [], []
-        of_system = [found for found in results if found["system"] == system]
-        for found in of_system:
-            if "failure" in found:
-                notes.append(f"{found['entry']}: {found['failure']}")
-                continue
-            training = found.get("training", {})
-            cells = [found["entry"], str(training.get("parameters", "-"))]
-            cells += [_number(found[key]) for key in ("error", *header[3:])]
-            cells += [f"{found['diverged']} of {TRAJECTORIES}" if found["diverged"] else "-"]
-            rows.append(cells)
-        seconds = sorted({found["seconds"] for found in of_system})
-        words = " or ".join(f"{value:g}" for value in seconds)
-        if system == results[-1]["system"]:
-            notes += [*NOTES, *sorted({found["machine"] for found in results})]
-        title = f"{vp.load_system(system).title}, {words} s of training each"
-        print_table(title, [*header, "diverged"], rows, notes)
+    """One table: a row for each network, a column for each system."""
+    systems = list(dict.fromkeys(found["system"] for found in results))
+    measured = {(found["entry"], found["system"]): found for found in results}
+    rows = []
+    for entry in dict.fromkeys(found["entry"] for found in results):
+        cells = [measured.get((entry, system)) for system in systems]
+        forms = [cell["form"] for cell in cells if cell and "failure" not in cell]
+        rows.append([entry, *map(_cell, cells), _number(max(forms, default=None))])
+    seconds = " or ".join(f"{value:g}" for value in sorted({r["seconds"] for r in results}))
+    notes = [f"{r['entry']}, {r['system']}: {r['failure']}" for r in results if "failure" in r]
+    notes += [*NOTES, *sorted({found["machine"] for found in results})]
+    print_table(f"{seconds} s of training each", ["network", *systems, "form"], rows, notes)
+
+
+def _cell(found: dict[str, Any] | None) -> str:
+    """Error of a step, RMSE of a rollout, and the number of orbits that diverged."""
+    if found is None or "failure" in found:
+        return "-"
+    words = [_number(found["error"]), _number(found["RMSE"])]
+    return ", ".join(words + [f"{found['diverged']} diverged"] * bool(found["diverged"]))
 
 
 def _number(value: float | None) -> str:

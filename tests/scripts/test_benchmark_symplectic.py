@@ -36,8 +36,8 @@ def test_the_tables_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     assert verlet["form"] < 1e-13 and 0 < verlet["error"] < 1e-2
     published = json.loads((tmp_path / "pendulum-henonnet-adam.json").read_text())
     assert published["form"] < 1e-12 and published["on windows"] is None
-    assert f"| {found['error']:.1e} |" in result.output
-    assert "**Mathematical pendulum, 1 s of training each**" in result.output
+    assert f"| {found['error']:.1e}, {found['RMSE']:.1e} |" in result.output
+    assert "**1 s of training each**" in result.output
 
     monkeypatch.setattr(benchmark, "measure", None)  # nothing is measured again
     again = CliRunner().invoke(benchmark.main, arguments)
