@@ -10,8 +10,7 @@ import vpintegrator as vp
 from tests.nn.laws import assert_close, sample, symplecticity_defect
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
-from vpintegrator.training.composed import fit_pairs
-from vpintegrator.training.linear import layer_pairs
+from vpintegrator.training.linear import fit_pairs, layer_pairs
 from vpintegrator.training.training_data import TrainingData
 
 

@@ -12,10 +12,9 @@ from tests.training.conftest import fits_of
 from vpintegrator.cli.train import main
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.training.choice import best
-from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.few_pairs import fit_few_pairs
 from vpintegrator.training.kinds import Couplings, GeneratingFunctions
-from vpintegrator.training.linear import layer_pairs
+from vpintegrator.training.linear import fit_pairs, layer_pairs
 from vpintegrator.training.training_data import FEW, TrainingData
 
 

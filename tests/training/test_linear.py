@@ -20,13 +20,13 @@ from vpintegrator.models import (
     SymplecticGeneratingFunctionMap,
     VolumePreservingGeneratingFunctionMap,
 )
-from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.history import History
 from vpintegrator.training.kinds import GeneratingFunctions
 from vpintegrator.training.kinds.kind import count
 from vpintegrator.training.linear import (
     LinearEquations,
     enough_pairs,
+    fit_pairs,
     implicit_map,
     layer_pairs,
     linear_part,
@@ -188,6 +188,41 @@ def test_reversible_maps_that_preserve_volume(tmp_path):
     data = TrainingData(vp.open_dataset(tmp_path / "a.h5"))
     held_out = data.held_out(model)
     assert vp.training.relative_error(model, *held_out, scale=data.error_scale) < 1e-5
+
+
+REVERSIBLE = """
+state = ["x", "y", "z"]
+measured = true
+reversing_symmetry = [{ x = "-x" }]
+"""
+
+
+def half_step(z, sign=1):
+    """Shears, or their inverse."""
+    x, y, w = np.moveaxis(z, -1, 0)
+    if sign > 0:
+        x = x + 0.2 * y + 0.05 * w**2
+        y = y - 0.1 * np.sin(x)
+        w = w + 0.1 * x * y
+    else:
+        w = w - 0.1 * x * y
+        y = y + 0.1 * np.sin(x)
+        x = x - 0.2 * y - 0.05 * w**2
+    return np.stack([x, y, w], -1)
+
+
+def test_measured_states_of_a_reversible_map(tmp_path):
+    """States half-way are not known, so that a fit leaves the symmetry out."""
+    R, states = np.array([-1, 1, 1]), [RNG(0).uniform(-0.8, 0.8, (300, 3))]
+    for _ in range(3):
+        states.append(half_step(R * half_step(R * states[-1], -1)))
+    (tmp_path / "a.toml").write_text(REVERSIBLE)
+    data = dataset(np.stack(states, 1), tmp_path / "a.h5", system=tmp_path / "a.toml")
+    result = vp.fit(data, [GeneratingFunctions(form="volume")], progress=False)
+    assert result.error < 1e-8
+    assert not len(result.model.reversing_symmetries)
+    with pytest.raises(InputError, match="2 maps in a row, and the states between are not known"):
+        vp.train(vp.models.build(data.system, "vpgf", degree=4), data)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from vpintegrator.cli import train as command
 from vpintegrator.errors import InputError
 from vpintegrator.nn import AffineMap
 from vpintegrator.training.kinds import GeneratingFunctions, LinearMaps
-from vpintegrator.training.linear_map import fit_linear_map
+from vpintegrator.training.regression import fit_linear_map
 from vpintegrator.training.training_data import TrainingData
 
 CELLS = 35

@@ -8,8 +8,8 @@ from numpy.polynomial.chebyshev import chebvander2d
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.training.kinds.kind import Budget
-from vpintegrator.training.kinds.polynomial import PolynomialRegression
-from vpintegrator.training.polynomial import PENALTIES, descend, fit_polynomial
+from vpintegrator.training.kinds.regression import PolynomialRegression
+from vpintegrator.training.regression import PENALTIES, descend, fit_polynomial
 from vpintegrator.training.training_data import TrainingData
 
 

@@ -23,6 +23,7 @@ from vpintegrator.models import Model
 from vpintegrator.models.generating_symmetries import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
+from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import Choice, LeftOut, SequentialQR
 from vpintegrator.training.residuals import reciprocal_spread
 from vpintegrator.training.training_data import TrainingData
@@ -91,7 +92,8 @@ def implicit_map(model: Model) -> ImplicitMap:
     core = model.core.psi if isinstance(model.core, Reversible) else model.core
     if not isinstance(core, ImplicitMap):
         raise InputError(
-            f"optimizer = linear is for generating functions, sgf and vpgf; {model.name} is none"
+            "optimizer = linear is for generating functions, linear maps and polynomials; "
+            f"{model.name} is none of these"
         )
     return core
 
@@ -210,36 +212,40 @@ class LinearEquations:
         return np.maximum(size / unit, 1e-3) if size.any() else np.ones_like(size)
 
 
-def solve_layer(
-    model: Model,
-    before: torch.Tensor,
-    after: torch.Tensor,
-    far: bool = False,
-    folds: np.ndarray | None = None,
-) -> Choice:
+def fit_pairs(
+    model: Model, pairs: Pairs, far: bool = False, folds: np.ndarray | None = None
+) -> LinearFit:
     """Set the coefficients of a generating function by linear least squares.
 
     Parameters
     ----------
     model
         Normalised and adapted to its states. Its other buffers stay as they are.
-    before, after : (pair, dim)
-        Normalised states before and after the map of the model's layer: for a reversible
-        volume-preserving model, of half a step, see ``layer_pairs``.
+    pairs
+        States before and after the map of the model's layer, see ``layer_pairs``.
     far
         Whether a linear map is fitted first, and the generating function to the rest: for maps that
         turn some plane by nearly half a turn.
     folds
         Argument of ``LinearEquations.solve``.
+
+    Raises
+    ------
+    InputError
+        If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
-    layer = implicit_map(model)
-    if far:
-        layer.set_linear(linear_part(model, before, after))
-        layer.adapt(torch.cat([before, after]))
-    equations = LinearEquations(layer, layer.outer(before), layer.outer(after, backward=True))
-    choice = equations.solve(folds)
-    equations.coefficients = torch.from_numpy(choice.solution.coefficients)
-    return choice
+    start, layer = time.perf_counter(), implicit_map(model)
+    inputs, targets = (states[:, -1] for states in pairs[: len(pairs)])
+    before, after, folds = normalised_pairs(model, inputs, targets, folds)
+    with one_blas_thread():
+        if far:
+            layer.set_linear(linear_part(model, before, after))
+            layer.adapt(torch.cat([before, after]))
+        equations = LinearEquations(layer, layer.outer(before), layer.outer(after, backward=True))
+        choice = equations.solve(folds)
+        equations.coefficients = torch.from_numpy(choice.solution.coefficients)
+    layer.settle(before[:100].to(model.scale))
+    return LinearFit.of(choice, len(before), start)
 
 
 def normalised_pairs(
@@ -326,10 +332,6 @@ def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torc
     return torch.from_numpy(linalg.expm(X / 2))
 
 
-class WholePairs(Pairs):
-    """Pairs of a map that is made of several, with no states between."""
-
-
 def maps_of(model: Model) -> int:
     """Return the number of times that a model applies the map of its generating function."""
     return implicit_map(model).repeats * (2 if isinstance(model.core, Reversible) else 1)
@@ -341,8 +343,12 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
     They are those of the data, and of few data those of the validation group too. A reversible
     volume-preserving model is :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a
     step, so that with the state y half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`. A
-    layer that is applied k times in a row is fitted to the states at each k-th part. Where these
-    are not known, as of measured data, the pairs are ``WholePairs``.
+    layer that is applied k times in a row is fitted to the states at each k-th part.
+
+    Raises
+    ------
+    InputError
+        If states within a step are needed and not known, as of measured data.
     """
     repeats, maps, dataset = implicit_map(model).repeats, maps_of(model), data.dataset
     if data.is_few:
@@ -357,7 +363,10 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
             accurate = 1e-13  # as datasets are
             states = states_between(dataset.system, before.numpy(), dataset.step, maps, accurate)
         if states is None:
-            return WholePairs.of_tensors(before[:, None], after[:, None])
+            raise InputError(
+                f"{model.name} applies {maps} maps in a row, and the states between are not known; "
+                "give repeats=1 and reversible=False"
+            )
         way = torch.cat([torch.from_numpy(states[:-1]), after[None]])
     before, after = way[:-1], way[1:]
     if isinstance(model.core, Reversible):
@@ -369,7 +378,6 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
 
 def enough_pairs(model: Model) -> int:
     """Return the number of pairs that gives twenty equations for each coefficient."""
-    layer = implicit_map(model)
-    count = sum(c.numel() for c in layer.coefficients())
-    moving = model.dim - getattr(layer, "conserved", 0)
+    count = sum(p.numel() for p in model.parameters())
+    moving = model.dim - getattr(model.core, "conserved", 0)
     return max(math.ceil(ROWS * count / moving), FEWEST)

@@ -15,28 +15,14 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Model
 from vpintegrator.runtime.deadline import check_time
-from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.least_squares import (
     DampedIteration,
     NormalEquations,
     Residual,
     normal_equations,
 )
-from vpintegrator.training.linear import (
-    FEWEST,
-    ROWS,
-    enough_pairs,
-    implicit_map,
-    layer_pairs,
-    maps_of,
-)
-from vpintegrator.training.linear_map import fit_linear_map, linear_layer
-from vpintegrator.training.polynomial import (
-    FoldedPairs,
-    fit_polynomial,
-    polynomial_layer,
-    polynomial_pairs,
-)
+from vpintegrator.training.linear import enough_pairs
+from vpintegrator.training.regression import solve
 from vpintegrator.training.residuals import Objective, Residuals, relative
 from vpintegrator.training.training_data import TrainingData
 
@@ -58,6 +44,8 @@ class Optimizer(ABC):
         Generator of the choice and order of windows, and of the noise.
     compiled
         The residuals as machine code, for those that can use it.
+    data
+        Training data, for those that choose pairs of their own.
 
     Attributes
     ----------
@@ -93,8 +81,9 @@ class Optimizer(ABC):
         learning_rate: float | None = None,
         generator: torch.Generator,
         compiled: CompiledResidual | None = None,
+        data: TrainingData | None = None,
     ) -> None:
-        self.model, self.pairs, self.generator = model, pairs, generator
+        self.model, self.pairs, self.generator, self.data = model, pairs, generator, data
         self.objective = objective or Objective()
         self.batch = batch or self.default_batch(model, self.objective)
         self.learning_rate = learning_rate
@@ -104,11 +93,6 @@ class Optimizer(ABC):
     @abstractmethod
     def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return windows in a step, if no number is given."""
-
-    @classmethod
-    def pairs_of(cls, data: TrainingData, model: Model, objective: Objective) -> Pairs:
-        """Return pairs of windows of the training group that the optimizer reads."""
-        return data.pairs(model, objective.horizon)
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
@@ -377,37 +361,17 @@ class LinearSolve(Optimizer):
     """
 
     name = "linear"
+    finished = "solved"
 
     @classmethod
     def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return the number of pairs that gives twenty equations for each coefficient."""
-        if (layer := linear_layer(model)) is not None:
-            return max(ROWS * (layer.dim + 1), FEWEST)
-        return FEWEST if polynomial_layer(model) is not None else enough_pairs(model)
-
-    @classmethod
-    def pairs_of(cls, data: TrainingData, model: Model, objective: Objective) -> Pairs:
-        """Return pairs before and after the layer that is solved for."""
-        if linear_layer(model) is not None:
-            return data.pairs(model)
-        if polynomial_layer(model) is not None:
-            return polynomial_pairs(model, data)
-        implicit_map(model)
-        return layer_pairs(model, data, enough_pairs(model))
+        return enough_pairs(model)
 
     def epoch(self, progress: float) -> float:
         """Solve; return the leave-one-out error."""
-        self.finished = "solved"
-        pairs = self.pairs
-        if linear_layer(self.model) is not None:
-            inputs, targets = pairs.sample(self.batch, self.generator)
-            return fit_linear_map(self.model, inputs[:, -1], targets[:, -1]).error
-        if isinstance(pairs, FoldedPairs):
-            before, after = (states[:, -1] for states in pairs[: len(pairs)])
-            return fit_polynomial(self.model, before, after, pairs.folds).error
-        if maps_of(self.model) == 1:
-            pairs = Pairs.of_tensors(*pairs.sample(self.batch, self.generator))
-        return fit_pairs(self.model, pairs).error
+        assert self.data is not None
+        return solve(self.model, self.data, self.generator.initial_seed(), self.batch).error
 
 
 class LBFGS(Optimizer):

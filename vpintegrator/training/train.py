@@ -21,6 +21,7 @@ from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.nn.feed_forward import AffineMap
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
 from vpintegrator.runtime.devices import check_device
@@ -29,7 +30,6 @@ from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.storage.files import check_output, locked
 from vpintegrator.training.history import History, Show, training_bar
 from vpintegrator.training.initial_scheme import check_initial_scheme, start_as_splitting
-from vpintegrator.training.linear_map import linear_layer
 from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
 from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
@@ -202,7 +202,7 @@ def train(
             training_bar(progress, seconds) as bar,
         ):
             bar.update(model.name)
-            pairs = kind.pairs_of(data, model, objective)
+            pairs = data.pairs(model, objective.horizon)
             size = batch or kind.default_batch(model, objective)
             # attention of PyTorch takes longer with the square of the window
             seconds_of_step = kind.step_seconds * model.window**2
@@ -219,6 +219,7 @@ def train(
                 learning_rate=learning_rate,
                 generator=torch.Generator().manual_seed(seed),
                 compiled=machine,
+                data=data,
             )
             model.eval()
             if "training" in model.metadata:  # trained before: those weights may stay the best
@@ -328,7 +329,7 @@ def choose_optimizer(model: Model, name: str, learning_rate: float | None) -> ty
         is_double = all(p.dtype == torch.float64 for p in model.parameters())
         is_small = is_double and not in_batches and count <= _BY_MATRIX
         name = "levenberg-marquardt" if is_small else "adam"
-        if model.linear_in_parameters or linear_layer(model) is not None:
+        if model.linear_in_parameters or isinstance(model.core, AffineMap):
             name = "linear"
     kind = BY_NAME[name]
     if learning_rate is not None and not kind.has_learning_rate:

@@ -13,9 +13,8 @@ from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions
 from vpintegrator.training.kinds.kind import Budget, Kind, Trial
-from vpintegrator.training.kinds.linear import LinearMaps
 from vpintegrator.training.kinds.network import Network
-from vpintegrator.training.kinds.polynomial import PolynomialRegression
+from vpintegrator.training.kinds.regression import LinearMaps, PolynomialRegression
 from vpintegrator.training.kinds.splittings import Splittings
 
 KINDS: tuple[Kind, ...] = (

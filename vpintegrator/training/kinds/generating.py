@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.training.choice import Fit
-from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.kinds.kind import (
     GOOD,
     ROUNDING,
     Budget,
-    Kind,
+    SolvedKind,
     Trial,
     count,
     forms,
@@ -24,7 +24,6 @@ from vpintegrator.training.kinds.kind import (
     why_not_complete,
 )
 from vpintegrator.training.kinds.splittings import Splittings
-from vpintegrator.training.linear import WholePairs, enough_pairs, layer_pairs
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 ARCHITECTURES = {"symplectic": "sgf", "volume": "vpgf"}
@@ -32,7 +31,7 @@ HAMILTONIAN = {"functions": "hamiltonian"}
 
 
 @dataclass(frozen=True)
-class GeneratingFunctions(Kind):
+class GeneratingFunctions(SolvedKind):
     """Generating functions of polynomials, and of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
@@ -98,15 +97,6 @@ class GeneratingFunctions(Kind):
             functions = {"functions": "system"}
             yield from self._degrees(data, fits, budget, functions, self.coefficients)
 
-    def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
-        """Solve for the coefficients."""
-        model = trial.model
-        data.normalise(model)
-        pairs = layer_pairs(model, data, enough_pairs(model), budget.seed)
-        folds = data.known_pairs.folds if data.is_few else None
-        result = fit_pairs(model, pairs, folds=folds, **trial.training)
-        return self.solved(trial, result, data, budget)
-
     def _degrees(
         self,
         data: TrainingData,
@@ -130,16 +120,13 @@ class GeneratingFunctions(Kind):
             if before is not None and (count(model) > most or self._is_too_large(model, data)):
                 return
             size = self._size(degree, model, functions)
-            yield Trial(model, size, training={"far": bool(far), "start": before})
+            yield Trial(model, size, training={"far": bool(far)})
             last = fits[-1]
             if far is None and (degree >= self.compared or "degree" in self.options):
                 other = self._model(data, degree, budget, functions)
                 assert isinstance(other, Model)
-                data.normalise(other)
                 # a linear map in front would not respect scaling parameters
-                if not other.scaling and not isinstance(
-                    layer_pairs(other, data, 2, budget.seed), WholePairs
-                ):
+                if not other.scaling:
                     yield Trial(other, f"linear map, then {size}", training={"far": True})
                     far = fits[-1].error < last.error / 2
                     last = fits[-1] if far else last
@@ -173,7 +160,16 @@ class GeneratingFunctions(Kind):
         self, data: TrainingData, degree: int, budget: Budget, functions: Mapping[str, Any]
     ) -> Model | str:
         arguments = {**functions, "degree": degree}
+        if self.form == "volume" and not self._knows_half_steps(data):
+            arguments["reversible"] = self.options.get("reversible", False)
         return self.build(data, ARCHITECTURES[self.form], budget.seed, **arguments)
+
+    def _knows_half_steps(self, data: TrainingData) -> bool:
+        """Whether states half-way are known, to which a reversible model is fitted."""
+        system = data.dataset.system
+        if data.dataset.is_observed or not system.is_discrete:
+            return not data.dataset.is_observed
+        return states_between(system, data.some_states()[:1], data.dataset.step, 2) is not None
 
     def _size(self, degree: int, model: Model, functions: Mapping[str, Any]) -> str:
         words = {"hamiltonian": "exact terms, ", "system": "functions of the system, "}

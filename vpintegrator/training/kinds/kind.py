@@ -14,6 +14,7 @@ from vpintegrator.models.untrained import build, suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History, Show
 from vpintegrator.training.linear import LinearFit
+from vpintegrator.training.regression import solve
 from vpintegrator.training.training_data import TrainingData
 
 ROUNDING = 1e-14  # error below which only a cheaper step can be better
@@ -189,6 +190,16 @@ class Kind(ABC):
         except InputError as error:
             return str(error)
         return model
+
+
+class SolvedKind(Kind):
+    """A kind of map whose coefficients one linear solve gives."""
+
+    def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
+        """Solve for the coefficients."""
+        data.normalise(trial.model)
+        result = solve(trial.model, data, budget.seed, **trial.training)
+        return self.solved(trial, result, data, budget)
 
 
 def count(model: Model) -> int:

@@ -1,4 +1,4 @@
-"""Polynomial regression: maps without structure, by one linear solve for each degree."""
+"""Linear maps and polynomials: maps without structure, by one linear solve each."""
 
 from __future__ import annotations
 
@@ -7,15 +7,46 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.training.choice import Fit
-from vpintegrator.training.kinds.kind import GOOD, ROUNDING, Budget, Kind, Trial, count, least
-from vpintegrator.training.polynomial import fit_polynomial, polynomial_pairs
+from vpintegrator.training.kinds.kind import (
+    GOOD,
+    ROUNDING,
+    Budget,
+    SolvedKind,
+    Trial,
+    count,
+    least,
+    why_not_complete,
+)
 from vpintegrator.training.training_data import TrainingData
 
 
+class LinearMaps(SolvedKind):
+    """Linear maps, by least squares."""
+
+    name: ClassVar[str] = "linear maps"
+
+    def admits(self, data: TrainingData) -> str | None:
+        """Return the reason why these data have no linear map, or None."""
+        return why_not_complete(data)
+
+    def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
+        """Whether the map may be linear: of measured states, without angles and parameters."""
+        system = data.dataset.system
+        return system.is_measured and not (data.dataset.is_family or system.periods)
+
+    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
+        """Yield the one linear map."""
+        model = self.build(data, "linear", budget.seed)
+        if isinstance(model, str):
+            raise InputError(model)
+        yield Trial(model, f"{count(model)} coefficients")
+
+
 @dataclass(frozen=True)
-class PolynomialRegression(Kind):
+class PolynomialRegression(SolvedKind):
     """Polynomials of degree 1, 2, 3, ... by ridge regression, no structure.
 
     A baseline, and the answer where the map of the data keeps nothing.
@@ -76,12 +107,3 @@ class PolynomialRegression(Kind):
             met = budget.target is not None and error <= budget.target
             if error < ROUNDING or failures > self.patience or met:
                 return
-
-    def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
-        """Solve for the coefficients."""
-        model = trial.model
-        data.normalise(model)
-        pairs = polynomial_pairs(model, data, budget.seed)
-        before, after = (states[:, -1] for states in pairs[: len(pairs)])
-        result = fit_polynomial(model, before, after, pairs.folds, **trial.training)
-        return self.solved(trial, result, data, budget)

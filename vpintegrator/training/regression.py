@@ -1,0 +1,314 @@
+"""Maps without structure from pairs of states: linear maps and polynomials.
+
+The leave-one-out error chooses how far their least squares are regularised.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.models import Model
+from vpintegrator.nn.feed_forward import AffineMap
+from vpintegrator.nn.polynomial_layer import PolynomialLayer
+from vpintegrator.runtime.deadline import check_time
+from vpintegrator.runtime.threads import one_blas_thread
+from vpintegrator.training.least_squares import LeftOut, SequentialQR, trimmed
+from vpintegrator.training.linear import LinearFit, enough_pairs, fit_pairs, layer_pairs
+from vpintegrator.training.residuals import reciprocal_spread
+from vpintegrator.training.training_data import FOLDS, TrainingData
+
+PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
+
+
+def solve(
+    model: Model, data: TrainingData, seed: int = 0, number: int | None = None, **options: Any
+) -> LinearFit:
+    """Solve for the coefficients of a generating function, a linear map or a polynomial.
+
+    Few data are fitted by all pairs that are not of the test group.
+
+    Parameters
+    ----------
+    model
+        Normalised.
+    data
+        Training data.
+    seed, number
+        Seed of the choice of pairs of other data, and their number; by default twenty equations for
+        each coefficient.
+    options
+        Further arguments of ``fit_pairs``, ``fit_linear_map`` or ``fit_polynomial``.
+    """
+    number = number or enough_pairs(model)
+    folds = data.known_pairs.folds if data.is_few else None
+    if not isinstance(model.core, AffineMap | PolynomialLayer):
+        return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, **options)
+    if data.is_few:
+        before, after, folds = known = data.known_pairs
+        folds = None if known.are_single else folds
+    else:
+        pairs = data.pairs(model).sample(number, torch.Generator().manual_seed(seed))
+        before, after = (states[:, -1] for states in pairs)
+    fit = fit_linear_map if isinstance(model.core, AffineMap) else fit_polynomial
+    return fit(model, before, after, folds, **options)
+
+
+def _pairs_of(
+    model: Model, inputs: torch.Tensor, targets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return normalised pairs of states (pair, dim), or InputError."""
+    before = model.coordinates(inputs.double().cpu()).detach()
+    after = model.coordinates(targets.double().cpu(), near=before).detach()
+    if len(before) < 2 or not bool(before.isfinite().all() and after.isfinite().all()):
+        raise InputError(f"{model.name} needs two or more pairs of finite states; give others")
+    return before, after
+
+
+def fit_linear_map(
+    model: Model,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    folds: np.ndarray | None = None,
+    most: int = 1 << 22,
+) -> LinearFit:
+    """Set matrix and offset of a linear map by least squares.
+
+    Directions that the pairs do not determine stay as the identity has them. The leave-one-out
+    error chooses how many these are, by the tolerance of singular values.
+
+    Parameters
+    ----------
+    model
+        A linear map, normalised.
+    inputs, targets : (pair, dim)
+        States before and after the step.
+    folds : (pair,), optional
+        Number of the fold of each pair: the pairs of a fold are left out together.
+    most
+        Numbers of the equations, by default 32 MB.
+
+    Returns
+    -------
+    LinearFit
+        Its ``error`` is the leave-one-out error.
+
+    Raises
+    ------
+    InputError
+        If the model is no linear map, or states are not finite.
+    """
+    start = time.perf_counter()
+    layer = model.core
+    if not isinstance(layer, AffineMap):
+        raise InputError(f"{model.name} is no linear map")
+    z, y = _pairs_of(model, inputs, targets)
+    some = slice(max(most // (layer.dim + 1), 2))
+    weight = reciprocal_spread(y).numpy()
+    rows = torch.cat([z, torch.ones_like(z[:, :1])], 1)[some].numpy()
+    right = (y - z)[some].numpy() * weight
+    qr = SequentialQR(layer.dim + 1)
+    qr.add(rows, right)
+    left_out = LeftOut(rows[:, None], rows[:, None], right[:, None], folds)
+    solutions = qr.truncated([1e-14, 1e-13, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2])
+    choice = min(map(left_out.choice, solutions), key=lambda each: each.square)
+    change = torch.from_numpy(choice.solution.coefficients[:-1] / weight)  # transposed
+    with torch.no_grad():
+        layer.matrix.copy_(torch.eye(layer.dim).double() + change.mT)
+        layer.offset.copy_((y - z @ layer.matrix.mT).mean(0))
+    return LinearFit.of(choice, len(z), start)
+
+
+def fit_polynomial(
+    model: Model,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    folds: np.ndarray | None = None,
+    start: Model | None = None,
+    searched: float = 5e7,
+    most: int = 1 << 24,
+) -> LinearFit:
+    r"""Set the coefficients of a polynomial map by ridge regression.
+
+    .. math:: \min_c \sum_n \Big\| z_n' - z_n - \sum_e c_e \varphi_e(z_n) \Big\|^2
+        + \lambda \sum_e \prod_k r_k^{2 e_k} \|c_e\|^2
+
+    The penalty :math:`\lambda` and the decays r are those of the least error of pairs that are left
+    out. Coefficients of analytic functions decay geometrically with the degree, at a rate of their
+    own in each component: a field that does not depend on a component is found by its infinite
+    decay, and an orbit that drifts along it is followed.
+
+    Parameters
+    ----------
+    model
+        A polynomial map, normalised and adapted to its states.
+    inputs, targets : (pair, dim)
+        States before and after the step.
+    folds : (pair,), optional
+        Number of the fold of each pair; the pairs of a fold are left out together, those of number
+        -1 never. Of more than five, each fifth one is of the same. By default each pair is left out
+        alone.
+    start
+        Fitted model of a lower degree, at whose decays the search for them begins; they are taken
+        where the solve is too large for a search.
+    searched
+        Product of the sizes of a singular value decomposition, up to which decays are searched for.
+    most
+        Values of the terms at all pairs, by default 128 MB; further pairs are left out.
+
+    Raises
+    ------
+    InputError
+        If the model is no polynomial map, or states are not finite.
+    """
+    began, layer = time.perf_counter(), model.core
+    if not isinstance(layer, PolynomialLayer):
+        raise InputError(f"{model.name} is no polynomial map")
+    some = slice(max(most // len(layer.orders), 2))
+    before, after = _pairs_of(model, inputs[some], targets[some])
+    with torch.no_grad():
+        values = layer.values(before).numpy()
+    if folds is not None:
+        folds = np.where(folds < 0, -1, folds % FOLDS)
+    ridge = _Ridge(
+        values,
+        (after - before).numpy(),
+        layer.orders.numpy(),
+        reciprocal_spread(after).numpy(),
+        folds,
+    )
+    begins = [np.full(layer.dim, 8.0)]
+    if start is not None:
+        assert isinstance(start.core, PolynomialLayer)
+        begins.append(np.array(start.core.decays))
+    rates = begins[-1]
+    with one_blas_thread():
+        if len(values) * values.shape[1] * min(values.shape) <= searched:
+            rates = min((descend(ridge.least_error, r) for r in begins), key=ridge.least_error)
+        squares = ridge.squares(rates)  # (penalty, pair that is left out)
+        best = int(squares.mean(1).argmin())
+        coefficients = ridge.coefficients(rates)[best]
+    with torch.no_grad():
+        layer.coefficients.copy_(torch.from_numpy(coefficients))
+    layer.decays = tuple(rates.tolist())
+    chosen = squares[best]
+    typical, deviation = trimmed(chosen)
+    return LinearFit(
+        coefficients=layer.coefficients.numel(),
+        rank=layer.coefficients.numel(),
+        pairs=len(before),
+        error=math.sqrt(float(chosen.mean())),
+        penalty=float(PENALTIES[best]),
+        deviation=deviation,
+        seconds=time.perf_counter() - began,
+        typical=math.sqrt(typical),
+    )
+
+
+def descend(
+    error: Callable[[np.ndarray], float],
+    rates: np.ndarray,
+    factor: float = 4.0,
+    most: float = 1e4,
+    gain: float = 0.98,
+) -> np.ndarray:
+    """Return rates (component,) between 1 and ``most`` that minimise an error, one by one.
+
+    A rate is multiplied or divided by the factor as long as the error falls to ``gain`` times what
+    it was; when no rate changes any more, the factor is replaced by its root, down to the fourth.
+    """
+    least, step = error(rates), factor
+    while step >= factor**0.25:
+        before = least
+        for k in range(len(rates)):
+            for change in (step, 1 / step):
+                while True:
+                    trial = rates.copy()
+                    trial[k] = min(max(rates[k] * change, 1.0), most)
+                    if trial[k] == rates[k] or not (value := error(trial)) < gain * least:
+                        break
+                    rates, least = trial, value
+        if least == before:
+            step = math.sqrt(step)
+    return rates
+
+
+class _Ridge:
+    """Errors of ridge regressions, of all penalties at once.
+
+    Parameters
+    ----------
+    values : (pair, term)
+        Values of the terms.
+    right : (pair, dim)
+        Changes of the states.
+    orders : (term, dim)
+        Degrees of the terms.
+    weight : (dim,)
+        Reciprocal size of errors of each component.
+    folds
+        Argument of ``fit_polynomial``.
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        right: np.ndarray,
+        orders: np.ndarray,
+        weight: np.ndarray,
+        folds: np.ndarray | None,
+    ) -> None:
+        self.values, self.right, self.orders, self.weight = values, right, orders, weight
+        self.folds = folds
+        self.penalties = PENALTIES * len(values)
+
+    def least_error(self, rates: np.ndarray) -> float:
+        """Return the mean square error of pairs that are left out, with the best penalty."""
+        return float(self.squares(rates).mean(1).min())
+
+    def squares(self, rates: np.ndarray) -> np.ndarray:
+        """Return mean squares of the errors (penalty, pair) of pairs that are left out."""
+        weighted = self.values / self.decay(rates)
+        if self.folds is None:
+            errors = self._one_by_one(weighted)
+        else:
+            own = [self.folds == number for number in sorted({*self.folds.tolist()} - {-1})]
+            parts = [self.right[o] - self._fit(weighted, ~o, weighted[o]) for o in own]
+            errors = np.concatenate(parts, 1)
+        return ((errors * self.weight) ** 2).mean(2)
+
+    def coefficients(self, rates: np.ndarray) -> np.ndarray:
+        """Return the coefficients (penalty, term, dim) from all pairs."""
+        decay = self.decay(rates)
+        one = np.eye(decay.shape[1])
+        return self._fit(self.values / decay, slice(None), one) / decay.T
+
+    def decay(self, rates: np.ndarray) -> np.ndarray:
+        """Return the weights of the coefficients (1, term) in the penalty."""
+        return np.prod(rates**self.orders, 1)[None]
+
+    def _fit(self, weighted: np.ndarray, pairs: np.ndarray | slice, rows: np.ndarray) -> np.ndarray:
+        """Return what the fit to some pairs gives (penalty, row, dim) at rows (row, term)."""
+        U, sizes, V = self._decomposed(weighted[pairs])
+        filters = sizes / (sizes**2 + self.penalties[:, None])  # (penalty, rank)
+        return (rows @ V.T) @ (filters[:, :, None] * (U.T @ self.right[pairs]))
+
+    def _one_by_one(self, weighted: np.ndarray) -> np.ndarray:
+        """Return errors (penalty, pair, dim) where each pair is left out, by its leverage."""
+        U, sizes, _ = self._decomposed(weighted)
+        projected = U.T @ self.right  # (rank, dim)
+        # complements of filter and leverage, which rounding would lose near one
+        dropped = self.penalties[:, None] / (sizes**2 + self.penalties[:, None])  # (penalty, rank)
+        residual = self.right - U @ projected + U @ (dropped[:, :, None] * projected)
+        determined = np.maximum(1 - (U**2).sum(1), 0.0) + dropped @ (U**2).T  # (penalty, pair)
+        return residual / np.maximum(determined, 1e-300)[:, :, None]
+
+    def _decomposed(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        check_time()
+        return np.linalg.svd(matrix, full_matrices=False)
