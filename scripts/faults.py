@@ -75,8 +75,7 @@ COMMANDS = {
         *("body.h5", _dataset, "--resume"),
     ),
     "train": Command(
-        "vp-train INPUTS/body.h5 --model vpff --width 4 --depth 1 --epochs 60 --compiled no "
-        "--no-verdict -o model.safetensors",
+        "vp-train INPUTS/body.h5 --model vpff --width 4 --depth 1 --epochs 60 -o model.safetensors",
         *("model.safetensors", _model),
     ),
     "rollout": Command(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import vpintegrator as vp
+from vpintegrator.cli.command import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -62,7 +63,7 @@ def options(command):
 def test_the_options_named_exist():
     """Those of our commands, else those of scripts, or of programs that are called beside ours."""
     known = {"--rm", "--constraint", "--nthreads", "--all"}
-    for name in ("gen", "train", "rollout", "plot", "export"):
+    for name, _ in COMMANDS.values():
         known |= options(importlib.import_module(f"vpintegrator.cli.{name}").main)
     scripts = [path for path in ROOT.glob("scripts/**/*") if path.suffix in (".py", "")]
     sources = "\n".join(path.read_text(encoding="utf-8") for path in scripts if path.is_file())

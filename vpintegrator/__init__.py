@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from vpintegrator.errors import InputError
     from vpintegrator.maps import Map, classical
     from vpintegrator.models import load, prolong, save, wrap
+    from vpintegrator.overview import show
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import compare, integrate, open_rollout, rollout
     from vpintegrator.training import fit, one_step, train
@@ -63,6 +64,7 @@ _NAMES = {
         "errors": ("InputError",),
         "maps": ("Map", "classical"),
         "models": ("prolong", "load", "save", "wrap"),
+        "overview": ("show",),
         "plotting": ("draw",),
         "rollout": ("compare", "integrate", "open_rollout"),
         "training": ("fit", "one_step", "train"),
@@ -102,6 +104,7 @@ __all__ = [
     "rollout",
     "runtime",
     "save",
+    "show",
     "solve",
     "train",
     "training",

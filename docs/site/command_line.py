@@ -1,7 +1,7 @@
 """The reference of the commands, from the commands themselves.
 
 ``.. command-line:: vp-gen`` writes what ``vp-gen --help`` says as a page with anchors: usage, text,
-examples, a description of every option, and of vp-train the options of each model.
+examples, a description of every option, and of vp-train the arguments of each model.
 """
 
 from __future__ import annotations
@@ -81,15 +81,16 @@ def _option(usage: str, help: str) -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
-    from vpintegrator.cli.architecture import help_of_options
     from vpintegrator.models.registry import ARCHITECTURES
+    from vpintegrator.overview import architecture_arguments
 
     for name, words in ARCHITECTURES.descriptions().items():
-        title = f"Options of {name}"
+        title = f"Arguments of {name}"
         yield from (title, "-" * len(title), "", _escaped(words), "")
         yield from (f".. program:: vp-train --model {name}", "")
-        for usage, help in help_of_options(ARCHITECTURES.find(name)):
-            yield from _option(usage, help)
+        for argument, about in architecture_arguments(ARCHITECTURES.find(name)).items():
+            usage = f"{argument} {about['value']}"
+            yield from _option(usage, f"{about['meaning']}  [{about['default']}]")
 
 
 def _escaped(text: str) -> str:

@@ -27,7 +27,7 @@ class Catalogue(Directive):
     """All systems under their subjects, on a page in Markdown."""
 
     def run(self) -> list[nodes.Node]:
-        lines = StringList("\n".join(markdown()).splitlines(), source="vp-gen --list")
+        lines = StringList("\n".join(markdown()).splitlines(), source="vp-show systems")
         section = nodes.section()
         section.document = self.state.document
         self.state.nested_parse(lines, self.content_offset, section, match_titles=True)

@@ -19,14 +19,16 @@ from harness import machine
 
 import numpy as np
 import torch
+from rich.console import Console
 from rich.table import Column, Table
 
 import vpintegrator as vp
-from vpintegrator.cli.common import SETTINGS, console, overwrite_option, plain_errors, progress_bar
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import invariant_errors, root_mean_square_error, solve_reference
+from vpintegrator.runtime.progress import progress_bar
 from vpintegrator.storage.files import check_output, replacing
 from vpintegrator.training import History
 
@@ -188,14 +190,13 @@ def measure(name: str, data: Dataset, seconds: float, steps: int, seed: int, bar
     return Row(name, history, cores, rmse, changes)
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(cls=PlainCommand)
 @click.option("--seconds", type=float, default=150.0, show_default=True, help="For each network.")
 @click.option("--steps", default=STEPS[-1], show_default=True, help="Of the long rollout.")
 @click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(ENTRIES)}.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("-o", "--output", default="accuracy.md", show_default=True, help="Markdown file.")
-@overwrite_option
-@plain_errors
+@click.option("--overwrite", is_flag=True, help="Replace output that exists.")
 def main(
     seconds: float, steps: int, only: str | None, seed: int, output: str, overwrite: bool
 ) -> None:
@@ -211,7 +212,8 @@ def main(
         if name not in ENTRIES:
             raise InputError(f"--only: '{name}' is none of {', '.join(ENTRIES)}")
     check_output(output, overwrite)
-    out, title, computer = console(), f"Rigid body, {seconds:g} s of training each", machine()
+    out, computer = Console(highlight=False, markup=False), machine()
+    title = f"Rigid body, {seconds:g} s of training each"
     out.print(f"{title}, seed {seed}; {computer}", soft_wrap=True)
     rows, left_out = list[Row](), dict[str, str]()
     if find_spec("strupnet") is None:

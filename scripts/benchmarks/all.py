@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.errors import InputError
 from vpintegrator.storage.files import replacing
 
@@ -41,7 +41,7 @@ def place(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(cls=PlainCommand)
 @click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(NAMES)}.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Small sizes: a try-out, no measurement.")
@@ -51,7 +51,6 @@ def place(name: str) -> re.Pattern[str]:
     help="Document that gets the tables, as Markdown.",
 )
 @click.option("--folder", help="Where symplectic keeps what is measured.")
-@plain_errors
 def main(
     only: str | None, threads: int, quick: bool, record: Path | None, folder: str | None
 ) -> None:

@@ -23,7 +23,7 @@ from harness import machine, print_table
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.training import kinds_of
 
 STEP, WINDOW, AHEAD = 0.2, 3, 20
@@ -123,14 +123,13 @@ def errors(model: vp.models.Model, case: Case) -> tuple[float, float]:
     )
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(cls=PlainCommand)
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("attention"))
 @click.option("--seconds", default=20.0, show_default=True, help="Of each training.")
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--count", default=400, show_default=True, help="Training trajectories.")
 @click.option("--case", "names", multiple=True, help="Only these.")
 @click.option("--model", "models", multiple=True, help="Only these.")
-@plain_errors
 def main(
     folder: Path,
     seconds: float,

@@ -26,7 +26,7 @@ from harness import duration, machine, print_table, write_result
 # isort: split
 
 import vpintegrator as vp
-from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.compiled.one_step import ALIKE, OneStepTable, applicable_methods, two_digits
 from vpintegrator.errors import InputError
 
@@ -161,8 +161,8 @@ def report_costs(results: list[dict[str, Any]]) -> None:
     click.echo("; ".join(f"{verdict} on {count}" for verdict, count in counts.items()))
 
 
-@click.command(context_settings=SETTINGS)
-@click.option("--systems", metavar="NAME,...", help="Some of vp-gen --list.  [default: all]")
+@click.command(cls=PlainCommand)
+@click.option("--systems", metavar="NAME,...", help="Some of vp-show systems.  [default: all]")
 @click.option(
     "--outside", "outside_catalogue", is_flag=True, help="Flows outside the catalogue instead."
 )
@@ -176,7 +176,6 @@ def report_costs(results: list[dict[str, Any]]) -> None:
     help="Draw errors and costs into this file: .png, .pdf or .svg.",
 )
 @click.option("--markdown", is_flag=True, help="Print tables as Markdown.")
-@plain_errors
 def main(
     systems: str | None,
     outside_catalogue: bool,

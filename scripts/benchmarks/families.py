@@ -29,7 +29,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator.cli import train
-from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
@@ -211,11 +211,10 @@ def report(found: dict[str, Any]) -> None:
     print_table(title, ["", "measured"], rows)
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(cls=PlainCommand)
 @click.option("--folder", type=click.Path(path_type=Path), required=True, help="For results.")
 @click.option("--seconds", type=float, default=200.0, show_default=True, help="Of each training.")
 @click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(PARTS)}.")
-@plain_errors
 def main(folder: Path, seconds: float, only: str | None) -> None:
     """Measure how accurate families are, and what they keep."""
     folder.mkdir(parents=True, exist_ok=True)

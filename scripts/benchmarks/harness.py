@@ -35,7 +35,7 @@ import click
 import numpy as np
 import torch
 
-from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.compiled import NotCompilable
 from vpintegrator.compiled.library import load_library
 from vpintegrator.compiled.source import prelude
@@ -82,10 +82,10 @@ def benchmark(seconds: float = 5.0) -> Callable[[Callable[..., None]], click.Com
             click.option("--markdown", is_flag=True, help="Print tables as Markdown."),
             click.option("--quick", is_flag=True, help="Small sizes: a try-out, no measurement."),
         ]
-        command = plain_errors(run)
+        command = run
         for option in reversed(options):
             command = option(command)
-        return click.command(context_settings=SETTINGS)(command)
+        return click.command(cls=PlainCommand)(command)
 
     return decorate
 

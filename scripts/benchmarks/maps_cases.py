@@ -50,7 +50,7 @@ MANY = {
     "cosine": [0.001, 0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.005],
     "sine": [0.001, 0.0005, -0.001, 0.001, 0.002, -0.002, 0.005, 0.005],
 }
-SMALL = ("--depth", "4", "--degree", "8")  # units of half a reversible map
+SMALL = ("--depth", "4", "--set", "degree=8")  # units of half a reversible map
 CASES = {
     "field-lines": Case("field-lines"),
     "field-lines, cheap": Case("field-lines", options=SMALL),
@@ -59,14 +59,14 @@ CASES = {
     "field-lines, 8 modes, cheap": Case("field-lines", parameters=MANY, options=SMALL),
     "field-lines-coils": Case("field-lines-coils", trajectories=64, turns=2, train=2000),
     "rigid-body": Case("rigid-body", 3.0),
-    "rigid-body, cheap": Case("rigid-body", 3.0, options=("--depth", "2", "--degree", "8")),
+    "rigid-body, cheap": Case("rigid-body", 3.0, options=("--depth", "2", "--set", "degree=8")),
     "henon-heiles": Case("henon-heiles", energy=1 / 12),
     "coupled-oscillators": Case("coupled-oscillators", 4.0),
     "many-waves": Case("many-waves"),
     "two-waves": Case("two-waves"),
     "two-waves, cheap": Case("two-waves", options=("--depth", "3")),
     "forced-duffing": Case("forced-duffing"),
-    "forced-duffing, cheap": Case("forced-duffing", options=("--depth", "6", "--degree", "8")),
+    "forced-duffing, cheap": Case("forced-duffing", options=("--depth", "6", "--set", "degree=8")),
     "forced-pendulum": Case("forced-pendulum"),
     "kepler": Case("kepler", 6.0),
     "pendulum": Case("pendulum", 4.0),

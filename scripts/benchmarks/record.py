@@ -12,7 +12,7 @@ Later runs are compared with that file, and only rows that are named with a reas
 ``compare`` prints the old and the new value of every row and a verdict, with ``--broken`` only rows
 whose rule is broken; it exits with code 1 where there are some. The rules are the table ``RULES``.
 
-Everything goes through the commands and the public functions, with fixed seeds. Iterations end
+Everything goes through the public functions, with fixed seeds. Iterations end
 trainings, and searches end by themselves: a budget of seconds is only a guard. Two processes work
 side by side; machine code is timed when they are done. A full run takes at most ten minutes.
 """
@@ -33,9 +33,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,20 +48,12 @@ from scipy.linalg import expm
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
+from vpintegrator.training import KINDS, Kind, kinds_of
 
 Row = dict[str, Any]  # quantity to its value
 
 STEPS, TRAJECTORIES, TANGENT_STEPS = 300, 12, 100
-GUARD = "600"  # seconds of a search that does not end by itself
-
-
-def command(name: str, *arguments: Any) -> str:
-    """Run a command of the package, and return its standard output."""
-    call = [str(Path(sys.executable).parent / name), *map(str, arguments)]
-    result = subprocess.run(call, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise click.ClickException(f"{' '.join(call)}:\n{result.stderr}")
-    return result.stdout
+GUARD = 600.0  # seconds of a search that does not end by itself
 
 
 # --- trainings of systems -------------------------------------------------------------------------
@@ -69,16 +61,20 @@ def command(name: str, *arguments: Any) -> str:
 
 @dataclass(frozen=True)
 class Training:
-    """Arguments of vp-gen and of vp-train, and of vp-rollout."""
+    """Data, kinds of maps with their limits, and the step of a rollout where steps vary."""
 
-    data: tuple[str, ...]
-    options: tuple[str, ...] = ()
-    rollout: tuple[str, ...] = ()
+    system: str
+    data: dict[str, Any] = field(default_factory=dict)
+    kinds: Sequence[Kind] = KINDS
+    epochs: int | None = None
+    step: float | None = None
 
 
-def fixed(system: str, epochs: int, *options: str) -> Training:
+def fixed(
+    system: str, epochs: int, name: str, options: dict[str, Any], **training: Any
+) -> Training:
     """An architecture that is trained for a fixed number of epochs."""
-    return Training((system, "--count", "500"), (*options, "--epochs", str(epochs)))
+    return Training(system, {"count": 500}, kinds_of(name, options, training), epochs)
 
 
 DEFAULTS = (
@@ -86,23 +82,23 @@ DEFAULTS = (
     *("charged-particle", "tokamak", "field-lines", "standard-map", "lotka-volterra-3d"),
     "forced-duffing",
 )
-WINDOW = ("--window", "3")
-PUBLISHED = ("--weighting", "arbitrary", "--feed-forward", "triangular", "--depth", "3")
-TRAININGS = {name: Training((name,), ("--seconds", GUARD)) for name in DEFAULTS} | {
-    "vpt": fixed("rigid-body", 40, "--model", "vpt", *WINDOW, "--functions", "neurons"),
-    "vpmt": fixed("rigid-body", 40, "--model", "vpmt", *WINDOW, "--functions", "neurons"),
-    "transformer": fixed("rigid-body", 40, "--model", "transformer", *WINDOW, "--width", "12"),
-    "resnet": fixed("rigid-body", 40, "--model", "resnet", "--width", "16"),
-    "vpff": fixed("rigid-body", 40, "--model", "vpff", "--functions", "neurons"),
-    "spff": fixed("coupled-oscillators", 40, "--model", "spff", "--functions", "neurons"),
-    "spt": fixed("coupled-oscillators", 40, "--model", "spt", *WINDOW, "--functions", "neurons"),
+NEURONS = {"functions": "neurons"}
+PUBLISHED = {"weighting": "arbitrary", "feed_forward": "triangular", "depth": 3, "window": 3}
+TRAININGS = {name: Training(name) for name in DEFAULTS} | {
+    "vpt": fixed("rigid-body", 40, "vpt", NEURONS | {"window": 3}),
+    "vpmt": fixed("rigid-body", 40, "vpmt", NEURONS | {"window": 3}),
+    "transformer": fixed("rigid-body", 40, "transformer", {"window": 3, "width": 12}),
+    "resnet": fixed("rigid-body", 40, "resnet", {"width": 16}),
+    "vpff": fixed("rigid-body", 40, "vpff", NEURONS),
+    "spff": fixed("coupled-oscillators", 40, "spff", NEURONS),
+    "spt": fixed("coupled-oscillators", 40, "spt", NEURONS | {"window": 3}),
     "published vpt": fixed(
-        *("rigid-body", 100, "--model", "vpt", *WINDOW, *PUBLISHED, "--no-reversible"),
-        *("--optimizer", "adam", "--learning-rate", "0.01", "--loss", "relative"),
+        *("rigid-body", 100, "vpt", PUBLISHED | {"reversible": False}),
+        optimizer="adam",
+        learning_rate=0.01,
+        loss="relative",
     ),
-    "family over the step": Training(
-        ("rigid-body", "--vary", "step=0.1:0.3"), ("--seconds", GUARD), ("--step", "0.2")
-    ),
+    "family over the step": Training("rigid-body", {"vary": {"step": [0.1, 0.3]}}, step=0.2),
 }
 
 
@@ -110,19 +106,21 @@ def train(name: str) -> dict[str, Row]:
     """Train a model of a system, and let it run from states that training has not seen."""
     training = TRAININGS[name]
     with tempfile.TemporaryDirectory() as folder:
-        data, path, rollout = (Path(folder, end) for end in ("data.h5", "model", "rollout.h5"))
-        command("vp-gen", *training.data, "-o", data, "--quiet")
-        row = fit(data, path, *training.options)
-        text = command(
-            *("vp-rollout", path, "--against", "none", *training.rollout, "--seed", 0),
-            *("--steps", STEPS, "--trajectories", TRAJECTORIES, "--section", "none"),
-            *("--tangent-steps", TANGENT_STEPS, "-o", rollout, "--json"),
+        data = vp.generate(training.system, Path(folder, "data.h5"), **training.data)
+        row, model = fit(data, training.kinds, training.epochs)
+        report = vp.compare(
+            model,
+            [],
+            steps=STEPS,
+            step=training.step,
+            trajectories=TRAJECTORIES,
+            section=None,
+            tangent_steps=TANGENT_STEPS,
         )
-    report = json.loads(text)
-    table = report["table"][0]
+    table = report.table()[0]
     row["RMSE, units of the system"] = table["median RMSE"]
     # the threshold is a tenth of the spread of the states
-    row["RMSE, relative"] = 0.1 * table["median RMSE"] / report["threshold"]
+    row["RMSE, relative"] = 0.1 * table["median RMSE"] / report.threshold
     invariants = [key.removesuffix(" kind") for key in table if key.endswith(" error kind")]
     row["change of invariants"] = max((table[key] for key in invariants), default=None)
     # of a system that changes volume, the difference from the exact solution
@@ -132,12 +130,15 @@ def train(name: str) -> dict[str, Row]:
     return {name: row}
 
 
-def fit(data: Path, path: Path, *options: str) -> Row:
-    """Train by the command; return the kind of the model, its size and its error."""
-    arguments = (data, "-o", path, "--seed", 0, "--no-verdict", "--quiet", "--json")
-    result = json.loads(command("vp-train", *arguments, *options))
-    error = result["history"]["test_error"]
-    return {"kind": result["model"], "parameters": result["parameters"], "error": error}
+def fit(
+    data: vp.data.Dataset, kinds: Sequence[Kind] = KINDS, epochs: int | None = None
+) -> tuple[Row, vp.models.Model]:
+    """Train; return the kind of the model, its size and its error, and the model."""
+    seconds = GUARD if epochs is None else 150.0
+    result = vp.fit(data, kinds, seconds=seconds, epochs=epochs, progress=False)
+    count = sum(parameter.numel() for parameter in result.model.parameters())
+    row = {"kind": result.model.name, "parameters": count, "error": result.history.test_error}
+    return row, result.model
 
 
 # --- pairs of states without equations ------------------------------------------------------------
@@ -189,12 +190,9 @@ def train_pairs(name: str) -> dict[str, Row]:
         states /= np.linalg.norm(states, axis=1, keepdims=True)
     after = images(states)
     with tempfile.TemporaryDirectory() as folder:
-        arrays, data, path = (Path(folder, end) for end in ("pairs.npz", "data.h5", "model"))
-        np.savez(arrays, before=states[:count], after=after[:count])
-        names = ("--columns", ",".join(components))
-        command("vp-gen", "--from", arrays, "--pairs", "before,after", *names, "-o", data)
-        row = fit(data, path, "--seconds", GUARD)
-        model = vp.load(path)
+        path = Path(folder, "data.h5")
+        data = vp.import_pairs(states[:count], after[:count], path, components=components)
+        row, model = fit(data)
     windows = torch.from_numpy(states[count:, None])
     difference = model(windows).detach().numpy()[:, 0] - after[count:]
     row["error of other states"] = math.sqrt(np.mean(difference**2) / np.var(after[count:]))
@@ -329,11 +327,9 @@ NETWORKS = ("transformer, skew", "transformer, arbitrary", "feed-forward", "stan
 def run_machine_code(system: str) -> dict[str, Row]:
     """Train the default model; time steps of it and of RK4, and compare its C with PyTorch."""
     with tempfile.TemporaryDirectory() as folder:
-        data, path, source = (Path(folder, end) for end in ("data.h5", "model", "step.c"))
-        command("vp-gen", system, "-o", data, "--quiet")
-        row = fit(data, path, "--seconds", GUARD)
-        model = vp.load(path)
-        command("vp-export", path, "-o", source)
+        source = Path(folder, "step.c")
+        row, model = fit(vp.generate(system, Path(folder, "data.h5")))
+        vp.export(model, source)
         library = source.with_suffix(".so")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-lm", "-o", library], check=True)
         step = ctypes.CDLL(str(library)).vp_step

@@ -14,7 +14,7 @@ import click
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.cli.command import PlainCommand
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.style import PAGE, PAPER, looks
 from vpintegrator.rollout import METHODS
@@ -162,10 +162,9 @@ _PANELS: tuple[Callable[[Axes, Tables], None], ...] = (
 )
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(cls=PlainCommand)
 @click.argument("record", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True)
-@plain_errors
 def main(record: Path, output: Path) -> None:
     """Draw the tables of a record as all.py --record writes it."""
     figure = draw(record.read_text(encoding="utf-8"))

@@ -22,9 +22,9 @@ COMMANDS = {
     "vp-rollout --help": ["-m", "vpintegrator.cli.rollout", "--help"],
     "vp-plot --help": ["-m", "vpintegrator.cli.plot", "--help"],
     "vp-export --help": ["-m", "vpintegrator.cli.export", "--help"],
-    "vp-gen --list": ["-m", "vpintegrator.cli.gen", "--list"],
-    "vp-gen --show rigid-body": ["-m", "vpintegrator.cli.gen", "--show", "rigid-body"],
-    "vp-rollout --list-methods": ["-m", "vpintegrator.cli.rollout", "--list-methods"],
+    "vp-show systems": ["-m", "vpintegrator.cli.show", "systems"],
+    "vp-show rigid-body": ["-m", "vpintegrator.cli.show", "rigid-body"],
+    "vp-show methods": ["-m", "vpintegrator.cli.show", "methods"],
 }
 QUICK = ("python -c pass", "vp-gen --help")
 

@@ -13,7 +13,6 @@ import json
 import math
 import multiprocessing
 import re
-import shlex
 import tempfile
 import time
 from pathlib import Path
@@ -27,16 +26,12 @@ from harness import benchmark, machine, print_table, write_result
 import numpy as np
 
 import vpintegrator as vp
-from vpintegrator.cli import train
 from vpintegrator.errors import InputError
 
 SYSTEMS = ("pendulum", "coupled-oscillators", "henon-heiles", "kepler", "toda")
 CLASSICAL = ("stoermer-verlet", "gauss-legendre-4")
 STEPS, TRAJECTORIES, WINDOWS = 300, 12, 4000
 _PATIENCE = 300.0  # seconds for data, compilation and rollouts of an entry
-
-_PLAIN = "--no-reversible"  # as published
-_ADAM = "--optimizer adam --learning-rate"
 
 
 class Sizes(NamedTuple):
@@ -56,22 +51,27 @@ def sizes(dim: int) -> Sizes:
     return Sizes(5, 30, 3, 2) if dim <= 2 else Sizes(8, 50, 8, 5)
 
 
-def options(entry: str, dim: int) -> str:
-    """Of vp-train. A coupling here is two modules of a SympNet, one that moves q and one for p."""
+def network(entry: str, dim: int) -> dict[str, Any]:
+    """Arguments of spff. A coupling here is two modules of a SympNet, one moves q and one p."""
     s = sizes(dim)
-    network = {
-        "spff": "--model spff",
-        "spt": "--model spt",
-        "g-sympnet": f"--model spff --functions neurons --activation sigmoid --width {s.width} "
-        f"--depth {-(-s.layers // 2)} {_PLAIN}",
-        "la-sympnet": "--model spff --functions neurons --option layer=linear-activation "
-        f"--activation sigmoid --option linear={s.sublayers} --depth {-(-s.la_layers // 2)} "
-        f"{_PLAIN}",
-        "henonnet": "--model spff --functions neurons --option layer=henon --width 10 --depth 10 "
-        f"{_PLAIN}",
+    own: dict[str, dict[str, Any]] = {
+        "g-sympnet": {"activation": "sigmoid", "width": s.width, "depth": -(-s.layers // 2)},
+        "la-sympnet": {
+            "layer": "linear-activation",
+            "activation": "sigmoid",
+            "linear": s.sublayers,
+            "depth": -(-s.la_layers // 2),
+        },
+        "henonnet": {"layer": "henon", "width": 10, "depth": 10},
     }
     name = entry.removesuffix("-adam")
-    return network[name] + (f" {_ADAM} {RATES[name]}" if entry != name else "")
+    return {"functions": "neurons", "reversible": False, **own[name]} if name in own else {}
+
+
+def adam(entry: str) -> dict[str, Any]:
+    """Arguments of the training as published."""
+    name = entry.removesuffix("-adam")
+    return {"optimizer": "adam", "learning_rate": RATES[name]} if entry != name else {}
 
 
 # the published ones, with Adam's learning rate
@@ -100,16 +100,15 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
         flow = vp.classical(entry, data.system, data.step)
         report = vp.compare(None, entry, system=data.system, step=data.step, **_length())
     else:
-        arguments = shlex.split(options(entry, data.system.dim))
-        found["options"] = shlex.join(arguments)
-        model_path = folder / f"{system}-{entry}.safetensors"
-        given = [str(path), "-o", str(model_path), "--seconds", str(seconds), "--overwrite"]
+        found["options"] = network(entry, data.system.dim) | adam(entry)
+        name = "spt" if entry == "spt" else "spff"
+        kinds = vp.training.kinds_of(name, network(entry, data.system.dim), adam(entry))
         try:
-            train.main([*given, "--quiet", *arguments], standalone_mode=False)
-        except click.ClickException as error:
-            write_result(folder, found | {"failure": error.format_message()})
+            model = vp.fit(data, kinds, seconds=seconds, progress=False).model
+        except InputError as error:
+            write_result(folder, found | {"failure": str(error)})
             return
-        model = vp.load(model_path)
+        vp.save(model, folder / f"{system}-{entry}.safetensors", overwrite=True)
         history = json.loads(model.metadata["training"])
         found["training"] = {k: v for k, v in history.items() if not isinstance(v, list)}
         flow = model

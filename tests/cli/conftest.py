@@ -16,6 +16,18 @@ def run(tmp_path, monkeypatch):
     return call
 
 
+@pytest.fixture
+def done(run):
+    """Call a command that must succeed, and return what it printed on standard output."""
+
+    def call(command, *arguments):
+        result = run(command, *arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return call
+
+
 def refused(result, message):
     """Whether the command ended with exit code 2 and one sentence that holds ``message``."""
     lines = [line for line in result.output.splitlines() if line.startswith("Error: ")]

@@ -8,8 +8,8 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator import plotting
-from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.rollout import main as rollout
+from vpintegrator.cli.show import main as show
 from vpintegrator.cli.train import main as train
 from vpintegrator.training.training_data import TrainingData
 
@@ -26,7 +26,7 @@ from vpintegrator.training.training_data import TrainingData
 def test_it_is_told_everywhere(run, system, name, measure):
     data = vp.generate(system, "data.h5", count=60, steps=6).path
     options = ("--model", name, "--window", "3", "--epochs", "2", "--seconds", "20")
-    done = run(train, data, *options, "--no-verdict", "--compiled", "no", "-o", "model.safetensors")
+    done = run(train, data, *options, "-o", "model.safetensors")
     assert done.exit_code == 0, done.output
     model = vp.load("model.safetensors")
     words = model.metadata["attention"]
@@ -34,13 +34,13 @@ def test_it_is_told_everywhere(run, system, name, measure):
     change = vp.nn.attention_change(model, TrainingData(data).held_out(model)[0])
     assert words.startswith(f"attention: {change.weights} weights, relative change ")
     assert measure in words and words in " ".join(done.output.split())
-    shown = run(gen, "--inspect", "model.safetensors").output
+    shown = run(show, "model.safetensors").output
     assert measure in " ".join(shown.split())
-    found = json.loads(run(gen, "--inspect", "model.safetensors", "--json", "--quiet").stdout)
+    found = json.loads(run(show, "model.safetensors", "--json", "--quiet").stdout)
     assert found["metadata"]["attention"] == words
     done = run(
         *(rollout, "model.safetensors", "--against", "rk4", "--steps", "5"),
-        *("--compiled", "no", "-o", "rollout.h5"),
+        *("-o", "rollout.h5", "-v"),
     )
     # lines may end at hyphens
     assert f"model: {words}".replace(" ", "") in "".join(done.output.split())

@@ -11,8 +11,10 @@ import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli.export import main as export
 from vpintegrator.cli.gen import main as gen
+from vpintegrator.cli.importing import main as importing
 from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main as rollout
+from vpintegrator.cli.show import main as show
 from vpintegrator.cli.train import main as train
 
 # each file, what it is said to be, and the command that takes it
@@ -23,8 +25,8 @@ FILES = {
     "shard.h5": ("one part of a dataset", "the whole dataset"),
     "system.toml": ("a description of a system", "vp-gen system.toml"),
     "recipe.toml": ("a recipe of a dataset", "vp-gen recipe.toml"),
-    "table.csv": ("a file of arrays", "vp-gen --from table.csv"),
-    "other.h5": ("an HDF5 file of another program", "vp-gen --from other.h5"),
+    "table.csv": ("a file of arrays", "vp-import table.csv"),
+    "other.h5": ("an HDF5 file of another program", "vp-import other.h5"),
     "other.safetensors": ("a safetensors file of another program", "vp-train"),
     "step.c": ("a program made from a model", "the model file"),
     "figure.png": ("a figure", "drawn from"),
@@ -39,11 +41,11 @@ COMMANDS = {
     "plot {}": {"rollout.h5", "model.safetensors"},
     "export {}": {"model.safetensors"},
     "gen {}": {"system.toml", "recipe.toml"},
-    "gen --from {}": {"table.csv", "other.h5"},
-    "gen --inspect {}": {"data.h5", "rollout.h5", "model.safetensors"},
-    "gen --show {}": {"system.toml"},
+    "import {}": {"table.csv", "other.h5"},
+    "show {}": {"data.h5", "rollout.h5", "model.safetensors", "system.toml"},
 }
 MAINS = {"rollout": rollout, "train": train, "plot": plot, "export": export, "gen": gen}
+MAINS |= {"import": importing, "show": show}
 
 
 @pytest.fixture(scope="module")
@@ -87,5 +89,5 @@ def test_every_command_says_what_a_file_is_and_who_takes_it(run, tmp_path, files
 
 def test_a_model_is_known_by_its_content_not_by_its_name(run, tmp_path, files):
     shutil.copy(files / "model.safetensors", tmp_path / "model.dat")
-    assert run(gen, "--inspect", "model.dat").exit_code == 0
+    assert run(show, "model.dat").exit_code == 0
     assert refused(run(train, "model.dat"), "model.dat is a model, not a dataset")

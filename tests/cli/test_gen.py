@@ -1,13 +1,13 @@
-"""vp-gen."""
+"""vp-gen: flows, maps by formula, return maps, trajectories with parameters of their own."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.cli.conftest import refused
+from tests.dynamics.test_discrete import KICKED
 from vpintegrator.cli.gen import main
+from vpintegrator.cli.show import main as show
 from vpintegrator.data import open_dataset
 
 SYSTEM = """
@@ -24,80 +24,37 @@ high = 1
 step = 0.1
 steps = 9
 """
+SMALL = ("--count", "9", "--steps", "2")
 
 
-def test_generate(run, tmp_path):
-    result = run(main, "rigid-body", "--count", "30", "--steps", "5", "-p", "I1=3")
-    assert result.exit_code == 0, result.output
-    assert "23 train, 2 validation, 5 test; 5 steps of 0.2" in result.output
-    assert "squared momentum" in result.output
-    dataset = open_dataset(tmp_path / "rigid-body.h5")
-    assert dataset.parameters["I1"] == 3
+def test_a_flow(done):
+    output = done(main, "rigid-body", "--count", "30", "--steps", "5", "-p", "I1=3")
+    assert "23 train, 2 validation, 5 test; 5 steps of 0.2" in output
+    assert "squared momentum" in output and len(output.splitlines()) <= 8
+    assert open_dataset("rigid-body.h5").parameters["I1"] == 3
 
 
 @pytest.mark.thorough
-def test_each_trajectory_has_its_own_step_and_parameters(run):
+def test_each_trajectory_has_its_own_step_and_parameters(done):
     vary = ["--vary", "step=0.05:0.4", "--vary", "I1=1.5:2.5:log"]
-    result = run(main, "rigid-body", "--count", "30", "--steps", "5", *vary)
-    assert result.exit_code == 0, result.output
-    assert "5 steps of 0.05 to 0.4 each, I1 1.5 to 2.5" in result.output
+    output = done(main, "rigid-body", "--count", "30", "--steps", "5", *vary)
+    assert "5 steps of 0.05 to 0.4 each, I1 1.5 to 2.5" in output
     dataset = open_dataset("rigid-body.h5")
     assert dataset.varied == {"step": (0.05, 0.4), "I1": (1.5, 2.5)}
     assert "log = true" in dataset.recipe
-    result = run(main, "--inspect", "rigid-body.h5")
-    assert result.exit_code == 0, result.output
+    output = done(show, "rigid-body.h5")
     for text in ("step           0.05 to 0.4", "I1 from 1.5 to 2.5", "t/step = 0 to 5"):
-        assert text in result.output
-    result = run(main, "--inspect", "rigid-body.h5", "--overwrite", "--json")
-    assert json.loads(result.stdout)["varied"] == {"step": [0.05, 0.4], "I1": [1.5, 2.5]}
+        assert text in output
+    found = json.loads(done(show, "rigid-body.h5", "--json", "--quiet"))
+    assert found["varied"] == {"step": [0.05, 0.4], "I1": [1.5, 2.5]}
 
 
-def test_a_file_of_ones_own(run, tmp_path):
+def test_a_file_and_a_length_of_ones_own(done, tmp_path):
     (tmp_path / "duffing.toml").write_text(SYSTEM)
-    result = run(main, "duffing.toml", "--count", "20", "-o", "a.h5")
-    assert result.exit_code == 0, result.output
-    assert open_dataset("a.h5").system.title == "Duffing oscillator"
-
-
-def test_list(run):
-    result = run(main, "--list")
-    assert result.exit_code == 0
-    for name in ("rigid-body-circles", "coupled-oscillators", "pendulum", "divergence-free"):
-        assert name in result.output
-
-
-def test_a_length_from_the_command_line(run):
-    assert run(main, "toda", "-p", "n=5", "--count", "5", "--steps", "3").exit_code == 0
+    done(main, "duffing.toml", "--count", "20", "-v")
+    assert open_dataset("duffing.h5").system.title == "Duffing oscillator"
+    done(main, "toda", "-p", "n=5", *SMALL)
     assert open_dataset("toda.h5").system.dim == 10
-    assert refused(
-        run(main, "--show", "toda", "-p", "n=2.5"), "the length of 'q' is 2.5, not a whole"
-    )
-
-
-def test_show(run):
-    result = run(main, "--show", "rigid-body", "-p", "I1=5")
-    assert result.exit_code == 0
-    for text in ("ż₁ = z₂⋅z₃⋅", "I1 = 5", "(z1, z2, z3) → (-z1, z2, z3)", "div f = 0"):
-        assert text in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["rigid-bdy"], "did you mean 'rigid-body'"),
-        ([], "say what to generate"),
-        (["rigid-body", "-p", "I1"], "NAME=VALUE"),
-        (["rigid-body", "-p", "I9=1"], "no parameter 'I9'"),
-        (["rigid-body", "--vary", "I1=3"], "expected NAME=LOW:HIGH, such as step=0.05:0.4"),
-        (["rigid-body", "--vary", "I9=1:2"], "no parameter 'I9' that could vary"),
-        (["rigid-body", "--vary", "I1=1:2", "-p", "I1=3"], "leave -p I1=... out"),
-        (["rigid-body", "--vary", "step=1:2", "--step", "1"], "leave --step out"),
-        (["--show", "rigid-body", "-p", "I1=__import__('os')"], "unknown function"),
-    ],
-)
-def test_mistakes(run, tmp_path, arguments, message):
-    assert refused(run(main, *arguments), message)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -114,38 +71,65 @@ def test_mistakes_in_a_file(run, tmp_path, old, new, message):
     assert [path.name for path in tmp_path.iterdir()] == ["duffing.toml"]
 
 
-def test_existing_output_is_kept(run, tmp_path):
-    (tmp_path / "a.h5").write_text("precious")
-    assert refused(run(main, "pendulum", "-o", "a.h5"), "--overwrite")
-    assert (tmp_path / "a.h5").read_text() == "precious"
-    assert run(main, "pendulum", "-o", "a.h5", "--overwrite", "--count", "9").exit_code == 0
-    assert open_dataset("a.h5").shapes["train"][0] == 7
-
-
-@pytest.mark.parametrize("command", ["gen", "train", "rollout", "plot"])
-def test_help_needs_nothing_slow(command):
-    """``--help`` answers at once because torch, SymPy, SciPy and matplotlib are not imported."""
-    code = (
-        f"import sys; from vpintegrator.cli.{command} import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "slow = {'torch', 'sympy', 'scipy', 'matplotlib', 'numpy', 'h5py'} & set(sys.modules)\n"
-        "assert not slow, slow"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "Usage:" in result.stdout
+def test_seed_0_is_not_seed_1(done):
+    for seed in (0, 1):
+        done(main, "pendulum", *SMALL, "--seed", seed, "-o", f"{seed}.h5")
+    first, second = open_dataset("0.h5"), open_dataset("1.h5")
+    assert (first.seed, second.seed) == (0, 1)
+    assert first.fingerprint != second.fingerprint
 
 
 @pytest.mark.parametrize("low", [-2, -1])
 def test_initial_states_outside_of_the_domain(run, tmp_path, low):
-    text = SYSTEM.replace("- q**2/2 + b*q**4/4", "- log(q) + b*q").replace(
-        "low = -1", f"low = {low}"
-    )
-    (tmp_path / "log.toml").write_text(text.replace("high = 1", f"high = {low + 1.5}"))
-    result = run(main, "log.toml", "--count", 10, "-o", "log.h5")
+    text = SYSTEM.replace("- q**2/2 + b*q**4/4", "- log(q) + b*q")
+    text = text.replace("low = -1", f"low = {low}").replace("high = 1", f"high = {low + 1.5}")
+    (tmp_path / "log.toml").write_text(text)
+    result = run(main, "log.toml", "--count", 10)
     if low == -2:
         assert refused(result, "is outside of the domain of log(q); change the distribution")
     else:
         assert result.exit_code == 0, result.output
         assert "drawn again: q = -" in result.output
+
+
+def test_maps_by_formula(run, done, tmp_path):
+    (tmp_path / "kicked.toml").write_text(KICKED)
+    assert "exact but for rounding" in done(main, "kicked.toml", "--count", "20")
+    assert "iterated by formula" in done(show, "kicked.h5")
+    assert refused(run(main, "kicked.toml", "--step", "0.1", "-o", "a.h5"), "one iteration")
+    shown = done(show, "kicked.toml")
+    for text in ("symplectic map", "stage 2:", "ρ M ρ M = 1", "DMᵀ J DM = J", "steps 5"):
+        assert text in shown
+
+
+def test_return_maps_by_section(done):
+    done(main, "henon-heiles", "--section", "-q[0] = 0", *SMALL, "-p", "energy=0.1")
+    dataset = open_dataset("henon-heiles-map.h5")
+    assert dataset.parameters == {"energy": 0.1}
+    assert dataset.system.equations.returns.sign == -1
+    assert "of q[0] = 0 downwards; canonical" in done(show, "henon-heiles-map.h5")
+    energies = ("--vary", "energy=0.02:0.12")
+    done(main, "henon-heiles", "--section", "q[0] = 0", *SMALL, *energies, "-o", "family.h5")
+    assert open_dataset("family.h5").varied == {"energy": (0.02, 0.12)}
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "crossings", "components"),
+    [
+        ("forced-duffing", "period", 1, ("q", "p")),
+        ("forced-duffing", "2*period", 2, ("q", "p")),
+        ("field-lines-two", "period", 1, ("Z", "u")),
+    ],
+)
+def test_stroboscopic_maps(done, name, step, crossings, components):
+    done(main, name, "--step", step, *SMALL)
+    system = open_dataset(f"{name}-map.h5").system
+    assert system.equations.returns.crossings == crossings and system.components == components
+
+
+def test_existing_output_is_kept(run, tmp_path):
+    (tmp_path / "a.h5").write_text("precious")
+    assert refused(run(main, "pendulum", *SMALL, "-o", "a.h5"), "--overwrite")
+    assert (tmp_path / "a.h5").read_text() == "precious"
+    assert run(main, "pendulum", "-o", "a.h5", "--overwrite", *SMALL).exit_code == 0
+    assert open_dataset("a.h5").shapes["train"][0] == 7

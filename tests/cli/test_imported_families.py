@@ -6,7 +6,7 @@ import pytest
 import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli.export import main as export
-from vpintegrator.cli.gen import main as gen
+from vpintegrator.cli.importing import main as importing
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.cli.train import main as train
 from vpintegrator.errors import InputError
@@ -17,8 +17,7 @@ RANDOM = np.random.default_rng(0)
 STIFFNESS, MASS = RANDOM.uniform(0.5, 2, RUNS), RANDOM.uniform(0.8, 1.2, RUNS)
 START = RANDOM.uniform(-1, 1, (RUNS, 2))
 NUMBERS = np.arange(21)
-FAST = ("--compiled", "no")
-SOLVED = ("--model", "sgf", "--degree", "4", "--optimizer", "linear")
+SOLVED = ("--model", "sgf", "--set", "degree=4", "--optimizer", "linear")
 
 
 def swing(start, times, k, m=1.0):
@@ -144,18 +143,18 @@ def test_a_system_that_is_given_declares_what_varies(tmp_path):
 
 def test_the_whole_way_through_the_commands(run, tmp_path):
     write(tmp_path / "runs.csv", states_of(), ("q", "p"), {"k": STIFFNESS})
-    result = run(gen, "--from", "runs.csv", "--parameter-columns", "k")
+    result = run(importing, "runs.csv", "--parameter-columns", "k")
     assert result.exit_code == 0, result.output
     result = run(train, "runs.h5", *SOLVED, "-o", "runs.safetensors")
     assert result.exit_code == 0, result.output
-    result = run(rollout, "runs.safetensors", *FAST, "-o", "own.h5")
+    result = run(rollout, "runs.safetensors", "-o", "own.h5")
     assert result.exit_code == 0, result.output
     own = open_rollout("own.h5")
     np.testing.assert_array_equal(
         own.reference, vp.open_dataset("runs.h5").states("test", slice(1))
     )
     start = ("--initial", "1,0", "--steps", "20")
-    result = run(rollout, "runs.safetensors", "-p", "k=1.3", *start, *FAST, "-o", "unseen.h5")
+    result = run(rollout, "runs.safetensors", "-p", "k=1.3", *start, "-o", "unseen.h5")
     assert result.exit_code == 0, result.output
     found = open_rollout("unseen.h5").runs["runs"].states[0]
     assert np.abs(found - swing((1.0, 0.0), STEP * NUMBERS, 1.3)).max() < 2e-3
@@ -176,11 +175,11 @@ def test_steps_that_vary_through_the_commands(run, tmp_path):
         for time, (q, p) in zip(step * NUMBERS, swing(start, step * NUMBERS, k), strict=True):
             lines.append(f"{number},{time:.17g},{q:.17g},{p:.17g},{k:.17g}")
     (tmp_path / "runs.csv").write_text("\n".join(lines) + "\n")
-    assert run(gen, "--from", "runs.csv", "--parameter-columns", "k").exit_code == 0
+    assert run(importing, "runs.csv", "--parameter-columns", "k").exit_code == 0
     assert list(vp.open_dataset("runs.h5").varied) == ["step", "k"]
     assert run(train, "runs.h5", *SOLVED, "-o", "runs.safetensors").exit_code == 0
     named = ("--step", "0.12", "-p", "k=1.3", "--initial", "1,0", "--steps", "20")
-    result = run(rollout, "runs.safetensors", *named, *FAST, "-o", "a.h5")
+    result = run(rollout, "runs.safetensors", *named, "-o", "a.h5")
     assert result.exit_code == 0, result.output
     found = open_rollout("a.h5").runs["runs"].states[0]
     assert np.abs(found - swing((1.0, 0.0), 0.12 * NUMBERS, 1.3)).max() < 1e-2

@@ -7,33 +7,22 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 from rich.progress import TextColumn
 
 import vpintegrator as vp
-from vpintegrator.cli import gen, output, plot, rollout, train
+from tests.cli.conftest import refused
+from vpintegrator.cli import command, gen, rollout, show, train
 from vpintegrator.runtime import progress
 
 SHORT = ["--system", "pendulum", "--against", "rk4,explicit-euler", "--steps", "20"]
+NASTY = "[/b] [link=x] :smile: \x1b[2J \x9b31m \u202e \ud800 end"
 
 
-@pytest.fixture
-def call(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "40")
-
-    def run(command, *arguments):
-        result = CliRunner().invoke(command, [str(a) for a in arguments])
-        assert result.exit_code == 0, result.output
-        return result
-
-    return run
-
-
-def test_a_pipe_gets_all_columns_in_whole_lines(call):
-    text = call(rollout.main, *SHORT).stdout
+def test_a_pipe_gets_all_columns_in_whole_lines(done):
+    text = done(rollout.main, *SHORT)
     lines = text.splitlines()
     header = next(line for line in lines if line.split()[:1] == ["method"])
     row = next(line for line in lines if line.startswith(" Explicit Euler"))
@@ -45,52 +34,53 @@ def test_a_pipe_gets_all_columns_in_whole_lines(call):
     assert "\x1b" not in text
 
 
-def test_json_of_four_commands(call):
-    made = json.loads(call(gen.main, "pendulum", "--count", "5", "--steps", "9", "--json").stdout)
+def test_json_of_four_commands(run, done):
+    made = json.loads(done(gen.main, "pendulum", "--count", "5", "--steps", "9", "--json"))
     assert made["output"] == "pendulum.h5"
     assert made["shapes"]["train"] == [3, 10, 2]
     assert made["fingerprint"] == vp.open_dataset("pendulum.h5").fingerprint
-    options = ["--epochs", "2", "--model", "vpff", "--width", "3", "--compiled", "no"]
-    result = call(train.main, "pendulum.h5", *options, "--json")
+    options = ["--epochs", "2", "--model", "vpff", "--width", "3"]
+    result = run(train.main, "pendulum.h5", *options, "--json")
     trained = json.loads(result.stdout)
     assert trained["history"]["epoch"] == [1, 2]
     assert trained["arguments"]["width"] == 3
     assert "relative error one window ahead" in result.stderr
-    compared = json.loads(call(rollout.main, *SHORT, "--json").stdout)
+    compared = json.loads(done(rollout.main, *SHORT, "--json"))
     assert [row["method"] for row in compared["table"]] == ["RK4", "Explicit Euler"]
     report = vp.open_rollout("pendulum-rollout.h5")
     assert compared["table"][1]["worst RMSE"] == report.summary("explicit-euler").worst_error
-    inspected = json.loads(call(gen.main, "--inspect", "pendulum-rollout.h5", "--json").stdout)
-    assert inspected["table"] == compared["table"]
-    assert json.loads(call(gen.main, "--inspect", trained["output"], "--json").stdout)["model"]
-
-
-def test_json_of_figures_lists_and_systems(call, monkeypatch):
-    call(rollout.main, *SHORT, "-o", "a.h5")
-    monkeypatch.setattr("vpintegrator.plotting.draw", lambda *a, **k: ["figures/errors.png"])
-    drawn = json.loads(call(plot.main, "a.h5", "--json").stdout)
-    assert drawn["files"] == ["figures/errors.png"]
-    assert len(drawn["table"]) == 2
-    assert json.loads(call(gen.main, "--list", "--json").stdout)["systems"]
-    shown = json.loads(call(gen.main, "--show", "pendulum", "--json").stdout)
-    assert shown["invariants"] == ["energy"]
-    methods = json.loads(call(rollout.main, "--list-methods", "--json").stdout)["methods"]
-    assert methods["rk4"]["order"] == 4
+    shown = json.loads(done(show.main, "pendulum-rollout.h5", "--json"))
+    assert shown["table"] == compared["table"]
 
 
 def test_numbers_that_json_has_not():
     values = {"a": float("inf"), "b": [float("nan"), -float("inf")], "c": True, "d": "x\x1b"}
-    assert output._strict(values) == {"a": "inf", "b": [None, "-inf"], "c": True, "d": "x\\x1b"}
+    assert command._strict(values) == {"a": "inf", "b": [None, "-inf"], "c": True, "d": "x\\x1b"}
 
 
-def test_quiet_prints_errors_only(call, tmp_path):
-    result = call(rollout.main, *SHORT, "--quiet")
-    assert result.output == ""
+def test_quiet_prints_errors_only(run, done, tmp_path):
+    assert run(rollout.main, *SHORT, "--quiet").output == ""
     assert (tmp_path / "pendulum-rollout.h5").exists()
-    again = CliRunner().invoke(rollout.main, [*SHORT, "--quiet"])
+    again = run(rollout.main, *SHORT, "--quiet")
     assert again.exit_code == 2
     assert "exists already" in again.output
-    assert json.loads(call(rollout.main, *SHORT, "--quiet", "--json", "--overwrite").output)
+    assert json.loads(done(rollout.main, *SHORT, "--quiet", "--json", "--overwrite"))
+
+
+def test_nothing_in_a_file_steers_the_terminal(run, capsys):
+    command.say(NASTY)
+    with command.progress() as show_progress:
+        show_progress(NASTY, 0, 1)
+
+    @click.command(cls=command.PlainCommand)
+    def mistake():
+        raise vp.InputError(f"found {NASTY}")
+
+    text = capsys.readouterr().out + run(mistake).output
+    assert refused(run(mistake), "[/b] [link=x] :smile:")
+    assert text.count("[/b] [link=x] :smile: \\x1b[2J") == 2
+    for letter in "\x1b\x9b\u202e":
+        assert letter not in text
 
 
 def test_progress_in_a_file_is_a_plain_line_now_and_then(monkeypatch):

@@ -20,7 +20,7 @@ def data(tmp_path, monkeypatch):
 
 
 def test_the_command_says_where_it_trains(device, data):
-    options = ["--functions", "neurons", "--epochs", "2", "--compiled", "no"]
+    options = ["--set", "functions=neurons", "--epochs", "2"]
     options += ["--device", str(device), "-o", "model.safetensors"]
     result = CliRunner().invoke(train, ["pendulum.h5", *options])
     assert result.exit_code == 0, result.output
@@ -33,7 +33,7 @@ def test_models_roll_out_there(device, data):
     model = vp.models.VolumePreservingFeedForward(dim=2, width=4, depth=1)
     vp.train(model, data, epochs=2, compiled=False, progress=False)
     vp.save(model, "model.safetensors")
-    options = ["--steps", "20", "--trajectories", "2", "--compiled", "no"]
+    options = ["--steps", "20", "--trajectories", "2"]
     tables = []
     for name in ("cpu", str(device)):
         more = ["--device", name, "-o", f"{name}.h5", "--json"]
@@ -51,7 +51,7 @@ def test_a_gpu_that_is_full_is_one_sentence(data, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
     monkeypatch.setattr(TrainingData, "normalise", full)
-    options = ["--functions", "neurons", "--epochs", "2", "-o", "model.safetensors"]
+    options = ["--set", "functions=neurons", "--epochs", "2", "-o", "model.safetensors"]
     result = CliRunner().invoke(train, ["pendulum.h5", *options])
     assert result.exit_code == 2
     assert "Error: the GPU has no memory left: take fewer windows (--batch)" in result.output

@@ -12,6 +12,8 @@ import matplotlib.pyplot as plt
 import pytest
 from click.testing import CliRunner
 
+from vpintegrator.cli.command import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path
@@ -29,7 +31,7 @@ def shell(line):
     if not name.startswith("vp-"):
         subprocess.run(line, shell=True, check=True, capture_output=True)
         return
-    command = importlib.import_module(f"vpintegrator.cli.{name.removeprefix('vp-')}").main
+    command = importlib.import_module(f"vpintegrator.cli.{COMMANDS[name][0]}").main
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 0, result.output
 

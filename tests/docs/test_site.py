@@ -13,6 +13,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.catalogue import system_summaries
+from vpintegrator.cli.command import COMMANDS
 from vpintegrator.models.registry import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def test_the_site(built, site):
     if chromium is not None:
         # listings of modules, most of the pages, are made alike; scripts/docs opens them all
         assert list(site("browser").problems(built, chromium, sources=False)) == []
-    for command in ("vp-gen", "vp-train", "vp-rollout", "vp-plot", "vp-export"):
+    for command in COMMANDS:
         page = (built / "reference" / f"{command}.html").read_text(encoding="utf-8")
         for parameter in site("command_line").loaded(command).params:
             for name in parameter.opts if isinstance(parameter, click.Option) else ():

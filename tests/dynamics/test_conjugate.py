@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.cli import gen, rollout, train
+from vpintegrator.cli import gen, rollout, show, train
 from vpintegrator.dynamics.conjugate import canonical_order
 
 STYLES = {
@@ -221,15 +221,15 @@ def test_datasets_keep_the_order_of_the_file(dataset):
 def test_commands_train_and_compare_in_any_order(dataset, folder):
     data, order = dataset
     model = folder / f"{data.path.stem}.safetensors"
-    options = ["--model", "spff", "--functions", "polynomial", "--degree", 3, "--depth", 4]
-    options += ["--epochs", 8, "--compiled", "no"]
+    options = ["--model", "spff", "--set", "functions=polynomial", "--set", "degree=3"]
+    options += ["--depth", 4, "--epochs", 8]
     run(train.main, data.path, "-o", model, *options, "--quiet", "--overwrite")
     loaded = vp.load(model)
     assert loaded.structure.is_symplectic
     start, images = first_steps(data)
     assert np.abs(loaded(start).detach().numpy() - images).max() < 1e-3
     output = model.with_suffix(".h5.rollout")
-    options = ["--against", "yoshida-4", "--steps", 20, "--trajectories", 2, "--compiled", "no"]
+    options = ["--against", "yoshida-4", "--steps", 20, "--trajectories", 2]
     run(rollout.main, model, *options, "-o", output, "--quiet", "--overwrite")
     report = vp.open_rollout(output)
     assert report.system.components == data.system.components
@@ -278,7 +278,7 @@ def test_models_made_for_another_order_are_refused(dataset):
 def test_show_says_which_momentum_belongs_to_which_position(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text('state = ["x", "px", "y", "py"]\nhamiltonian = "px**2 + py**2 + x*y"')
-    assert "x, px; y, py" in run(gen.main, "--show", path)
+    assert "x, px; y, py" in run(show.main, path)
     path.write_text('state = ["u", "phi", "s", "L"]\nhamiltonian = "u**2 + s**2 + phi*L"')
-    output = run(gen.main, "--show", path)
+    output = run(show.main, path)
     assert "u, s; phi, L" in output and "positions come first" in output

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.cli.architecture import described
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, ClassificationTransformer
 from vpintegrator.models.arguments import arguments_of
+from vpintegrator.overview import described
 
 CLASSES = [*ARCHITECTURES.values(), ClassificationTransformer]
 
@@ -97,7 +97,7 @@ def test_a_seed_gives_the_weights_that_it_always_gave(name):
 
 def test_declarations_need_no_torch():
     code = (
-        "import sys\nfrom vpintegrator.cli.architecture import FLAGS\n"
+        "import sys\nfrom vpintegrator.cli.train import main\n"
         "from vpintegrator.models.registry import ARCHITECTURES\nARCHITECTURES.descriptions()\n"
         "heavy = {'torch', 'numpy', 'scipy', 'sympy'} & sys.modules.keys()\nassert not heavy, heavy"
     )

@@ -144,7 +144,7 @@ def test_vp_train_writes_the_best_model_whenever_the_time_ends(
 ):
     monkeypatch.setattr(time, "perf_counter", Steps())
     path = tmp_path / "model.safetensors"
-    options = ["--seconds", str(seconds), "-o", str(path), "--verbose", "--no-verdict"]
+    options = ["--seconds", str(seconds), "-o", str(path), "--verbose"]
     result = CliRunner().invoke(main, [str(ring.path), *options])
     assert result.exit_code == 0, result.output
     errors = re.findall(r": error (\d\.\de[-+]\d+)", " ".join(result.output.split()))

@@ -202,11 +202,12 @@ def test_mistakes(body, arguments, message):
 
 def test_a_fit_in_python_and_as_a_command_is_the_same_to_the_last_bit(body, tmp_path):
     path = tmp_path / "model.safetensors"
-    options = ["--epochs", "4", "--model", "vpff", "--degree", "2", "--compiled", "no"]
-    options += ["--initial-scheme", "none", "--no-verdict", "-o", str(path), "--seed", "3"]
+    options = ["--epochs", "4", "--model", "vpff", "--set", "degree=2", "--set", "functions=auto"]
+    options += ["-o", str(path), "--seed", "3"]
     done = CliRunner().invoke(main, [str(body.path), *options])
     assert done.exit_code == 0, done.output
-    result = vp.fit(body, COUPLINGS, epochs=4, seed=3)
+    kinds = vp.training.kinds_of("vpff", {"degree": 2})
+    result = vp.fit(body, kinds, epochs=4, seed=3)
     assert torch.equal(weights(vp.load(path)), weights(result.model))
     assert f"validation {result.error:.2e}" in done.output
 
@@ -238,7 +239,7 @@ def test_type_checkers_find_misspelt_arguments(tmp_path):
 def test_a_signal_at_any_moment_leaves_the_best_model_that_was_printed(body, tmp_path, seed):
     path = tmp_path / "model.safetensors"
     command = [sys.executable, "-u", "-m", "vpintegrator.cli.train", body.path, "-o", path, "-v"]
-    command += ["--model", "vpff", "--epochs", "30", "--compiled", "no", "--no-verdict"]
+    command += ["--model", "vpff", "--epochs", "30"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         printed = process.stdout.readline()  # the data are read
         with contextlib.suppress(subprocess.TimeoutExpired):

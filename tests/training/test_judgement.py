@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 import vpintegrator as vp
-from vpintegrator.cli.gen import main as generate_command
+from vpintegrator.cli.show import main as show
 from vpintegrator.cli.train import main
 from vpintegrator.training import History
 from vpintegrator.training.residuals import ErrorScale, doubt
@@ -45,7 +45,7 @@ def test_a_good_model_is_not_doubted(body, one_step):
 
 
 def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatch):
-    """On standard error, in its file, and by --inspect."""
+    """On standard error, in its file, and by vp-show."""
 
     def run(command, *arguments):
         return CliRunner().invoke(command, arguments)
@@ -54,11 +54,11 @@ def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatc
     vp.generate("henon-heiles", "few.h5", count=40, steps=4)
     with h5py.File("few.h5", "r+") as file:  # test states far from all others
         file["test/state"][...] *= 8
-    sizes = ["--degree", "6", "--depth", "2", "--functions", "polynomial"]
-    epochs = ["--epochs", "10", "--compiled", "no"]
+    sizes = ["--set", "degree=6", "--depth", "2", "--set", "functions=polynomial"]
+    epochs = ["--epochs", "10"]
     result = run(main, "few.h5", *sizes, *epochs, "-o", "a.st")
     assert result.exit_code == 0, result.output
     assert "Warning: spff is not to be relied on: its " in result.stderr
     told = json.loads(vp.load("a.st").metadata["training"])["warning"]
     assert told in result.stderr
-    assert "not to be relied on" in run(generate_command, "--inspect", "a.st").output
+    assert "not to be relied on" in run(show, "a.st").output

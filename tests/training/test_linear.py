@@ -292,7 +292,7 @@ def test_data_that_determine_no_map(name, tmp_path):
     with pytest.raises(InputError, match=sentence):
         vp.fit(data, [GeneratingFunctions({"degree": 8})], progress=False)
     output = tmp_path / "model.safetensors"
-    arguments = [str(path), "--model", "sgf", "--degree", "8", "-o", str(output)]
+    arguments = [str(path), "--model", "sgf", "--set", "degree=8", "-o", str(output)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert f"Error: {refused.value}" in result.output.replace("\n", " ")
@@ -308,7 +308,7 @@ def test_more_coefficients_than_a_solve_takes(tmp_path):
         vp.train(model, data)
     path = str(tmp_path / "a.h5")
     for degree in ("10", "40"):
-        arguments = [path, "--model", "vpgf", "--degree", degree, "-o", str(tmp_path / "m")]
+        arguments = [path, "--model", "vpgf", "--set", f"degree={degree}", "-o", f"{tmp_path}/m"]
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == 2
         assert result.output.count("Error: ") == 1

@@ -1,4 +1,4 @@
-"""The commands vp-gen, vp-train, vp-rollout, vp-plot and vp-export: they parse, report and call."""
+"""The seven commands: each parses its options, calls one public function and prints."""
 
 import atexit
 import gc

@@ -1,114 +1,183 @@
-"""vp-gen: generate a dataset of trajectories, list the catalogue, show a system."""
+"""vp-gen: trajectories of a system, written to a dataset."""
 
 from __future__ import annotations
 
+import re
+import signal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli import generating, importing
-from vpintegrator.cli.common import (
-    SETTINGS,
-    common_options,
-    file_options,
+from vpintegrator.cli.command import (
+    PARAMETERS,
+    choice,
+    command,
+    flag,
+    given,
+    group,
+    many,
+    number,
+    output_group,
+    progress,
     read_parameters,
+    text,
+    whole,
 )
+from vpintegrator.cli.report import report
 from vpintegrator.errors import InputError
 
+if TYPE_CHECKING:
+    from vpintegrator.dynamics import System
 
-@click.command(context_settings=SETTINGS)
-@click.argument(
-    "source",
-    required=False,
-    metavar="[DATASET|SYSTEM|FILE.toml|MODULE:NAME]",
+Table = dict[str, Any]
+
+
+@command
+@click.argument("system", required=False, metavar="SYSTEM")
+@group(
+    "What",
+    parameter=PARAMETERS,
+    vary=many("NAME=LOW:HIGH", "A parameter or the step differs between trajectories (:log)."),
+    section=text("'NAME = VALUE'", "Return map through a section: 'q = 0'; '-q = 0' downwards."),
 )
-@file_options("HDF5 file to write.  [default: NAME.h5]")
-@generating.RECIPE_OPTIONS
-@click.option(
-    "--from",
-    "from_",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take trajectories from a file .npz, .npy, .h5, .mat or .csv instead of integrating.",
+@group(
+    "How much",
+    count=whole(3, "Trajectories for training, validation and test. [1300]"),
+    steps=whole(1, "Steps of each trajectory. [the system's]"),
+    step=text("TIME", "Time between two states; 'period' of the forcing. [the system's]"),
+    method=text("NAME", "Solver of SciPy, or a classical method. [DOP853]"),
+    rtol=number("TOL", "Relative tolerance of the solver. [1e-12]"),
+    split=choice("HOW", ["trajectory", "time"], "Groups of trajectories or of times. [trajectory]"),
+    seed=whole(0, "Seed of the random initial states. [0]"),
+    workers=whole(1, "Processes on this machine. [1]", default=1),
+    scheduler=text("ADDRESS", "Scheduler of a dask cluster."),
+    resume=flag("Go on with an interrupted run."),
 )
-@importing.OPTIONS
-@click.option(
-    "--inspect",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Say what is in a dataset (or rollout, or model) and draw a preview to -o.",
-)
-@generating.RUN_OPTIONS
-@click.option("--list", "list_", is_flag=True, help="List the catalogue of datasets and systems.")
-@click.option(
-    "--show",
-    metavar="SYSTEM",
-    help="Typeset a system: equations, invariants, symmetries, divergence.",
-)
-@common_options
+@output_group("Dataset to write. [SYSTEM.h5]", "Print ranges, drifts and versions, too.")
 def main(
-    source: str | None,
+    system: str | None,
+    parameter: tuple[str, ...],
+    vary: tuple[str, ...],
+    section: str | None,
+    step: str | None,
+    split: str | None,
     output: Path | None,
     overwrite: bool,
-    parameters: tuple[str, ...],
-    from_: Path | None,
-    inspect: Path | None,
-    list_: bool,
-    show: str | None,
+    resume: bool,
+    workers: int,
+    scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Generate trajectories of a system with SciPy and write them to an HDF5 file.
+    """Generate trajectories of a system and write them to a dataset (HDF5).
 
-    The argument names a dataset of the catalogue (vp-gen --list), a system of the catalogue, or a
-    TOML file of your own that describes either, or MODULE:NAME, a system or a function f(t, y) of
-    your own, which is imported. With --from, trajectories that were measured or
-    computed elsewhere become a dataset; with --pairs, states before and after a map.
+    SYSTEM is a system or a recipe of the catalogue (vp-show systems, vp-show recipes), a TOML file
+    of your own, or MODULE:NAME, a System in your Python code.
 
     \b
     Examples:
-      vp-gen rigid-body -o rigid-body.h5
+      vp-gen rigid-body
       vp-gen pendulum --count 500 --step 0.1 -p g=9.81
-      vp-gen my-system.toml --steps 50
-      vp-gen my_module:pendulum --step 0.1
       vp-gen rigid-body --vary step=0.05:0.4 --vary I1=1.5:2.5
-      vp-gen forced-duffing --step period
       vp-gen henon-heiles --section "q[0] = 0" -p energy=0.1
-      vp-gen rigid-body --count 1000000 --steps 100 --workers 8
-      vp-gen --from lab.csv --step 0.02 -o lab.h5
-      vp-gen --from lab.csv --system pendulum -p g=9.81 -o lab.h5
-      vp-gen --from ring.npz --pairs before,after --columns x,px,y,py -o ring.h5
-      vp-gen --inspect rigid-body.h5
-      vp-gen --show coupled-oscillators
+      vp-gen forced-duffing --step period
     """
-    if list_:
-        from vpintegrator.cli.showing import list_catalogue
+    if system is None:
+        raise InputError("name a system, such as rigid-body; vp-show systems lists them")
+    from vpintegrator.data import generate
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
-        list_catalogue()
-    if show is not None:
-        from vpintegrator.cli.showing import show_system
+    values, ranges, time = read_parameters(parameter), read_ranges(vary), _read_step(step)
+    for name in ranges:
+        if name in values or (name == "step" and step is not None):
+            fixed = "--step" if name == "step" else f"-p {name}=..."
+            raise InputError(f"--vary {name}=...: leave {fixed} out")
+    source, values, time = _source(system, values, ranges, section, time)
+    options = given(**options, step=time, split=split and {"by": split})
+    options |= {"parameters": values} if values else {}
+    options |= {"vary": ranges} if ranges else {}
+    as_text = not system.endswith(".toml") and ("\n" in system or "=" in system)
+    name = "dataset" if as_text else Path(system.rpartition(":")[2]).stem
+    is_map = section is not None or (step is not None and "period" in step)
+    path = output or Path(f"{name}-map.h5" if is_map else f"{name}.h5")
+    before = terminate_as_interrupt()
+    with progress() as show:
+        try:
+            dataset = generate(
+                source,
+                path,
+                overwrite=overwrite,
+                resume=resume,
+                workers=workers,
+                scheduler=scheduler,
+                progress=partial(show, name),
+                **options,
+            )
+        except KeyboardInterrupt:
+            shards = path.with_name(f"{path.name}.shards")
+            kept = (
+                "the same command with --resume goes on" if shards.exists() else "nothing is left"
+            )
+            click.echo(f"interrupted; {kept}", err=True)
+            raise SystemExit(130) from None
+        finally:
+            signal.signal(signal.SIGTERM, before)  # files are consistent: the process may end
+    report(dataset)
 
-        show_system(show, read_parameters(parameters))
-    if list_ or show is not None:
-        return
-    for option, file in (("--inspect", inspect), ("--from", from_)):
-        if file is not None and source is not None:
-            raise InputError(f"{option} takes a file; leave out '{source}'")
-    if inspect is not None:
-        from vpintegrator.cli.inspecting import inspect as inspect_file
 
-        inspect_file(inspect, output, overwrite)
-        return
-    run = {name: options.pop(name) for name in generating.RUN_OPTIONS.names}
-    # an option not given is None, (), or False for a flag; a 0 that was given stays to be judged
-    given = {k: v for k, v in options.items() if v is not None and v is not False and v != ()}
-    values = read_parameters(parameters)
-    if from_ is not None or "pairs" in given:
-        if source is not None:
-            raise InputError(f"--pairs takes files; leave out '{source}'")
-        importing.import_file(from_, output, overwrite, values, given, run)
-    else:
-        generating.generate_dataset(source, output, overwrite, values, given, run)
+def _read_step(text: str | None) -> float | str | None:
+    """Return a time, or a number of periods as ``period`` or ``2*period``."""
+    if text is None or re.fullmatch(r"([1-9]\d{0,4}\*)?period", text):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--step {text}: expected a time, such as 0.1, or period") from None
+
+
+def read_ranges(entries: tuple[str, ...]) -> Table:
+    """Parse ``("step=0.05:0.4", "k=1:10:log")`` to the table ``[vary]`` of a recipe."""
+    table: Table = {}
+    for entry in entries:
+        match = re.fullmatch(r"\s*([^=\s]+)\s*=([^:]+):([^:]+?)(:\s*log\s*)?", entry)
+        try:
+            bounds = [float(match[2]), float(match[3])] if match else []
+        except ValueError:
+            bounds = []
+        if match is None or not bounds or match[1] in table:
+            raise InputError(f"--vary {entry}: expected NAME=LOW:HIGH once, as step=0.05:0.4")
+        table[match[1]] = {"low": bounds[0], "high": bounds[1], "log": True} if match[4] else bounds
+    return table
+
+
+def _source(
+    system: str, parameters: Table, ranges: Table, section: str | None, step: float | str | None
+) -> tuple[str | System, Table, float | None]:
+    """Return what to generate, the parameters and the step that are left to set."""
+    from vpintegrator.cli.own_code import is_reference, load_system
+    from vpintegrator.data import load_recipe
+    from vpintegrator.dynamics import return_map
+
+    if section is None and not isinstance(step, str):
+        if is_reference(system):
+            return load_system(system, parameters), {}, step
+        return system, parameters, step
+    energy = parameters.pop("energy", None)
+    if (range_ := ranges.get("energy")) is not None:
+        energy = sum(range_) / 2 if isinstance(range_, list) else range_["low"]
+    flow = load_system(system, parameters) if is_reference(system) else None
+    flow = flow or load_recipe(system, parameters=parameters, step=1.0).system
+    if section is not None:
+        if step not in (None, 1.0):
+            raise InputError(f"--step {step}: a step of a return map is one return; leave it out")
+        sign, place = re.fullmatch(r"\s*(-?)(.*)", section, re.DOTALL).groups()  # type: ignore[union-attr]
+        direction = "down" if sign else None
+        return return_map(flow, place, energy=energy, direction=direction), {}, None
+    if flow.period is None:
+        raise InputError(f"--step {step}: the equations of {flow.name} have no period in time")
+    periods = int(str(step).partition("*")[0]) if "*" in str(step) else 1
+    return return_map(flow, f"{flow.time} = 0", energy=energy, crossings=periods), {}, None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Systems from user code, given to the commands as MODULE:NAME."""
+"""Systems by name, file or ``MODULE:NAME``, an object of the user's own Python code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from vpintegrator.dynamics import System
 
 _REFERENCE = re.compile(r"([A-Za-z_][\w.]*|[^\n=:]*\.py):([A-Za-z_]\w*)")
-_OF_SYSTEMS = ("dim", "components", "sample", "step", "parameters", "name")
-_CLAIMS = ("reversing_symmetries", "invariants", "periodic")
-_OF_FLOWS = ("hamiltonian", "divergence_free", "period")
-_OF_MAPS = ("inverse", "structure")
 
 
 def is_reference(text: str) -> bool:
@@ -30,70 +26,38 @@ def is_reference(text: str) -> bool:
     return _REFERENCE.fullmatch(text) is not None
 
 
-def system_of(text: str, parameters: Mapping[str, Any]) -> System:
-    """Return the system ``module:name`` with other values of some parameters.
-
-    Parameters
-    ----------
-    text
-        Name of a module, or path of a file, and the name of an object in it: a
-        :class:`vpintegrator.System`, a function f(t, y) with attributes such as ``dim``, or a
-        function without arguments that returns a system.
-    parameters
-        Values of parameters.
+def load_system(text: str, parameters: Mapping[str, Any]) -> System:
+    """Load a system of the catalogue, a file, a text, or a :class:`System` as ``module:name``.
 
     Raises
     ------
     InputError
-        If the module or the name is missing, or the object is no system.
+        If there is no such system, or the module has none of this name.
     """
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
+        from vpintegrator.dynamics import load_system as load
+
+        return load(text, **parameters)
     from vpintegrator.dynamics import System
 
-    match = _REFERENCE.fullmatch(text)
-    assert match is not None
     module = _imported(match[1])
     if not hasattr(module, match[2]):
         known = [name for name in vars(module) if not name.startswith("_")]
         raise InputError(f"{match[1]} has no '{match[2]}'{nearest(match[2], known)}")
-    found = getattr(module, match[2])
-    system = found if isinstance(found, System) else _of_object(found, text)
+    system = getattr(module, match[2])
+    if not isinstance(system, System):
+        raise InputError(
+            f"{text} is of type {type(system).__name__}; name a System, such as "
+            f"vp.System.from_function({match[2]}, dim=2) gives"
+        )
     return system.with_parameters(parameters) if parameters else system
-
-
-def _of_object(found: Any, text: str) -> System:
-    from vpintegrator.dynamics import System
-
-    if not callable(found):
-        raise InputError(
-            f"{text} is of type {type(found).__name__}: neither a system nor a function"
-        )
-    given = {name: getattr(found, name) for name in (*_OF_SYSTEMS, *_CLAIMS) if name in vars(found)}
-    own = vars(found)
-    if any(name in own for name in _OF_MAPS):
-        given |= {name: own[name] for name in _OF_MAPS if name in own}
-        given.pop("step", None)
-        return System.from_map(found, **given)
-    if "dim" in given or "components" in given:
-        given |= {name: own[name] for name in _OF_FLOWS if name in own}
-        return System.from_function(found, **given)
-    try:
-        made = found()
-    except TypeError:
-        made = None
-    if not isinstance(made, System):
-        raise InputError(
-            f"{text} is a function without the number of its components: set {found.__name__}.dim "
-            f"= 2, or name what vp.System.from_function({found.__name__}, dim=2) returns"
-        )
-    return made
 
 
 def _imported(name: str) -> ModuleType:
     try:
         with _current_folder():
-            if name.endswith(".py"):
-                return _of_file(Path(name))
-            return importlib.import_module(name)
+            return _of_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
     except InputError:
         raise
     except ModuleNotFoundError as error:
@@ -131,12 +95,3 @@ def _current_folder() -> Iterator[None]:
     finally:
         if added and folder in sys.path:
             sys.path.remove(folder)
-
-
-def load_system_asked(name: str, parameters: Mapping[str, Any]) -> System:
-    """Load the system that a user names: of the catalogue, a file, a text, or ``module:name``."""
-    if is_reference(name):
-        return system_of(name, parameters)
-    from vpintegrator.dynamics import load_system
-
-    return load_system(name, **parameters)

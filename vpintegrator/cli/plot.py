@@ -1,4 +1,4 @@
-"""vp-plot: draw the figures, tables and captions of a rollout, or the figures of a model."""
+"""vp-plot: figures, tables and captions of a rollout, or the figures of a model."""
 
 from __future__ import annotations
 
@@ -7,122 +7,82 @@ from typing import Any
 
 import click
 
-from vpintegrator.cli.common import (
-    SETTINGS,
-    columns_option,
-    common_options,
-    file_options,
-    progress_bar,
-    read_numbers,
-    tell,
+from vpintegrator.cli.command import (
+    command,
+    group,
+    many,
+    names,
+    output_group,
+    progress,
+    say,
+    text,
+    write_json,
 )
-from vpintegrator.cli.output import write_json
 
 
-@click.command(context_settings=SETTINGS)
-@click.argument(
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="ROLLOUT.h5|MODEL.safetensors",
+@command
+@click.argument("rollout", type=click.Path(path_type=Path), metavar="ROLLOUT|MODEL")
+@group(
+    "What",
+    figure=many("NAME", "One figure and its caption; repeat for several. [all, and tables]"),
+    methods=text("NAME,...", "Methods to show. [all]"),
 )
-@file_options("Folder for all of it; made if need be.", default=Path("figures"), show_default=True)
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(["png", "pdf", "svg"]),
-    help="Repeat for several.  [default: png and pdf]",
+@group(
+    "How much",
+    format=many("FORMAT", "png, pdf or svg; repeat for several. [png and pdf]"),
+    width=text("WIDTH", "Width of every figure: column, page or inches. [each its own]"),
 )
-@click.option(
-    "--figure",
-    "figures",
-    multiple=True,
-    metavar="NAME",
-    help="Draw only this figure and write its caption, such as errors; repeat for several.  "
-    "[default: all figures and tables]",
-)
-@click.option(
-    "--methods",
-    metavar="NAME,...",
-    help="Show only these methods.  [default: all]",
-)
-@click.option(
-    "--style",
-    metavar="FILE|NAME",
-    help="Fonts, sizes and colours: a Matplotlib style file, or a style such as dark_background.",
-)
-@click.option(
-    "--width",
-    metavar="column|page|INCHES",
-    help="Width of every figure.  [default: each figure's own, 3.4 or 7 inches]",
-)
-@click.option(
-    "--orbits",
-    metavar="NUMBER,...",
-    help="Orbits that overview and portraits show of every method, the first also in time; "
-    "sections are at its energy.  "
-    "[default: in the overview the median and the worst of the first model]",
-)
-@columns_option
-@common_options
+@output_group("Folder of the files. [figures]")
 def main(
-    file: Path,
-    output: Path,
-    formats: tuple[str, ...],
-    figures: tuple[str, ...],
+    rollout: Path,
+    figure: tuple[str, ...],
     methods: str | None,
-    style: str | None,
+    format: tuple[str, ...],
     width: str | None,
-    orbits: str | None,
-    columns: list[str] | None,
+    output: Path | None,
     overwrite: bool,
 ) -> None:
-    """Draw the figures, tables and captions of a rollout: no method runs again.
+    """Draw the figures, tables and captions of a rollout; no method runs again.
 
-    Of a model, the curve of its training is drawn, and the weights of its attention in one window.
+    Of a model, the course of its training and the weights of its attention are drawn. The figures
+    are overview, phase, coordinates, errors, invariants, volume, poincare, map, rotation and
+    work-precision, as far as they have something to show.
 
     \b
     Examples:
-      vp-plot rigid-body-rollout.h5 -o figures/
-      vp-plot rigid-body-rollout.h5 -o paper/ --format pdf --width column
-      vp-plot rigid-body-rollout.h5 -o paper/ --figure errors --methods vpt,rk4
-      vp-plot rigid-body-rollout.h5 -o slides/ --style slides.mplstyle --format png
-      vp-plot rigid-body-vpt.safetensors -o training/
-      vp-plot rigid-body-rollout.h5 --orbits 2,5
-      vp-plot rigid-body-rollout.h5 --columns 'median RMSE,energy error,order'
+      vp-plot rigid-body-rollout.h5
+      vp-plot rigid-body-rollout.h5 -o paper --format pdf --width column
+      vp-plot rigid-body-rollout.h5 --figure errors --methods rigid-body,rk4
+      vp-plot rigid-body.safetensors -o training
     """
     from vpintegrator.plotting import draw
     from vpintegrator.plotting.draw import open_drawn
     from vpintegrator.plotting.scene import only
 
-    chosen = [] if orbits is None else read_numbers(orbits, "orbits", int)
-    names = [name.strip() for name in methods.split(",")] if methods else []
-    with progress_bar() as bar:
-        task = bar.add_task("figures", total=None)
+    folder, chosen = output or Path("figures"), names(methods) or []
+    with progress() as show:
         paths = draw(
-            file,
-            output,
-            formats=formats or ("png", "pdf"),
+            rollout,
+            folder,
+            formats=format or ("png", "pdf"),
             overwrite=overwrite,
-            figures=figures,
-            methods=names,
-            style=style,
+            figures=figure,
+            methods=chosen,
             width=width,
-            columns=columns,
-            orbits=chosen,
-            progress=lambda name, done, total: bar.update(
-                task, description=name or "figures", completed=done, total=total
-            ),
+            progress=show,
         )
-    for path in paths:
-        tell(path)
+    drawn = list(
+        dict.fromkeys(path.stem for path in paths if path.suffix[1:] in ("png", "pdf", "svg"))
+    )
+    say(f"{len(drawn)} figure{'s' * (len(drawn) > 1)}: {', '.join(drawn)}")
+    say(f"{len(paths)} files written to {folder}; {paths[-1]} describes the figures")
 
-    def results() -> dict[str, Any]:
-        source = open_drawn(file)
-        table = {} if isinstance(source, Path) else {"table": only(source, names).table()}
+    def facts() -> dict[str, Any]:
+        source = open_drawn(rollout)
+        table = {} if isinstance(source, Path) else {"table": only(source, chosen).table()}
         return {"files": paths} | table
 
-    write_json(results)
+    write_json(facts)
 
 
 if __name__ == "__main__":

@@ -1,312 +1,162 @@
-"""vp-rollout: compare models and classical integrators."""
+"""vp-rollout: models and classical methods side by side, over long times."""
 
 from __future__ import annotations
 
-import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.arguments import not_negative, positive
-from vpintegrator.cli.common import (
-    SETTINGS,
-    columns_option,
-    common_options,
-    compiled_option,
-    device_option,
-    file_options,
-    parameter_option,
+from vpintegrator.cli.command import (
+    PARAMETERS,
+    choice,
+    command,
+    flag,
+    given,
+    group,
+    is_set,
+    line_width,
+    many,
+    names,
+    number,
+    output_group,
+    progress,
     read_parameters,
+    say,
+    text,
+    whole,
+    write_json,
 )
-from vpintegrator.cli.comparing import compare_methods, methods_named, print_methods
+from vpintegrator.cli.model_files import at_parameters, files_and_methods, load_files
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
-    from vpintegrator.dynamics import System
     from vpintegrator.models import Model
-
-_TRAJECTORIES = 8  # default
-_NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": positive}
+    from vpintegrator.rollout import Report
 
 
-@click.command(context_settings=SETTINGS)
-@click.argument("methods", nargs=-1, metavar="[MODEL.safetensors|NAME=FILES|METHOD]...")
-@click.option(
-    "--against",
-    metavar="NAME,...",
-    help="Classical methods beside the models, adaptive ones with a tolerance if need be "
-    "(dop853-1e-10), beside a stroboscopic map with the steps of a period (rk4@64); "
-    "'all' for all that apply, 'none' for none.  "
-    "[default: implicit-midpoint,rk4; none beside maps, or where the equations are not known]",
+@command
+@click.argument("models", nargs=-1, metavar="[MODEL|NAME=FILES|METHOD]...")
+@group(
+    "What",
+    against=text("NAME,...", "Classical methods, all or none. [implicit-midpoint,rk4]"),
+    system=text("SYSTEM", "System to integrate. [that of the models]"),
+    parameter=PARAMETERS,
+    dataset=text("FILE", "Start from the test trajectories of a dataset."),
+    initial=many("Z1,Z2,...", "An initial state; repeat for several."),
+    reference=choice("WHAT", ["solution", "dataset"], "Errors are relative to it. [solution]"),
+    section=text("'NAME = VALUE'", "Poincare section: 'q = 0', '-q = 0', none. [the system's]"),
+    work_precision=flag("Also measure error and cost at several steps."),
 )
-@click.option("--time", type=float, help="How long to run.  [default: 120, or as the data]")
-@click.option(
-    "--steps", type=click.IntRange(min=1), help="How many steps to run, instead of --time."
+@group(
+    "How much",
+    time=number("TIME", "Length. [the system's, or 500 steps]"),
+    steps=whole(1, "Length in steps, instead of --time."),
+    step=number("TIME", "Time step. [that of the models]"),
+    trajectories=whole(1, "Random initial states. [8]"),
+    reference_time=number("TIME", "End of the accurate solution. [10,000 steps]"),
+    seed=whole(0, "Seed of the random initial states. [0]"),
+    device=text("DEVICE", "Where models run: cpu, cuda, cuda:N or mps. [cpu]", default="cpu"),
 )
-@click.option(
-    "--every",
-    type=click.IntRange(min=1),
-    help="Keep every Nth state; all are measured.  [default: at most 10,000 times are kept]",
+@output_group(
+    "Rollout to write. [SYSTEM-rollout.h5]", "Print what the numbers of the table mean, too."
 )
-@click.option(
-    "--trajectories", type=click.IntRange(min=1), help="Random initial states.  [default: 8]"
-)
-@click.option(
-    "--initial",
-    multiple=True,
-    metavar="Z1,Z2,...",
-    help="An initial state; repeat for several.",
-)
-@click.option(
-    "--dataset",
-    type=click.Path(path_type=Path),
-    help="Start from the test trajectories of a dataset.  [default for measured data: that of the "
-    "training]",
-)
-@click.option(
-    "--reference",
-    type=click.Choice(["solution", "dataset"]),
-    help="What errors are measured against: an accurate solution, or the trajectories of the "
-    "dataset.  [default: a solution where the equations are known]",
-)
-@click.option(
-    "--reference-time",
-    type=float,
-    metavar="TIME",
-    help="End of the accurate reference, and of trajectory errors.  [default: 10,000 steps]",
-)
-@click.option(
-    "--threshold",
-    type=float,
-    help="Error that counts as failure.  [default: a tenth of the reference's spread]",
-)
-@click.option(
-    "--section",
-    default="auto",
-    metavar="COMPONENT=VALUE",
-    help="Poincare section, such as q[0]=0, or -q[0]=0 for downward crossings; 'none' for none.  "
-    "[default: the system file's; q[0]=0 for Hamiltonian systems of two degrees of freedom]",
-)
-@click.option(
-    "--tangent-steps",
-    type=click.IntRange(min=0),
-    default=200,
-    show_default=True,
-    help="Steps over which phase-space volume and Lyapunov exponents are followed.",
-)
-@click.option(
-    "--work-precision", is_flag=True, help="Also run each method at several steps: error by cost."
-)
-@click.option(
-    "--system",
-    metavar="SYSTEM|FILE.toml|MODULE:NAME",
-    help="The system to integrate; MODULE:NAME imports a system or function of your own.  "
-    "[default: the one that the models hold]",
-)
-@click.option(
-    "--step",
-    type=float,
-    help="Time step.  [default: the one that the models hold, or the system's]  Of a family any "
-    "in its range.",
-)
-@parameter_option(
-    "Set a parameter of --system or, without it, of a family (-p I1=2.2); repeat for several "
-    "parameters; commas for an array of --system (m=2,1)."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of random initial states.",
-)
-@device_option("Where models run.")
-@compiled_option(
-    "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
-    "faster; auto wherever possible; models on a GPU run in PyTorch."
-)
-@file_options("HDF5 file to write.  [default: SYSTEM-rollout.h5]")
-@click.option(
-    "--list-methods",
-    is_flag=True,
-    help="List the classical methods, with order and structure; with --system, those that apply.",
-)
-@columns_option
-@common_options
 def main(
-    methods: tuple[str, ...],
+    models: tuple[str, ...],
     against: str | None,
-    initial: tuple[str, ...],
     system: str | None,
-    parameters: tuple[str, ...],
-    step: float | None,
+    parameter: tuple[str, ...],
+    initial: tuple[str, ...],
+    device: str,
     output: Path | None,
     overwrite: bool,
-    list_methods: bool,
-    **options: Any,
+    **values: Any,
 ) -> None:
-    """Let trained models and classical integrators run side by side, and compare them.
+    """Compare models with classical methods and an accurate solution, over long times.
 
-    All start from the same states and take the same step. Each is compared with an accurate
-    solution, or, where the equations are not known, with the measured trajectories; the table shows
-    the error, the drift of the invariants, the volume error and the time a step takes. Everything
-    is written to a rollout file for vp-plot.
-
-    The arguments are models, and classical methods beside those of --against. NAME=FILES names the
-    models of all files of a pattern, such as trainings with several seeds: they are one row of the
-    table, with medians over the models, and one curve with a band. A rollout may take millions of
-    steps: each is measured, some are kept.
+    All start from the same states, with the same step. The table has the errors, the drift of the
+    invariants, the change of volume and the cost of a step. Several files under one NAME, such as
+    trainings with several seeds, are one row. METHOD is one of vp-show methods.
 
     \b
     Examples:
-      vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
-      vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8 -o comparison.h5
-      vp-rollout VPT=vpt-*.safetensors RK4 --time 120
-      vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
-      vp-rollout family.safetensors --step 0.1 -p I1=2.2    # trained with --vary
-      vp-rollout --system pendulum --against all --steps 1000000 --work-precision
+      vp-rollout rigid-body.safetensors --time 120
+      vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8
+      vp-rollout VPT=vpt-*.safetensors RK4 --against none
+      vp-rollout family.safetensors --step 0.1 -p I1=2.2
+      vp-rollout --system pendulum --against all --steps 100000
     """
-    given = None if system is None else _load_system(system, parameters)
-    other = read_parameters(parameters) if given is None else {}
-    if list_methods:
-        print_methods(given)
-        return
-    options = {name: value for name, value in options.items() if value is not None}
-    if step is not None:
-        options["step"] = positive("step", step)
-    models, named = _models_and_methods(methods)
-    if named:
-        against = ",".join([*named, *(methods_named(against) or [])])
-    _check(models, given, parameters, initial, options)
-    _check_methods(methods_named(against) or [])
+    from vpintegrator.cli.own_code import load_system
+    from vpintegrator.rollout import compare
+    from vpintegrator.rollout.methods import single_models
+    from vpintegrator.rollout.start import check_agreement, find_system
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
+    from vpintegrator.storage.files import check_output, safe_name
+
+    options, own = given(**values), read_parameters(parameter)
     if initial:
-        options["initial"] = _numbers(initial)
-    loaded = _load_models(models, options)
-    if any(model.conditions for members in loaded.values() for model in members):
-        loaded = _at_parameters(loaded, step, other, given)
-    elif loaded and other:
-        raise InputError(
-            f"-p {next(iter(other))}: these models are no families, and have the parameters of "
-            "their training"
-        )
-    compare_methods(loaded, given, against, output, overwrite, options)
+        options["initial"] = _states(initial)
+    files, methods = files_and_methods(models)
+    against_ = names(against)
+    if methods or against_ is not None:
+        options["against"] = methods + [name for name in against_ or [] if name != "none"]
+    if not files and system is None:
+        raise InputError("name a trained model, or a system with --system")
+    chosen = None if system is None else load_system(system, own)
+    loaded = at_parameters(load_files(files, device), options.get("step"), own, chosen)
+    single = single_models(loaded)[0]
+    if chosen is not None:
+        check_agreement(single, chosen)
+    options["system"] = find_system(single, chosen)
+    name = safe_name(options["system"].name, "model")
+    path = check_output(output or Path(f"{name}-rollout.h5"), overwrite)
+    options |= _measured(single, options)
+    terminate_as_interrupt()
+    with progress() as show:
+        report = compare(loaded or None, progress=show, **options)
+    report.save(path, overwrite=overwrite)
+    _print(report, path)
 
 
-def _models_and_methods(arguments: tuple[str, ...]) -> tuple[dict[str, list[Path]], list[str]]:
-    """Return files of models by name, and names of classical methods."""
-    from vpintegrator.names import CLASSICAL_METHODS
+def _print(report: Report, path: Path) -> None:
+    """Print the table, the end of the reference and the file."""
+    from vpintegrator.overview import report_facts, report_text
+    from vpintegrator.plotting.text import grouped
 
-    models: dict[str, list[Path]] = {}
-    methods = []
-    for argument in arguments:
-        name, equals, pattern = argument.partition("=")
-        path = Path(argument)
-        if equals and not path.exists():
-            paths = sorted(map(Path, glob.glob(pattern)), key=lambda p: (len(p.name), p.name))
-            if not name or not paths:
-                raise InputError(f"{argument}: there is no file {pattern}; expected NAME=FILES")
-            models.setdefault(name, []).extend(paths)
-        elif not path.exists() and argument.lower().partition("@")[0] in CLASSICAL_METHODS:
-            methods.append(argument.lower())
-        elif path.stem in models:
-            raise InputError("two of the model files have the same name; rename one")
-        else:
-            models[path.stem] = [path]
-    return models, methods
+    say(report_text(report, line_width(), notes=is_set("verbose")))
+    for sentence in report.step_table.sentences[:1]:
+        say(sentence)
+    first, last = report.reference_ends.min(), report.reference_ends.max()
+    if 0 < first < report.times[-1]:
+        times = grouped(last) if first == last else f"{grouped(first)} to {grouped(last)}"
+        say(f"errors are those up to t = {times}, where the accurate solution ends")
+    say(f"written to {path}; draw it with: vp-plot {path}")
+    write_json(lambda: {"output": path, **report_facts(report)})
 
 
-def _check(
-    models: dict[str, list[Path]],
-    given: System | None,
-    parameters: tuple[str, ...],
-    initial: tuple[str, ...],
-    options: dict[str, Any],
-) -> None:
-    """Whether the options go together."""
-    if not models and given is None:
-        raise InputError(
-            "name a trained model, or a system with --system"
-            + (", whose parameter is set by --parameter" if parameters else "")
-        )
-    if "time" in options and "steps" in options:
-        raise InputError("give --time or --steps, not both")
-    for name, check in _NUMBERS.items():
-        if name in options:
-            check(name, options[name])
-    if initial and ("dataset" in options or "trajectories" in options):
-        raise InputError("give initial states by one of --initial, --dataset and --trajectories")
-    if initial and options.get("reference") == "dataset":
-        raise InputError("--reference dataset starts from the dataset; leave out --initial")
+def _measured(models: dict[str, Model], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the dataset that measured trajectories are compared with, and say which it is."""
+    from vpintegrator.rollout import recorded_dataset
 
-
-def _check_methods(named: list[str]) -> None:
-    """Whether there are the methods that are named, before any file is opened."""
-    from vpintegrator.rollout import find_method
-
-    for name in named:
-        if name != "all":
-            find_method(name.partition("@")[0])
-
-
-def _load_models(paths: dict[str, list[Path]], options: dict[str, Any]) -> dict[str, list[Model]]:
-    """Load the models on the device asked for, and remove the device from the options."""
-    device = options.pop("device")
-    if not paths:  # nothing else needs PyTorch, which takes seconds to import
-        if device != "cpu":
-            raise InputError(f"--device {device}: models alone run on other devices than the CPU")
+    default = "dataset" if options["system"].is_measured else ""
+    if "initial" in options or options.get("reference", default) != "dataset":
         return {}
-    from vpintegrator.models import load
-    from vpintegrator.runtime.devices import check_device
-
-    check_device(device, "--device")
-    return {name: [load(path, device) for path in files] for name, files in paths.items()}
-
-
-def _at_parameters(
-    models: dict[str, list[Model]],
-    step: float | None,
-    parameters: dict[str, Any],
-    system: System | None,
-) -> dict[str, list[Model]]:
-    """Return families at the step and parameters that are asked for, or those of the system."""
-    single = [model for members in models.values() for model in members]
-    ranges = [model.conditions["step"] for model in single if "step" in model.conditions]
-    if ranges and step is None:
-        low, high = ranges[0]
-        raise InputError(f"this family takes any step from {low:g} to {high:g}: name it by --step")
-    for name, given in parameters.items():
-        if not isinstance(given, int | float):
-            raise InputError(f"-p {name}={given}: expected a number")
-    asked = ({"step": step} if ranges else {}) | parameters
-    own = {} if system is None else system.parameters
-    return {
-        name: [
-            model.at(**{n: own[n] for n in model.conditions if n in own}, **asked)
-            if model.conditions
-            else model
-            for model in members
-        ]
-        for name, members in models.items()
-    }
+    if "dataset" in options:
+        return {"reference": "dataset"}
+    path = recorded_dataset(models)
+    # the user must learn that a model from elsewhere makes the command read a file
+    say(f"compared with {path}, which {next(iter(models))} was trained on")
+    return {"reference": "dataset", "dataset": path}
 
 
-def _numbers(states: tuple[str, ...]) -> list[list[float]]:
+def _states(texts: tuple[str, ...]) -> list[list[float]]:
     try:
-        rows = [[float(x) for x in state.split(",")] for state in states]
+        rows = [[float(x) for x in text.split(",")] for text in texts]
     except ValueError:
-        raise InputError(
-            f"--initial {' '.join(states)}: expected numbers as in 0,0.6,0.8"
-        ) from None
+        rows = [[], [0.0]]
     if len({len(row) for row in rows}) > 1:
-        raise InputError(f"--initial {' '.join(states)}: the states differ in length")
+        raise InputError(f"--initial {' '.join(texts)}: expected states as 0,0.6,0.8")
     return rows
-
-
-def _load_system(name: str, parameters: tuple[str, ...]) -> System:
-    from vpintegrator.cli.own_code import load_system_asked
-
-    return load_system_asked(name, read_parameters(parameters))
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def _of_a_family(model: Model) -> str:
     """Return the message that tells the user to name one model of the family."""
     given = {name: f"{low:g}" for name, (low, _) in model.conditions.items()}
     told = [f"{name} from {low:g} to {high:g}" for name, (low, high) in model.conditions.items()]
-    flags = [f"--step {x}" if name == "step" else f"-p {name}={x}" for name, x in given.items()]
+    flags = [f"-p {name}={x}" for name, x in given.items()]
     arguments = ", ".join(f"{name}={x}" for name, x in given.items())
     return (
         f"{model.name} is a family, of {', '.join(told)}: name the model to export, as by "

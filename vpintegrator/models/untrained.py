@@ -213,7 +213,7 @@ def build(
     rhos: list[Any] = list(system.reversing_symmetries) if keeps else []
     count, refusal = _admitted(architecture, rhos, arguments)
     if refusal and reversible:
-        raise InputError(f"{refusal}; or leave out --reversible")
+        raise InputError(f"{refusal}; or leave out reversible")
     if rhos:
         arguments["reversing_symmetries"] = rhos[:count]
     built = _untrained(architecture, seed, arguments)
@@ -296,7 +296,7 @@ def _chart(
     elif model in SYMPLECTIC and not chart.system.is_hamiltonian:
         reason = "the system is not Hamiltonian in its coordinates"
     if wanted and reason:
-        raise InputError(f"no model in the coordinates of a chart: {reason}; leave out --chart")
+        raise InputError(f"no model in the coordinates of a chart: {reason}; leave out chart")
     keeps = architecture is None or "cyclic" in arguments_of(architecture)
     return chart if not reason and (keeps or wanted) else None
 

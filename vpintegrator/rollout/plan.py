@@ -216,10 +216,10 @@ def plan_comparison(
     values = 4 * (known + 1) * first.size
     check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
     values = 4 * tangent_steps * min(len(first), TANGENT_TRAJECTORIES)
-    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
+    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (tangent_steps)")
     measured = len(stored) * len(first) * (system.dim + 1 + len(system.invariants))
     values = (known + 1) * first.size * (given is None) + len(maps) * measured
-    fewer = "keep fewer states (--every), or take fewer trajectories (--trajectories)"
+    fewer = "keep fewer states (a larger every), or take fewer trajectories (--trajectories)"
     check_memory("the states and what is measured on them", values, fewer)
     return Plan(
         system=system,

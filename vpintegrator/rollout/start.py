@@ -358,7 +358,7 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
     every = min(whole_number("every", every, 1), steps)
     values = (steps // every + 2) * initial.size
     check_memory(
-        f"{steps // every + 2:,} states of each trajectory", values, "keep fewer (--every)"
+        f"{steps // every + 2:,} states of each trajectory", values, "keep fewer (a larger every)"
     )
     return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
 

@@ -21,7 +21,7 @@ class FileKind(NamedTuple):
     use: str
 
 
-_ARRAYS = FileKind("a file of arrays", "make a dataset of it with: vp-gen --from {0}")
+_ARRAYS = FileKind("a file of arrays", "make a dataset of it with: vp-import {0}")
 _EXPORTED = FileKind("a program made from a model", "give the model file itself")
 _FIGURE = FileKind("a figure", "give the file that it was drawn from")
 KINDS = {

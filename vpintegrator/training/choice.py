@@ -118,7 +118,7 @@ class Fit:
 _JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blocks of time"}
 _OVERFITTED = (
     "  the training windows were learned better and others worse after epoch {}: give more "
-    "trajectories, --noise or --horizon"
+    "trajectories, or noise or horizon to vp.train"
 )
 
 

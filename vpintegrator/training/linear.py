@@ -292,7 +292,7 @@ def normalised_pairs(
     if equations < count / 2:
         raise InputError(
             f"{len(before):,} different pairs of states give {equations:,} equations for "
-            f"{count:,} coefficients; give more pairs, or a lower --degree"
+            f"{count:,} coefficients; give more pairs, or a lower degree (--set degree=...)"
         )
     return before, after, None if folds is None else folds[places]
 

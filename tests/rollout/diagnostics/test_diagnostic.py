@@ -10,8 +10,8 @@ from rich.console import Console
 
 import vpintegrator as vp
 from tests.rollout.test_compare import same
-from vpintegrator.cli.results import rollout_results
 from vpintegrator.errors import InputError
+from vpintegrator.overview import report_facts
 from vpintegrator.plotting import csv_table, markdown_table, terminal_table
 from vpintegrator.rollout.diagnostics import Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.diagnostic import fold
@@ -76,7 +76,7 @@ def test_a_new_one_is_everywhere(path, tmp_path):
     assert row["median length"] == np.median(run.path_length)
     # beside those of an invariant that is called so
     assert row["median length error"] < 1e-5
-    assert rollout_results(report)["table"] == [row]
+    assert report_facts(report)["table"] == [row]
     (line,) = csv.DictReader(io.StringIO(csv_table(report)))
     assert float(line["median length"]) == row["median length"]
     assert f"{row['median length']:.3g}" in markdown_table(report)

@@ -1,0 +1,153 @@
+"""Mistakes: exit code 2, one sentence that says what to do, and no file is touched."""
+
+import importlib
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from tests.cli.conftest import refused
+from vpintegrator.cli.command import COMMANDS
+
+SMALL = "--count 5 --steps 5"
+SECTION = "--section 'q[0] = 0' --count 9 --steps 2"
+MISTAKES = {
+    "vp-gen": "name a system",
+    "vp-gen rigid-bdy": "did you mean 'rigid-body'",
+    "vp-gen rigid-body -p I1": "NAME=VALUE",
+    "vp-gen rigid-body -p I9=1": "no parameter 'I9'",
+    "vp-gen rigid-body -p \"I1=__import__('os')\"": "unknown function",
+    f"vp-gen rigid-body {SMALL} -p I1=0": "division by zero",
+    "vp-gen rigid-body --vary I1=3": "expected NAME=LOW:HIGH",
+    "vp-gen rigid-body --vary I9=1:2": "no parameter 'I9' that could vary",
+    "vp-gen rigid-body --vary I1=1:2 -p I1=3": "leave -p I1=... out",
+    "vp-gen rigid-body --vary step=1:2 --step 1": "leave --step out",
+    f"vp-gen rigid-body {SMALL} --rtol 0": "rtol: expected a positive number, found 0.0",
+    f"vp-gen pendulum {SMALL} --step 0": "step: expected a positive number, found 0.0",
+    "vp-gen pendulum --step x": "expected a time",
+    "vp-gen pendulum --count 2": "2 is not in the range",
+    "vp-gen pendulum --split time --steps 2": "too few",
+    "vp-gen pendulum --step period": "no period in time",
+    "vp-gen measured.toml": "needs the equations of measured, which are not known",
+    f"vp-gen henon-heiles {SECTION}": "of a Hamiltonian flow have an energy",
+    f"vp-gen henon-heiles {SECTION} -p energy=0.1 --step 0.2": "one return",
+    f"vp-gen henon-heiles {SECTION} -p energy=-1": "too small for any momentum",
+    "vp-gen forced-duffing --section 'q = 0'": "is stroboscopic",
+    "vp-gen pendulum -o taken.h5": "taken.h5 exists already",
+    "vp-gen pendulum -o no/a.h5": "the folder no does not exist",
+    "vp-import": "Missing argument",
+    "vp-import none.csv": "there is no file none.csv",
+    "vp-import lab.csv --step 0.3": "states need equal steps",
+    "vp-import lab.csv --step -1": "step = -1.0 must be positive",
+    "vp-import lab.csv --parameter-columns l": "no column 'l' (it has: trajectory",
+    "vp-import lab.csv --parameter-columns q --variable p": "q changes in row",
+    "vp-import lab.csv --variable r": "no column 'r' (it has: trajectory, time",
+    "vp-import lab.csv --system rigid-body": "rigid-body has 3 components",
+    "vp-import lab.csv -p g=1": "give one with --system",
+    "vp-import lab.csv -o lab.csv --overwrite": "give another name",
+    "vp-import bare.csv": "name them with --columns",
+    "vp-import ring.npz": "name states before and after with --pairs",
+    "vp-import ring.npz --pairs before": "--pairs BEFORE,AFTER",
+    "vp-import ring.npz --pairs before,third": "has no variable 'third'",
+    "vp-import ring.npz --pairs before,after --system pendulum": "--system is not for pairs",
+    "vp-import lab.csv lab.csv": "without times and runs",
+    "vp-show": "name systems, recipes",
+    "vp-show pendulm": "did you mean 'pendulum'?",
+    "vp-show none.h5": "there is no file and no name 'none.h5'",
+    "vp-show .": "is a folder",
+    "vp-show toda -p n=2.5": "the length of 'q' is 2.5, not a whole",
+    "vp-show rk4 -o a.png": "pictures are of datasets, rollouts and models",
+    "vp-show pendulum.h5 -o a.txt": "a preview is written to a file .png",
+    "vp-train": "name the dataset to train on",
+    "vp-train lab.csv": "lab.csv is a file of arrays, not a dataset",
+    "vp-train pendulum.h5 --model vptt": "there is no model 'vptt'; did you mean 'vpt'",
+    "vp-train pendulum.h5 --model vpff --heads 2": "vpff has no argument heads",
+    "vp-train pendulum.h5 --set dtype=float32": "dtype cannot be set",
+    "vp-train pendulum.h5 --set periodic=1": "angles are those that the system declares",
+    "vp-train pendulum.h5 --set attention_scale=abc": "must be a number or none",
+    "vp-train pendulum.h5 --model vpff --set depht=2": "did you mean 'depth'?",
+    "vp-train pendulum.h5 --set depth=2 --depth 3": "depth is given twice",
+    "vp-train pendulum.h5 --model vpff --set degree=x": "degree must be",
+    "vp-train pendulum.h5 --model classical": "classical has no parameters to train",
+    "vp-train pendulum.h5 --model vpff --set split=0|2": "each of the component indices",
+    "vp-train pendulum.h5 --model vpff --width 10000000000000": "does not fit into memory",
+    "vp-train pendulum.h5 --model vpt --window 99": "need trajectories of 100 states",
+    "vp-train pendulum.h5 --recipe published": "--recipe published is for --model vpff",
+    "vp-train pendulum.h5 --model vpt --recipe published --depth 2": "leave out depth",
+    "vp-train pendulum.h5 --start model.safetensors --model vpt": "leave out model",
+    "vp-train pendulum.h5 --start none.safetensors": "none.safetensors",
+    "vp-train body.h5 --start model.safetensors": "states of 2 components, but body.h5",
+    "vp-train pendulum.h5 --seconds 0": "seconds = 0.0 must be positive",
+    "vp-train pendulum.h5 --epochs 0": "0 is not in the range",
+    "vp-train pendulum.h5 --target -1": "target = -1.0 must be positive",
+    "vp-train pendulum.h5 --model resnet --optimizer adam --learning-rate 0": "must be positive",
+    "vp-train pendulum.h5 --device foo": "foo",
+    "vp-train pendulum.h5 --prefer cost": "give target",
+    "vp-train pendulum.h5 -o no/such.safetensors": "the folder no does not exist",
+    "vp-rollout": "name a trained model, or a system",
+    "vp-rollout none.safetensors": "none.safetensors",
+    "vp-rollout NET=none-*.safetensors": "there is no file none-*.safetensors",
+    "vp-rollout pendulum.h5": "pendulum.h5 is a dataset, not a model",
+    "vp-rollout model.safetensors --against rk44": "no classical method 'rk44'",
+    "vp-rollout model.safetensors --against boris": "boris",
+    "vp-rollout model.safetensors --initial 0,x": "expected states as 0,0.6,0.8",
+    "vp-rollout model.safetensors --initial 0,0,0": "shape (trajectory, 2)",
+    "vp-rollout model.safetensors --initial 1,0 --dataset pendulum.h5": "leave out others",
+    "vp-rollout model.safetensors --dataset body.h5": "but body.h5 holds states of 3",
+    "vp-rollout model.safetensors --section r=0": "r",
+    "vp-rollout model.safetensors --step 0.3": "a learned map has one step",
+    "vp-rollout model.safetensors --time 1 --steps 5": "not both",
+    "vp-rollout model.safetensors --time -1": "time = -1",
+    "vp-rollout model.safetensors --device foo": "--device foo",
+    "vp-rollout model.safetensors -p g=3": "these models are no families",
+    "vp-rollout model.safetensors --system rigid-body": "was trained on pendulum and holds it",
+    "vp-rollout --system pendulum --device cuda": "models alone run on other devices",
+    "vp-rollout --system pendulum --time 1e15": "steps of 0.2 would take too long",
+    "vp-rollout --system pendulum --steps 5 --trajectories 1000000000000000": "fewer trajectories",
+    "vp-rollout --system pendulum -o taken.h5": "taken.h5 exists already",
+    "vp-plot": "Missing argument",
+    "vp-plot pendulum.h5": "pendulum.h5 is a dataset, not a rollout",
+    "vp-plot rollout.h5 --figure energy": "'energy' is none of",
+    "vp-plot rollout.h5 --methods heun": "heun",
+    "vp-plot rollout.h5 --format gif": "'gif'",
+    "vp-plot rollout.h5 --width everything": "neither column nor page",
+    "vp-plot rollout.h5 -o lab.csv": "lab.csv: it is a file",
+    "vp-export none.safetensors": "there is no file none.safetensors",
+    "vp-export rollout.h5": "rollout.h5 is a rollout, not a model",
+    "vp-export model.safetensors -p step=0.1": "spff is no family",
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Datasets, a model, a rollout, tables, and a file in the way."""
+    folder = tmp_path_factory.mktemp("inputs")
+    data = vp.generate("pendulum", folder / "pendulum.h5", count=10, steps=6)
+    vp.generate("rigid-body", folder / "body.h5", count=10, steps=6)
+    model = vp.models.build(data.system, "spff", functions="polynomial", degree=3)
+    vp.train(model, data, epochs=1, compiled=False)
+    vp.save(model, folder / "model.safetensors")
+    report = vp.compare(None, "rk4", system="pendulum", steps=4, trajectories=2)
+    report.save(folder / "rollout.h5")
+    rows = [f"{k},{0.1 * n:.1f},{k + n},{-n}" for k in range(6) for n in range(9)]
+    (folder / "bare.csv").write_text("\n".join(rows))
+    (folder / "lab.csv").write_text("\n".join(["trajectory,time (s),q,p", *rows]))
+    pairs = np.random.default_rng(0).normal(size=(2, 20, 2))
+    np.savez(folder / "ring.npz", before=pairs[0], after=pairs[1])
+    (folder / "measured.toml").write_text('measured = true\nstate = ["q", "p"]\n')
+    (folder / "taken.h5").write_text("precious")
+    return folder
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_sentence(run, inputs, tmp_path, line):
+    shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    name, *arguments = shlex.split(line)
+    if name == "vp-train" and "--epochs" not in line and "--seconds" not in line:
+        arguments += ["--epochs", "1"]
+    command = importlib.import_module(f"vpintegrator.cli.{COMMANDS[name][0]}").main
+    assert refused(run(command, *arguments), MISTAKES[line])
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
