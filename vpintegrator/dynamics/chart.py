@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from vpintegrator.dynamics.claims import ExactFormulas, TrialStates, less_turns
+from vpintegrator.dynamics.claims import Claim, ExactFormulas, TrialStates, less_turns
 from vpintegrator.dynamics.equations import Equations, MatrixFunction, StateFunction
 from vpintegrator.dynamics.expressions import (
     Call,
@@ -156,7 +156,8 @@ def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> Non
         defects = np.abs(less_turns(back(turned) - states, own)).max(axis=1)
         what = "" if i is None else "after a turn of an angle "
         text = "this gives another state than [chart.map] was given, by {},"
-        trial.require(f"{where}, [chart.inverse]", what + text, defects, sizes)
+        place = f"{where}, [chart.inverse]"
+        trial.require(Claim(place, what + text, defects, sizes, trial.tolerance))
 
 
 def _with_field(
@@ -183,7 +184,7 @@ def _with_field(
     sizes = 1 + np.abs(expected).max(axis=1)
     for defects, name in zip((found - expected).T, chart.equations.components, strict=True):
         what = f"this is not the system in these coordinates: {name}' is off by {{}}"
-        trial.require(where, what, np.abs(defects), sizes)
+        trial.require(Claim(where, what, defects, sizes, trial.tolerance))
     return chart
 
 

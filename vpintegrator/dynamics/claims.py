@@ -1,16 +1,18 @@
 """Checks of the invariants, symmetries, angles, volume and form that a system claims.
 
-A claim is tried at random states. Formulas are computed with 120 digits, and an identity holds to
-30 of them. Python functions are computed in double precision, and claims about them hold to
-rounding, or to the error of finite differences.
+A claim is judged at states. Formulas are computed with 120 digits, and an identity holds to 30 of
+them. Python functions are computed in double precision, and claims about them hold to rounding, or
+to the error of finite differences.
 """
 
 from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -21,12 +23,14 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expressions import (
     Arithmetic,
     Call,
+    ComponentFunction,
     Expression,
     Number,
     Product,
     Symbol,
     TooLong,
     Value,
+    arithmetic,
     below,
     evaluator,
 )
@@ -41,9 +45,8 @@ OPERATIONS = 100_000  # at all states together, beyond which fewer states are ta
 TOLERANCE = HIGH.mpf(10) ** -30
 OF_ROUNDED = 1e-12  # tolerance if constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
-_STEP = HIGH.mpf(10) ** -30  # step of a central difference, whose error is the square of the step
 _LARGEST = 64  # components of a map whose determinant is computed with a hundred digits
-_STRUCTURES = {
+_FORMS = {
     "symplectic": ("the form dq dp is kept", "the symplectic form"),
     "divergence_free": ("the determinant is 1", "volume"),
 }
@@ -54,6 +57,11 @@ def random_states(dim: int, count: int = POINTS) -> np.ndarray:
     generator = random.Random(20231219)
     numbers = [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(count * dim)]
     return np.array(numbers, dtype=object).reshape(count, dim)
+
+
+def exact_states(states: np.ndarray) -> np.ndarray:
+    """Return states of mpmath's numbers that are equal to doubles."""
+    return np.array([HIGH.mpf(x) for x in states.ravel()], dtype=object).reshape(states.shape)
 
 
 def _check_size(value: Any) -> None:
@@ -84,6 +92,22 @@ class ExactFormulas:
         return values
 
 
+class DoubleFormulas:
+    """Expressions as a function of states (state, dim) of doubles, not compiled."""
+
+    def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
+        self._count = len(expressions)
+        self._function: ComponentFunction = evaluator(expressions, symbols, arithmetic("numpy"))
+
+    def __call__(self, states: np.ndarray) -> np.ndarray:
+        """Return values (state, expression); not finite where there are none."""
+        values = np.empty((len(states), self._count))
+        with np.errstate(all="ignore"):
+            for column, value in zip(values.T, self._function(*states.T), strict=True):
+                column[:] = value
+        return values
+
+
 def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     """Whether a formula is zero wherever it has a value, as far as random states tell."""
     if not isinstance(value, Expression):
@@ -105,22 +129,44 @@ def cost_of(expressions: Sequence[Value]) -> int:
     return sum(len(node.parts) for node in nodes) + _FUNCTION * slow
 
 
-class TrialStates:
-    """States at which claims are tried, with the values of the system there.
+@dataclass(frozen=True)
+class Claim:
+    """An identity with its defects at the states of a trial.
+
+    Attributes
+    ----------
+    where, what
+        Place of the claim, and the message where it fails, with ``{}`` for the defect.
+    defects, sizes
+        Defect of each state, (state,), NaN where it is not judged, and the size that it is relative
+        to.
+    tolerance
+        Largest relative defect.
+    declared
+        Whether it must hold, or must not; None where that is found out.
+    key
+        Name of a property that is found out.
+    """
+
+    where: str
+    what: str
+    defects: np.ndarray
+    sizes: Any
+    tolerance: Any
+    declared: bool | None = True
+    key: str = ""
+
+
+class ClaimTrial(ABC):
+    """States at which claims are judged, with the values of the system there.
 
     The value is the vector field, or the image after one pass through the stages of a map. An
     identity of one pass holds for any number of iterations.
 
-    Parameters
-    ----------
-    equations
-        Equations of the system.
-    candidates
-        States (state, dim) of the trial, instead of random states; those at which the system has
-        no value are left out.
-
     Attributes
     ----------
+    equations, is_map, halves
+        The system, whether it is a map, and numbers of the positions and of their momenta.
     states, values
         Arrays (state, dim).
     is_exact
@@ -130,157 +176,71 @@ class TrialStates:
     floor
         Size of the rounding errors of a component that vanishes, relative to the largest component
         and the tolerance.
-    most_turns
-        Largest number of turns of an angle.
     number
         Makes a number of the arithmetic of a constant.
-    halves
-        Numbers of the positions, and of their momenta.
+    scalars
+        Functions of states that are claimed to be constant, by name.
+    domain
+        Least and largest value of each component in the domain. Symmetries and angles are then
+        judged where the image of a state is in it, if there are such states.
     """
 
-    is_exact = True
-    floor: Any = HIGH.mpf(10) ** -40
-    most_turns = 1000
-    number: Callable[[Number], Any] = staticmethod(high)
+    equations: Equations
+    is_map: bool
+    halves: tuple[list[int], list[int]]
+    states: np.ndarray
+    values: np.ndarray
+    is_exact = False
+    tolerance: Any
+    slope_tolerance: Any
+    floor: Any = 10.0
+    number: Callable[[Number], Any] = float
+    scalars: Mapping[str, Callable[..., np.ndarray]]
+    domain: tuple[np.ndarray, np.ndarray] | None = None
 
-    def __init__(self, equations: Equations, candidates: np.ndarray | None = None) -> None:
-        self.equations, self.is_map = equations, bool(equations.stages)
-        self.halves = equations.halves
-        self.tolerance = self.slope_tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
-        parts = equations.stages or (dict(enumerate(equations.vector_field)),)
-        self._stages = [
-            (list(part), ExactFormulas(list(part.values()), equations.symbols)) for part in parts
-        ]
-        self._candidates = candidates
-
-    @cached_property
-    def _known(self) -> tuple[np.ndarray, np.ndarray]:
-        e = self.equations
-        cost = sum(cost_of(list(part.values())) for part in e.stages) or cost_of(e.vector_field)
-        cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
-        cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
-        if cost > LARGEST_COST:
-            raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
-        wanted = min(max(OPERATIONS // (cost + 1), 1), POINTS)
-        candidates = self._candidates
-        pairs = list[tuple[np.ndarray, np.ndarray]]()
-        for state in random_states(len(e.symbols)) if candidates is None else candidates:
-            value = self.at(state[None])[0]
-            if len(pairs) < wanted and _is_known(value):
-                pairs.append((state, value))
-            if len(pairs) == wanted:
-                break
-        rows = np.array(pairs, dtype=object).reshape(len(pairs), 2, len(e.symbols))
-        return rows[:, 0], rows[:, 1]
-
-    @cached_property
-    def states(self) -> np.ndarray:
-        return self._known[0]
-
-    @cached_property
-    def values(self) -> np.ndarray:
-        return self._known[1]
-
+    @abstractmethod
     def at(self, states: np.ndarray) -> np.ndarray:
         """Return the values at states, NaN where there are none."""
-        states = states.copy()
-        for changed, formulas in self._stages:
-            states[:, changed] = formulas(states)
-        return states
 
-    @cached_property
-    def scalars(self) -> dict[str, Callable[..., np.ndarray]]:
-        """Functions of states that are claimed to be constant, by name."""
-        e, found = self.equations, dict[str, Callable[..., np.ndarray]]()
-        for name, value in e.invariants.items():
-            # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
-            if e.stages or value is not e.hamiltonian or e.explicit_time is not None:
-                formulas = ExactFormulas([value], e.symbols)
-                found[name] = lambda states, formulas=formulas: formulas(states)[:, 0]
-        return found
+    @abstractmethod
+    def rate_terms(self, name: str) -> np.ndarray:
+        """Return the terms of the time derivative of a scalar along solutions, (state, term)."""
 
-    def rate(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return time derivatives of a scalar along solutions, and sizes that they are relative to.
-
-        They are central differences along the vector field.
-        """
-        speed = 1 + np.abs(self.values).max(axis=1)
-        direction = self.values / speed[:, None]
-        middle, ahead, behind = (
-            self.scalars[name](self.states + side * direction) for side in (0, _STEP, -_STEP)
-        )
-        return (ahead - behind) / (2 * _STEP) * speed, (1 + np.abs(middle)) * speed
-
-    def own_slopes(self) -> np.ndarray:
+    @abstractmethod
+    def divergence_terms(self) -> np.ndarray:
         """Return the terms df_i/dz_i of the divergence, (state, term)."""
-        slopes = [slope for slope in self.equations.own_slopes if slope != 0]
-        return ExactFormulas(slopes, self.equations.symbols)(self.states)
 
+    @abstractmethod
     def derivative(self) -> np.ndarray:
         """Return derivatives of a map, (state, dim, dim)."""
-        points, dim = self.states.copy(), self.states.shape[1]
-        result = np.tile(np.eye(dim, dtype=object), (len(points), 1, 1))
-        for (changed, values), slopes in zip(
-            self._stages, self.equations.stage_slopes, strict=True
-        ):
-            factors = ExactFormulas(list(slopes.values()), self.equations.symbols)(points)
-            new = {i: np.zeros((len(points), dim), dtype=object) for i in changed}
-            for (i, j), factor in zip(slopes, factors.T, strict=True):
-                new[i] = new[i] + factor[:, None] * result[:, j]
-            points[:, changed] = values(points)
-            for i, rows in new.items():
-                result[:, i] = rows
-        return result
 
-    def worst(
-        self, where: str, defects: np.ndarray, sizes: Any, tolerance: Any = None
-    ) -> tuple[Any, np.ndarray] | None:
+    def worst(self, claim: Claim) -> tuple[Any, np.ndarray] | None:
         """Return the largest defect beyond the tolerance and its state, or None without one.
-
-        Parameters
-        ----------
-        where
-            Place of the claim, for messages.
-        defects, sizes
-            Defect of each state, (state,), NaN where it cannot be judged, and the size that it is
-            relative to.
-        tolerance
-            By default that of values.
 
         Raises
         ------
         InputError
             If hardly any state can be judged.
         """
-        known = _is_known(defects[:, None])
-        limit = self.tolerance if tolerance is None else tolerance
+        known = _is_known(claim.defects[:, None])
         with np.errstate(invalid="ignore"):
-            failing = np.flatnonzero(known & (np.abs(defects) > limit * sizes))
-        if len(failing):
-            k = max(failing, key=lambda k: abs(defects[k]))
-            return defects[k], self.states[k]
+            failing = np.abs(claim.defects) > claim.sizes * claim.tolerance
+        if len(failing := np.flatnonzero(known & failing)):
+            k = max(failing, key=lambda k: abs(claim.defects[k]))
+            return claim.defects[k], self.states[k]
         if known.sum() < min(max(len(self.states), 1), FEWEST):
             what = "map" if self.is_map else "formula"
             raise InputError(
-                f"{where}: cannot be checked, the {what} has no finite value at random points"
+                f"{claim.where}: cannot be checked, the {what} has no finite value at the states "
+                "of its domain"
             )
         return None
 
-    def require(
-        self, where: str, what: str, defects: np.ndarray, sizes: Any, tolerance: Any = None
-    ) -> None:
-        """Raise InputError where a claim does not hold, with the largest defect.
-
-        Parameters
-        ----------
-        where, defects, sizes, tolerance
-            Arguments of :meth:`worst`.
-        what
-            Message, with ``{}`` for the defect.
-        """
-        if (worst := self.worst(where, defects, sizes, tolerance)) is not None:
+    def require(self, claim: Claim) -> None:
+        """Raise InputError where a claim does not hold, with the largest defect."""
+        if (worst := self.worst(claim)) is not None:
             at = place(self.equations.components, worst[1])
-            raise InputError(f"{where}: {what.format(shown(worst[0]))} at {at}")
+            raise InputError(f"{claim.where}: {claim.what.format(shown(worst[0]))} at {at}")
 
     def differences(
         self,
@@ -296,12 +256,175 @@ class TrialStates:
         """
         change = less_turns(found - expected, periods or {})
         largest = 1 + np.maximum(np.abs(self.values), np.abs(found)).max(axis=1, keepdims=True)
-        size = np.abs(found) + np.abs(expected) + np.abs(sizes) + self.floor * largest
+        size = np.abs(found) + np.abs(expected) + np.abs(sizes) + largest * self.floor
         rows, columns = np.arange(len(change)), np.argmax(np.abs(change) / size, axis=1)
         return np.abs(change)[rows, columns], size[rows, columns]
 
+    def compared(
+        self,
+        where: str,
+        what: str,
+        states: np.ndarray,
+        expected: np.ndarray,
+        sizes: np.ndarray,
+        periods: Mapping[int, Any] | None = None,
+    ) -> Claim:
+        """Return the claim that values at other states, images of these, are the expected ones."""
+        defects, size = self.differences(self.at(states), expected, sizes, periods)
+        if self.domain is not None:
+            low, high_ = self.domain
+            outside = ~((states >= low) & (states <= high_)).all(axis=1)
+            if (~outside & _is_known(defects[:, None])).sum() >= FEWEST:
+                defects[outside] = np.nan
+        return Claim(where, what, defects, size, self.tolerance)
 
-def check_claims(trial: TrialStates, source: str) -> tuple[bool, bool]:
+
+class TrialStates(ClaimTrial):
+    """States at which formulas are computed, with 120 digits or in double precision.
+
+    Parameters
+    ----------
+    equations
+        Equations of the system.
+    candidates
+        States (state, dim), random ones by default. Those at which the system has no value are left
+        out; with 120 digits the first are taken, fewer of costly formulas.
+    domain
+        Attribute of :class:`ClaimTrial`.
+    exact
+        Whether numbers are those of mpmath, with 120 digits.
+    """
+
+    def __init__(
+        self,
+        equations: Equations,
+        candidates: np.ndarray | None = None,
+        domain: tuple[np.ndarray, np.ndarray] | None = None,
+        *,
+        exact: bool = True,
+        most: int = POINTS,
+    ) -> None:
+        self.equations, self.is_map = equations, bool(equations.stages)
+        self.halves, self.domain, self._most = equations.halves, domain, most
+        self.tolerance = self.slope_tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
+        self.is_exact, self._formulas = exact, ExactFormulas if exact else DoubleFormulas
+        if exact:
+            self.floor, self.number = HIGH.mpf(10) ** -40, high
+        parts = equations.stages or (dict(enumerate(equations.vector_field)),)
+        self._stages = [(list(part), self._function(part.values())) for part in parts]
+        self._candidates = candidates
+
+    def _function(self, values: Iterable[Value]) -> ExactFormulas | DoubleFormulas:
+        return self._formulas(list(values), self.equations.symbols)
+
+    @cached_property
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        e, candidates = self.equations, self._candidates
+        if candidates is None:
+            candidates = random_states(len(e.symbols))
+        if not self.is_exact:
+            values = self.at(candidates)
+            known = _is_known(values)
+            return candidates[known], values[known]
+        cost = sum(cost_of(list(part.values())) for part in e.stages) or cost_of(e.vector_field)
+        cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
+        cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
+        if cost > LARGEST_COST:
+            raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
+        wanted = min(max(OPERATIONS // (cost + 1), 1), self._most)
+        pairs = list[tuple[np.ndarray, np.ndarray]]()
+        for state in candidates:
+            value = self.at(state[None])[0]
+            if _is_known(value):
+                pairs.append((state, value))
+            if len(pairs) == wanted:
+                break
+        rows = np.array(pairs, dtype=object).reshape(len(pairs), 2, len(e.symbols))
+        return rows[:, 0], rows[:, 1]
+
+    @cached_property
+    def states(self) -> np.ndarray:  # type: ignore[override]
+        return self._known[0]
+
+    @cached_property
+    def values(self) -> np.ndarray:  # type: ignore[override]
+        return self._known[1]
+
+    def at(self, states: np.ndarray) -> np.ndarray:
+        states = states.copy()
+        for changed, formulas in self._stages:
+            states[:, changed] = formulas(states)
+        return states
+
+    @cached_property
+    def scalars(self) -> dict[str, Callable[..., np.ndarray]]:  # type: ignore[override]
+        e, found = self.equations, dict[str, Callable[..., np.ndarray]]()
+        for name, value in e.invariants.items():
+            # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
+            if e.stages or value is not e.hamiltonian or e.explicit_time is not None:
+                formulas = self._function([value])
+                found[name] = lambda states, formulas=formulas: formulas(states)[:, 0]
+        return found
+
+    def rate_terms(self, name: str) -> np.ndarray:
+        e = self.equations
+        e.algebra.allow_derivatives()
+        slopes = e.algebra.gradient(e.invariants[name])
+        used = [i for i, symbol in enumerate(e.symbols) if symbol in slopes]
+        gradient = self._function(slopes[e.symbols[i]] for i in used)
+        return gradient(self.states) * self.values[:, used]
+
+    def divergence_terms(self) -> np.ndarray:
+        slopes = [slope for slope in self.equations.own_slopes if slope != 0]
+        return self._function(slopes)(self.states)
+
+    def derivative(self) -> np.ndarray:
+        points, dim = self.states.copy(), self.states.shape[1]
+        result = np.tile(np.eye(dim, dtype=points.dtype), (len(points), 1, 1))
+        for (changed, values), slopes in zip(
+            self._stages, self.equations.stage_slopes, strict=True
+        ):
+            factors = self._function(slopes.values())(points)
+            new = {i: np.zeros((len(points), dim), dtype=points.dtype) for i in changed}
+            for (i, j), factor in zip(slopes, factors.T, strict=True):
+                new[i] = new[i] + factor[:, None] * result[:, j]
+            points[:, changed] = values(points)
+            for i, rows in new.items():
+                result[:, i] = rows
+        return result
+
+
+def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
+    """Yield what a system claims, and what can be found out, with the defects at the states."""
+    e = trial.equations
+    for name, scalar in trial.scalars.items():
+        where = f"{source}, [invariants] {name}"
+        if trial.is_map:
+            before, after = scalar(trial.states), scalar(trial.values)
+            what = "this is not constant: the map changes it by {}"
+            yield Claim(where, what, after - before, 1 + np.abs(before), trial.tolerance)
+        else:
+            what = "this is not constant along solutions: its time derivative is {}"
+            yield _sum_claim(trial, where, what, trial.rate_terms(name))
+    for number, rho in enumerate(e.reversing_symmetries, start=1):
+        yield _symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
+    time = e.explicit_time
+    angles = {i: period for i, period in e.periods.items() if i != time}
+    if angles:
+        words = "where angles turn by their periods,"
+        yield _period_claim(trial, angles, f"{source}, [periodic]", words)
+    if time in e.periods:
+        clock = {time: e.periods[time]}
+        yield _period_claim(trial, clock, f"{source}, period", "after a period,")
+    if trial.is_map:
+        yield from _form_claims(trial, source)
+    elif e.hamiltonian is None:
+        what = "the divergence of the vector field is {}, not zero,"
+        where, terms = f"{source}, divergence_free", trial.divergence_terms()
+        yield _sum_claim(trial, where, what, terms, e.divergence_free, "divergence_free")
+
+
+def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
     """Check what a system claims; return whether it preserves volume, and the symplectic form.
 
     Raises
@@ -309,30 +432,29 @@ def check_claims(trial: TrialStates, source: str) -> tuple[bool, bool]:
     InputError
         Naming the first claim that does not hold, and a state where it fails.
     """
-    e = trial.equations
-    for name, scalar in trial.scalars.items():
-        where = f"{source}, [invariants] {name}"
-        if trial.is_map:
-            before, after = scalar(trial.states), scalar(trial.values)
-            what = "this is not constant: the map changes it by {}"
-            trial.require(where, what, after - before, 1 + np.abs(before))
-        else:
-            what = "this is not constant along solutions: its time derivative is {}"
-            trial.require(where, what, *trial.rate(name), trial.slope_tolerance)
-    for number, rho in enumerate(e.reversing_symmetries, start=1):
-        _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
-    time = e.explicit_time
-    angles = {i: period for i, period in e.periods.items() if i != time}
-    _check_periods(trial, angles, f"{source}, [periodic]", "where angles turn by their periods,")
-    if time in e.periods:
-        _check_periods(trial, {time: e.periods[time]}, f"{source}, period", "after whole periods,")
-    if trial.is_map:
-        return _map_structure(trial, source)
-    where = f"{source}, divergence_free"
-    free = e.hamiltonian is not None or _divergence_vanishes(trial, where)
-    if e.divergence_free is False and free:
-        raise InputError(f"{where}: the system says false, but the divergence is 0")
-    return free, e.hamiltonian is not None or bool(e.symplectic)
+    e, found = trial.equations, dict[str, bool]()
+    if e.hamiltonian is not None:
+        found = {"divergence_free": True, "symplectic": True}
+        if e.divergence_free is False:
+            raise InputError(f"{source}, divergence_free: the file says false, but H keeps volume")
+    proposals = []
+    for claim in claims_of(trial, source):
+        if claim.declared:
+            trial.require(claim)
+        holds = claim.declared or trial.worst(claim) is None
+        if holds and claim.declared is False:
+            raise InputError(f"{claim.where}: the system says false, but that holds everywhere")
+        if claim.key:
+            found[claim.key] = holds
+            defect = np.abs(claim.defects).max(initial=0)
+            if trial.is_map and claim.declared is None and defect <= OF_ROUNDED:
+                what = f"the map preserves {_FORMS[claim.key][1]} to {shown(defect)}"
+                proposals.append(f"{what}; say {claim.key} = true")
+    if proposals and not any(found.values()) and e.symplectic is e.divergence_free is None:
+        warnings.warn(f"{source}: {proposals[0]}", stacklevel=2)
+    # symplectic maps keep the volume, too
+    symplectic = found.get("symplectic", bool(e.symplectic) and not trial.is_map)
+    return any(found.values()), symplectic
 
 
 def check_declared(equations: Equations, source: str) -> tuple[bool, bool]:
@@ -345,93 +467,74 @@ def check_declared(equations: Equations, source: str) -> tuple[bool, bool]:
     return bool(e.divergence_free or e.symplectic), bool(e.symplectic)
 
 
-def _check_symmetry(trial: TrialStates, rho: Sequence[Mapping[int, Number]], where: str) -> None:
-    """Check f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
+def _sum_claim(
+    trial: ClaimTrial,
+    where: str,
+    what: str,
+    terms: np.ndarray,
+    declared: bool | None = True,
+    key: str = "",
+) -> Claim:
+    """Return the claim that terms (state, term) cancel; rounding is judged against their size."""
+    sizes = 1 + np.abs(terms).sum(axis=1)
+    tolerance = trial.slope_tolerance
+    return Claim(where, what, terms.sum(axis=1), sizes, tolerance, declared, key)
+
+
+def _symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str) -> Claim:
+    """Return the claim f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
 
     def moved(rows: np.ndarray) -> np.ndarray:
-        columns = [sum(trial.number(c) * rows[:, j] for j, c in row.items()) for row in rho]
+        columns = [sum(rows[:, j] * trial.number(c) for j, c in row.items()) for row in rho]
         return np.stack(columns, axis=1)
 
     if trial.is_map:
         what = "this does not reverse the map M, rho M rho M = identity fails by {}"
-        start, expected = moved(trial.values), moved(trial.states)
-    else:
-        what = "this does not reverse the system, f(rho z) = -rho f(z) fails by {}"
-        start, expected = moved(trial.states), -moved(trial.values)
-    sizes = start if trial.is_map else trial.values
-    trial.require(where, what, *trial.differences(trial.at(start), expected, sizes))
+        start = moved(trial.values)
+        return trial.compared(where, what, start, moved(trial.states), start)
+    what = "this does not reverse the system, f(rho z) = -rho f(z) fails by {}"
+    return trial.compared(where, what, moved(trial.states), -moved(trial.values), trial.values)
 
 
-def _check_periods(
-    trial: TrialStates, periods: Mapping[int, Number], where: str, what: str
-) -> None:
-    """Check values after random numbers of turns of all angles."""
-    if not periods:
-        return
+def _period_claim(
+    trial: ClaimTrial, periods: Mapping[int, Number], where: str, words: str
+) -> Claim:
+    """Return the claim that values are the same after one turn of all angles, either way."""
     generator, turned = random.Random(20231219), trial.states.copy()
     own = {i: trial.number(period) for i, period in periods.items()}
     for i, period in own.items():
-        turned[:, i] += [generator.randint(1, trial.most_turns) * period for _ in turned]
-    text = f"the {'image' if trial.is_map else 'vector field'} changes by {{}} {what}"
-    sizes = turned if trial.is_map else trial.values
-    found = trial.at(turned)
-    trial.require(
-        where, text, *trial.differences(found, trial.values, sizes, own if trial.is_map else None)
-    )
+        turned[:, i] += [generator.choice((-1, 1)) * period for _ in turned]
+    what = f"the {'image' if trial.is_map else 'vector field'} changes by {{}} {words}"
+    sizes, images = (turned, own) if trial.is_map else (trial.values, None)
+    return trial.compared(where, what, turned, trial.values, sizes, images)
 
 
-def _divergence_vanishes(trial: TrialStates, where: str) -> bool:
-    """Whether the divergence is zero; raises InputError where it is claimed in vain."""
-    slopes = trial.own_slopes()
-    if not slopes.shape[1]:
-        return True
-    # rounding is judged against the size of the terms that ought to cancel
-    defects, sizes = slopes.sum(axis=1), 1 + np.abs(slopes).sum(axis=1)
-    if trial.equations.divergence_free:
-        what = "the divergence of the vector field is {}, not zero,"
-        trial.require(where, what, defects, sizes, trial.slope_tolerance)
-    return trial.worst(where, defects, sizes, trial.slope_tolerance) is None
-
-
-def _map_structure(trial: TrialStates, source: str) -> tuple[bool, bool]:
-    """Whether det DM = 1 and DM^T J DM = J; raises InputError where the system says otherwise."""
+def _form_claims(trial: ClaimTrial, source: str) -> Iterator[Claim]:
+    """Yield the claims DM^T J DM = J and det DM = 1."""
     e, dim = trial.equations, len(trial.equations.symbols)
-    declared: dict[str, bool | None] = {key: getattr(e, key) for key in _STRUCTURES}
     if dim > _LARGEST and trial.is_exact:
-        if any(declared.values()):
+        if e.symplectic or e.divergence_free:
             raise InputError(
                 f"{source}: volume and form are checked for maps of up to {_LARGEST} components, "
                 f"not {dim}"
             )
-        return False, False
+        return
     slopes = trial.derivative()
-    known = np.flatnonzero(_is_known(slopes.reshape(-1, dim * dim)))
-    if not len(known):
-        raise InputError(f"{source}, [map]: cannot be checked, the map has no finite derivatives")
-    found, proposals = {}, []
-    rounded = max(OF_ROUNDED, trial.slope_tolerance)
-    for key, (what, name) in _STRUCTURES.items():
-        defects = [_structure_defect(slopes[k], key, trial) for k in known]
-        worst = max(range(len(known)), key=lambda k: defects[k])
-        defect = defects[worst]
-        if defect > rounded and declared[key]:
-            raise InputError(
-                f"{source}, {key}: that {what} fails by {shown(defect)}, relative to the "
-                f"derivatives, at {place(e.components, trial.states[known[worst]])}"
-            )
+    known = _is_known(slopes.reshape(-1, dim * dim))
+    for key, (words, _) in _FORMS.items():
+        if key == "symplectic" and dim % 2:
+            continue
+        defects = np.full(len(slopes), np.nan, dtype=slopes.dtype)
+        defects[known] = [_structure_defect(each, key, trial) for each in slopes[known]]
+        declared = getattr(e, key)
         # declared identities may fail by the rounding of the file's decimals
-        found[key] = bool(defect <= (rounded if declared[key] else trial.slope_tolerance))
-        if declared[key] is False and found[key]:
-            raise InputError(f"{source}, {key}: the system says false, but the map keeps it")
-        if defect <= rounded:
-            proposals.append(f"the map preserves {name} to {shown(defect)}; say {key} = true")
-    if proposals and not any(found.values()) and set(declared.values()) == {None}:
-        warnings.warn(f"{source}: {proposals[0]}", stacklevel=2)
-    # symplectic maps keep the volume, too
-    return any(found.values()), found["symplectic"]
+        least = OF_ROUNDED if declared else 0
+        what = f"that {words} fails by {{}}, relative to the derivatives,"
+        tolerance = max(least, trial.slope_tolerance)
+        yield Claim(f"{source}, {key}", what, defects, 1, tolerance, declared, key)
 
 
-def _structure_defect(slopes: np.ndarray, key: str, trial: TrialStates) -> Any:
+def _structure_defect(slopes: np.ndarray, key: str, trial: ClaimTrial) -> Any:
     """Return det D - 1, or the largest entry of D^T J D - J, relative to the derivatives.
 
     Components are measured in units in which the derivatives are about 1.
@@ -443,8 +546,6 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: TrialStates) -> Any:
         matrix = HIGH.matrix(ratios.tolist()) if trial.is_exact else ratios
         det = HIGH.det(matrix) if trial.is_exact else np.linalg.det(matrix)
         return abs(det - 1) / scale**dim
-    if dim % 2:
-        return HIGH.inf
     positions, momenta = trial.halves
     form = slopes[positions].T @ slopes[momenta] - slopes[momenta].T @ slopes[positions]
     form[positions, momenta] -= 1
@@ -455,7 +556,7 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: TrialStates) -> Any:
     return np.abs(form * units * units[:, None]).max() / scale**2
 
 
-def _balancing_units(slopes: np.ndarray, trial: TrialStates) -> np.ndarray:
+def _balancing_units(slopes: np.ndarray, trial: ClaimTrial) -> np.ndarray:
     """Return units of the components in which logarithms of derivatives are least in squares."""
     dim = len(slopes)
     # errors of differences are no derivatives

@@ -131,6 +131,11 @@ class Equations:
         return self.scope.algebra
 
     @cached_property
+    def field(self) -> StateFunction:
+        """The vector field as a function of states (..., dim)."""
+        return StateFunction(self, self.vector_field)
+
+    @cached_property
     def own_slopes(self) -> tuple[Value, ...]:
         """df_i/dz_i for every component, whose sum is the divergence."""
         return tuple(self.jacobian.get((i, i), 0) for i in range(len(self.vector_field)))

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.claims import TrialStates, check_claims
-from vpintegrator.dynamics.definition import Definition
 from vpintegrator.dynamics.equations import Equations, stack_numpy
 from vpintegrator.dynamics.expressions import (
     Algebra,
@@ -32,6 +31,7 @@ from vpintegrator.dynamics.expressions import (
     vectorised,
     written,
 )
+from vpintegrator.dynamics.properties import Definition
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 

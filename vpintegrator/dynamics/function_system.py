@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.arguments import of_kind, one_of, real_array, whole
-from vpintegrator.dynamics.claims import TrialStates, check_claims, place
+from vpintegrator.dynamics.claims import Claim, ClaimTrial, check_claims, place
 from vpintegrator.dynamics.conjugate import canonical_order
-from vpintegrator.dynamics.equations import as_given, float_array, is_tensor
+from vpintegrator.dynamics.definition import read_definition
+from vpintegrator.dynamics.equations import Equations, as_given, float_array, is_tensor
 from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.python_functions import (
     EXACT,
@@ -29,13 +30,14 @@ from vpintegrator.dynamics.python_functions import (
 )
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, plain_value, read_equations
 from vpintegrator.dynamics.system import System
+from vpintegrator.dynamics.trial_states import MOST_STATES, domain_states, orbit_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.names import FORMS
 from vpintegrator.storage.toml import toml_text
 
 _TIME = "t"
 _AGREEMENT = 1e-11  # relative difference of a function from its formulas
-_STATES = 64  # of this comparison, and of checks of called functions
+_VALUES = 8192  # components of states for checks of called functions, but for a few states
 _TIME_SPAN = 10.0  # range of times for checks
 _LONGEST_DESCRIPTION = 2000
 _KEYS = {"symplectic": "symplectic", "volume": "divergence_free"}
@@ -177,11 +179,11 @@ class GivenFunction:
     def _sample(self) -> np.ndarray:
         """Return points (point, dim + 1) of the sampling domain: states and times."""
         domain = System(self._text({"measured": True}), self.name, source=self.source)
-        generator = np.random.default_rng(20231219)
-        available = domain.initial_conditions.available
-        states = domain.sample_initial(min(_STATES, available or _STATES), generator)
+        count = int(np.clip(_VALUES // domain.dim, MOST_STATES // 8, MOST_STATES))
+        states = domain_states(domain.definition, count)
+        assert states is not None
         span = 0.0 if self.is_map else _TIME_SPAN
-        return np.column_stack([states, generator.uniform(0.0, span, len(states))])
+        return np.column_stack([states, np.linspace(0.0, span, len(states))])
 
     def _compare(self, system: System, call: PythonCall) -> None:
         """Compare a function with its formulas; InputError where the Hamiltonian is another's."""
@@ -222,7 +224,7 @@ class GivenFunction:
                 )
             call = _HamiltonianField(**vars(self.energy))
         values = batch(call, len(self.components))
-        points = points[np.isfinite(values(points)).all(axis=1)]
+        points = self._with_orbits(values, points)
         if not len(points):
             raise InputError(
                 f"{self.source} has no finite value at states of its sampling domain; give "
@@ -257,6 +259,23 @@ class GivenFunction:
         if self.is_map:
             self._tables["defaults"] = {"step": 1.0}
         return CalledFunction(self, self._text(keys, timed), values, scalars, reason)
+
+    def _with_orbits(self, values: BatchFunction, points: np.ndarray) -> np.ndarray:
+        """Return the points at which a function is finite, and points of orbits from there."""
+        points = points[np.isfinite(values(points)).all(axis=1)]
+        definition = read_definition(self._text({"measured": True}), self.name, None, self.source)
+
+        def image(states: np.ndarray) -> np.ndarray:
+            return values(_points(states, None))
+
+        def field(components: np.ndarray) -> np.ndarray:
+            return image(components.T).T
+
+        if len(points):
+            own = image if self.is_map else field
+            states = orbit_states(definition, own, points[:, :-1], is_map=self.is_map)
+            points = np.vstack([points, _points(states, None)])
+        return points[np.isfinite(values(points)).all(axis=1)]
 
 
 class CalledFunction(System):
@@ -398,18 +417,14 @@ class CalledFunction(System):
         return None
 
 
-class _CalledTrial(TrialStates):
+class _CalledTrial(ClaimTrial):
     """States of the sampling domain of a function that is called, in double precision."""
 
-    is_exact = False
-    floor = 10.0
-    most_turns = 2
-    number = float
     tolerance = EXACT
 
     def __init__(
         self,
-        equations: Any,
+        equations: Equations,
         given: GivenFunction,
         function: BatchFunction,
         scalars: Mapping[str, BatchFunction],
@@ -420,6 +435,7 @@ class _CalledTrial(TrialStates):
         self._source, self._dim = given.source, len(given.components)
         self._points, self.states = points, points[:, : len(equations.symbols)]
         self.values = self.at(self.states)
+        self.domain = self.states.min(axis=0), self.states.max(axis=0)
         self.slope_tolerance = function.slope_tolerance
         self.scalars = {name: partial(self._scalar, name) for name in scalars}
 
@@ -430,12 +446,11 @@ class _CalledTrial(TrialStates):
         values = self._function(_points(states, self.equations.explicit_time))
         return np.hstack([values, np.ones((len(values), states.shape[1] - self._dim))])
 
-    def rate(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+    def rate_terms(self, name: str) -> np.ndarray:
         slopes = self._scalars[name].sound_slopes(self._points)[:, 0]
-        terms = slopes * np.column_stack([self.values[:, : self._dim], np.ones(len(slopes))])
-        return terms.sum(axis=1), 1 + np.abs(terms).sum(axis=1)
+        return slopes * np.column_stack([self.values[:, : self._dim], np.ones(len(slopes))])
 
-    def own_slopes(self) -> np.ndarray:
+    def divergence_terms(self) -> np.ndarray:
         return np.diagonal(self.derivative(), axis1=1, axis2=2)
 
     def derivative(self) -> np.ndarray:
@@ -452,7 +467,7 @@ class _CalledTrial(TrialStates):
         where = f"{self._source}, hamiltonian"
         what = "f is not (dH/dp, -dH/dq), they differ by {}"
         sizes = 1 + np.abs(values).max(axis=1)
-        self.require(where, what, defects, sizes, energy.slope_tolerance)
+        self.require(Claim(where, what, defects, sizes, energy.slope_tolerance))
 
 
 class _HamiltonianField(PythonCall):

@@ -165,6 +165,14 @@ class InitialConditions:
         chosen = self._states[generator.permutation(len(self._states))[:count]]
         return self._with_time(chosen, generator, parameters)
 
+    @property
+    def corners(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Corners (component,) of the box of a uniform distribution, without the time."""
+        if self.distribution != "uniform" or self._symbols:
+            return None
+        low, high = _halves(self._box()(None))
+        return low, high
+
     def _in_domain(
         self, count: int, generator: np.random.Generator, parameters: Parameters
     ) -> np.ndarray:

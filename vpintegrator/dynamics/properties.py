@@ -1,14 +1,15 @@
-"""Structure of a system's equations: dimension, time, and the kind of system."""
+"""Definition of a system, and the properties that follow from it: dimension, time, kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.definition import Definition
+from vpintegrator.dynamics.chart import ChartEquations
 from vpintegrator.dynamics.equations import Equations, ScalarFunction, as_array, is_tensor
 from vpintegrator.dynamics.expressions import (
     LARGEST_HAMILTONIAN,
@@ -18,14 +19,153 @@ from vpintegrator.dynamics.expressions import (
     Product,
     Sum,
     Symbol,
+    TooLong,
     Value,
     can_be_written,
     written,
 )
+from vpintegrator.dynamics.plot import Plot
+from vpintegrator.dynamics.reading import read_parameters, read_state_and_formulas
+from vpintegrator.dynamics.section import ENERGY, constant, read_section, section_equations
 from vpintegrator.dynamics.structure import Structure
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _FEW = 3  # numbers of a list that stand in a line
+_NUMERIC = ("reversing_symmetry", "periodic")  # tables of numbers only
+
+
+@dataclass(frozen=True)
+class Definition:
+    """All that makes a :class:`System`: equations, their structure, and the texts of the file.
+
+    Reading a file makes one; charts, return maps, families and open parameters make others of it.
+
+    Attributes
+    ----------
+    text, name, source
+        The text, the short name of the system, and the source of the text for messages.
+    title, subject, reference, description, function
+        Entries of the file.
+    equations
+        Equations as formulas.
+    parameters, definitions
+        Values of the parameters, and the parameters as written.
+    defaults
+        ``step``, ``steps`` and ``time`` where the file suggests them.
+    initial_table
+        Table ``[initial_conditions]``; None without one.
+    divergence_free, is_canonical
+        Structure that was found, or is declared of measured states.
+    plot
+        Options of figures.
+    chart
+        Equations of the chart and the definition of the system in it; None without a chart.
+    flow, return_table
+        Definition of the flow of a return map, and the table ``[return_map]``.
+    """
+
+    text: str
+    name: str
+    source: str
+    title: str
+    subject: str
+    reference: str
+    description: str
+    function: str
+    equations: Equations
+    parameters: Mapping[str, Any]
+    definitions: Mapping[str, Any]
+    defaults: dict[str, Any]
+    initial_table: Mapping[str, Any] | None = None
+    divergence_free: bool = False
+    is_canonical: bool = False
+    plot: Plot = field(default_factory=Plot)
+    chart: tuple[ChartEquations, Definition] | None = None
+    flow: Definition | None = None
+    return_table: Mapping[str, Any] = field(default_factory=dict)
+
+    def in_canonical_order(self) -> Definition:
+        """Return the definition with positions first and then momenta, for states alone.
+
+        It has no initial conditions or chart.
+        """
+        e = self.equations
+        order = [*e.order, *range(len(e.order), len(e.components))]
+        place = {old: new for new, old in enumerate(order)}
+
+        def row_of(row: Mapping[int, Number]) -> dict[int, Number]:
+            return {place[j]: entry for j, entry in row.items()}
+
+        equations = replace(
+            e,
+            components=tuple(e.components[i] for i in order),
+            symbols=tuple(e.symbols[i] for i in order),
+            arrays={name: tuple(place[i] for i in array) for name, array in e.arrays.items()},
+            vector_field=tuple(e.vector_field[i] for i in order) if e.vector_field else (),
+            stages=tuple({place[i]: value for i, value in stage.items()} for stage in e.stages),
+            reversing_symmetries=tuple(
+                tuple(row_of(rho[i]) for i in order) for rho in e.reversing_symmetries
+            ),
+            periods={place[i]: period for i, period in e.periods.items()},
+            order=(),
+        )
+        return replace(self, equations=equations, initial_table=None, chart=None)
+
+    def with_open(self, names: Sequence[str]) -> Definition:
+        """Return the definition with some parameters left open, as variables of the formulas.
+
+        Raises
+        ------
+        InputError
+            If there is no such parameter, or it is no number that can be left open: a list, or one
+            on which the dimension or an index depends.
+        """
+        known = {name: value for name, value in self.parameters.items() if type(value) is not list}
+        for k, name in enumerate(names):
+            if name in names[:k]:
+                raise InputError(f"the parameter {name} of {self.name} is named twice")
+            if name not in known:
+                hint = nearest(name, known) or f" (it has: {', '.join(known) or 'none'})"
+                raise InputError(
+                    f"{self.name} has no parameter '{name}' that could vary, a single number{hint}"
+                )
+        try:
+            return self._with_open(names)
+        except (TooLong, ArithmeticError, RecursionError, InputError) as error:
+            told = isinstance(error, InputError)
+            reason = str(error) if told else "the equations are too long where they are no numbers"
+            raise InputError(
+                f"the parameter {', '.join(names)} of {self.name} cannot vary: {reason}"
+            ) from None
+
+    def _with_open(self, names: Sequence[str]) -> Definition:
+        e, flow = self.equations, None
+        if self.flow is None:
+            # symmetries and periods stay those of the given equations
+            scope = read_parameters(e.definitions, e.source, names)
+            table = {key: entry for key, entry in e.table.items() if key not in _NUMERIC}
+            equations = replace(
+                read_state_and_formulas(table, e.source, scope, e.definitions),
+                table=e.table,
+                reversing_symmetries=e.reversing_symmetries,
+                periods=e.periods,
+                open=tuple(scope.values[name] for name in names),  # type: ignore[misc]
+            )
+        else:
+            flow = self.flow.with_open([name for name in names if name != ENERGY])
+            own, energy = flow.equations, self.definitions.get(ENERGY)
+            symbols = {symbol.name: symbol for symbol in own.open}
+            level: Value | None = None
+            if ENERGY in names:
+                level = symbols[ENERGY] = own.algebra.symbol(ENERGY)
+            elif energy is not None:
+                level = constant(own, energy, f"{own.source}, [return_map] {ENERGY}")
+            section = read_section(own, self.return_table, own.source, level)
+            equations = replace(
+                section_equations(section, like=e), open=tuple(symbols[name] for name in names)
+            )
+        plot = replace(self.plot, coordinates={})
+        return replace(self, equations=equations, flow=flow, plot=plot, chart=None)
 
 
 class SystemProperties:

@@ -21,7 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.claims import TOLERANCE, ExactFormulas, TrialStates, random_states
+from vpintegrator.dynamics.claims import (
+    TOLERANCE,
+    Claim,
+    ExactFormulas,
+    TrialStates,
+    exact_states,
+    random_states,
+)
 from vpintegrator.dynamics.equations import Equations, ReturnSection
 from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.nodes import HIGH, high
@@ -32,7 +39,7 @@ _KEYS: dict[str, Any] = {"section": str, "direction": str, "crossings": int}
 _KEYS |= {"energy": (str, int, float), "return_times": bool, "initial_conditions": Mapping}
 ENERGY = "energy"  # a parameter of return maps
 _MOST_CROSSINGS = 10_000
-_SAMPLED = 6  # points at which a mirror symmetry is tried
+SAMPLED = 6  # points at which a mirror symmetry is tried
 
 
 def constant(flow: Equations, text: Any, where: str) -> Value:
@@ -121,7 +128,9 @@ def _check_fit(
         )
 
 
-def section_equations(section: ReturnSection, like: Equations | None = None) -> Equations:
+def section_equations(
+    section: ReturnSection, like: Equations | None = None, states: np.ndarray | None = None
+) -> Equations:
     """Return components, symmetries, angles and invariants of the map, without formulas for itself.
 
     Parameters
@@ -130,12 +139,17 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
         Section of the map.
     like
         Equations with numbers for all parameters, if ``section`` leaves some open.
+    states
+        States (state, dim) of the flow at which symmetries are tried, by default random ones.
     """
+    dim = len(section.flow.symbols)
+    exact = random_states(dim, SAMPLED) if states is None else exact_states(states)
+    trial = TrialStates(section.flow, exact)
     e, kept = section.flow, section.kept
     components, symbols = [e.components[i] for i in kept], [e.symbols[i] for i in kept]
     periods: dict[int, Number] = {k: e.periods[i] for k, i in enumerate(kept) if i in e.periods}
     open_ = e.reversing_symmetries if like is None else ()
-    found = [rho for rho in (section_symmetry(section, r) for r in open_) if rho is not None]
+    found = [rho for rho in (section_symmetry(section, r, trial) for r in open_) if rho is not None]
     rhos = [rho for k, rho in enumerate(found) if rho not in found[:k]]  # symmetries may coincide
     if section.return_times:
         name = "T" if "T" not in {s.name for s in e.symbols} else "T_"
@@ -153,7 +167,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
         arrays={},
         vector_field=(),
         hamiltonian=None,
-        invariants=_invariants(section, like),
+        invariants=_invariants(section, like, trial),
         reversing_symmetries=tuple(rhos) if like is None else like.reversing_symmetries,
         periods=periods,
         divergence_free=None,
@@ -164,7 +178,9 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
     )
 
 
-def _invariants(section: ReturnSection, like: Equations | None) -> dict[str, Value]:
+def _invariants(
+    section: ReturnSection, like: Equations | None, trial: TrialStates
+) -> dict[str, Value]:
     """Return the invariants of the flow as functions of the map's states, without the energy."""
     e, algebra = section.flow, section.flow.algebra
     fixed: dict[Symbol, Value] = {e.symbols[section.component]: section.value}
@@ -176,27 +192,24 @@ def _invariants(section: ReturnSection, like: Equations | None) -> dict[str, Val
             continue
         if like is not None and name not in like.invariants:
             continue
-        if like is None and section.stroboscopic and not _is_periodic(section, value):
+        if like is None and section.stroboscopic and not _is_periodic(section, value, trial):
             continue
         (found[name],) = algebra.substitute([value], fixed)
     return {name: value for name, value in found.items() if isinstance(value, Expression)}
 
 
-def _is_periodic(section: ReturnSection, value: Value) -> bool:
+def _is_periodic(section: ReturnSection, value: Value, trial: TrialStates) -> bool:
     """Whether a function has the period of the equations in time."""
-    e, trial = section.flow, _trial(section)
+    e = section.flow
     formulas, later = ExactFormulas([value], e.symbols), trial.states.copy()
     later[:, -1] += high(e.periods[section.component])
     before, after = formulas(trial.states)[:, 0], formulas(later)[:, 0]
-    return trial.worst(section.where, after - before, 1 + np.abs(before)) is None
-
-
-def _trial(section: ReturnSection) -> TrialStates:
-    return TrialStates(section.flow, random_states(len(section.flow.symbols), _SAMPLED))
+    claim = Claim(section.where, "", after - before, 1 + np.abs(before), trial.tolerance)
+    return trial.worst(claim) is None
 
 
 def section_symmetry(
-    section: ReturnSection, rho: tuple[dict[int, Number], ...]
+    section: ReturnSection, rho: tuple[dict[int, Number], ...], trial: TrialStates
 ) -> tuple[dict[int, Number], ...] | None:
     """Return the restriction of a reversing symmetry to the section, or None if there is none.
 
@@ -218,20 +231,20 @@ def section_symmetry(
     elif rho[i][i] == -1:
         if section.value != 0:
             return None
-    elif rho[i][i] != 1 or not _mirrored(section):
+    elif rho[i][i] != 1 or not _mirrored(section, trial):
         return None
     return tuple({place[j]: c for j, c in rho[old].items()} for old in kept)
 
 
-def _mirrored(section: ReturnSection) -> bool:
+def _mirrored(section: ReturnSection, trial: TrialStates) -> bool:
     """Whether the mirror image in the section is a symmetry of the flow."""
     if isinstance(section.value, Expression):
         return False
-    trial, i = _trial(section), section.component
+    i = section.component
     signs = np.array(
         [-1 if k in (i, section.conjugate) else 1 for k in range(len(section.flow.symbols))]
     )
     images, expected = trial.states * signs, trial.values * signs
     images[:, i] += 2 * high(section.value)
-    differences = trial.differences(trial.at(images), expected, trial.values)
-    return trial.worst(section.where, *differences) is None
+    claim = trial.compared(section.where, "", images, expected, trial.values)
+    return trial.worst(claim) is None

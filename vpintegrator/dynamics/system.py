@@ -13,7 +13,7 @@ import numpy as np
 
 from vpintegrator.arguments import called, of_kind, whole
 from vpintegrator.dynamics.chart import Chart
-from vpintegrator.dynamics.definition import Definition, read_definition, within_reach
+from vpintegrator.dynamics.definition import read_definition, within_reach
 from vpintegrator.dynamics.equations import (
     FormulaMap,
     MatrixFunction,
@@ -24,7 +24,7 @@ from vpintegrator.dynamics.equations import (
     stack_torch,
 )
 from vpintegrator.dynamics.initial_conditions import InitialConditions
-from vpintegrator.dynamics.properties import SystemProperties
+from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.dynamics.reading import plain_value
 from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
 from vpintegrator.dynamics.section import ENERGY
@@ -565,7 +565,7 @@ class System(SystemProperties):
     @cached_property
     def _field(self) -> StateFunction:
         self.require_vector_field("this")
-        return StateFunction(self.equations, self.equations.vector_field)
+        return self.equations.field
 
     @cached_property
     def _jacobian(self) -> MatrixFunction:

@@ -1,0 +1,215 @@
+"""States at which the claims of a system are judged: those of its domain, and orbits from there.
+
+The domain is that of ``[initial_conditions]``. An identity between analytic formulas that holds at
+a few generic states holds everywhere. Absolute values, comparisons and functions that vanish but
+for rounding may break a claim in a part of the domain: then many states of the domain and of
+orbits, on both sides of each branch, are looked at in double precision, and the claims are judged
+where they fail most.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.claims import (
+    POINTS,
+    DoubleFormulas,
+    TrialStates,
+    claims_of,
+    exact_states,
+)
+from vpintegrator.dynamics.equations import Equations, FormulaMap, stack_rows
+from vpintegrator.dynamics.expressions import Call, Expression, Value, below
+from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.properties import Definition, SystemProperties
+from vpintegrator.errors import InputError
+
+MOST_STATES = 512
+_OPERATIONS = 1_000_000  # of formulas at all states, beyond which fewer states are taken
+_FEWEST_STATES = 32
+_THIN = ("points", "curves", "sphere", "energy-shell")  # distributions that fill no volume
+_JITTER = 0.01  # change of their states, relative to the spread, that makes them generic
+_CORNERS = 16  # states in corners of a box, where a branch may be
+_ORBITS, _STEPS = 16, 100  # orbits, and steps of each at most
+_FEW_STEPS = 30  # steps of orbits whose length is not known
+_TOLERANCE = 1e-4  # relative, of these steps: where orbits lead to, not how
+_FAR = 100.0  # size of states, relative to the initial ones, beyond which an orbit has escaped
+_WORST = 3  # states of each claim that are judged
+_ROUNDS, _PROPOSALS, _BRANCHES = 10, 64, 64  # search for the other side of at most 64 branches
+_BRANCHING = ("abs", "sign")
+_LOCAL = (*_BRANCHING, "exp", "tanh", "sigmoid", "erf")
+
+
+def trial_of(definition: Definition) -> TrialStates:
+    """Return states of the domain of a system at which its claims are judged."""
+    e = definition.equations
+    nodes = below(_formulas(e))
+    local = e.rounded or any(isinstance(n, Call) and n.function.name in _LOCAL for n in nodes)
+    affordable = _OPERATIONS // (len(nodes) + 1)
+    count = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)) if local else POINTS
+    states = domain_states(definition, count)
+    if states is None:
+        if not local:
+            return TrialStates(e)
+        states, domain = np.random.default_rng(20231219).normal(size=(count, len(e.symbols))), None
+    elif not local:
+        return TrialStates(e, exact_states(states))
+    else:
+        states = np.vstack([states, _other_sides(e, states, definition.initial_table or {})])
+        image = FormulaMap(e).images if e.stages else partial(_rates, e)
+        states = np.vstack([states, orbit_states(definition, image, states, affordable // 10)])
+        domain = states.min(axis=0), states.max(axis=0)
+    chosen = [*worst_states(e, states, domain), *states[:POINTS]]
+    return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
+
+
+def domain_states(definition: Definition, count: int) -> np.ndarray | None:
+    """Return initial states (count, dim) of a system; None where the system suggests none.
+
+    States of distributions that fill no volume are moved a little, so that they are generic.
+    """
+    table, generator = definition.initial_table, np.random.default_rng(20231219)
+    if table is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            system = SystemProperties(definition)
+            conditions = InitialConditions(system, table, definition.source)
+            available = count if conditions.available is None else conditions.available
+            states = conditions.sample(min(count, available), generator)
+    except InputError:  # told when the system reads its initial conditions
+        return None
+    if not len(states):
+        return None
+    states = np.resize(states, (count, states.shape[1]))
+    spread = states.std(axis=0)
+    size = np.maximum(spread, np.abs(states).max(axis=0))
+    thin = (spread == 0) | (conditions.distribution in _THIN)
+    scale = np.where(thin, np.where(size > 0, size, 1.0), 0.0)
+    states = states + _JITTER * scale * generator.normal(size=states.shape)
+    if conditions.corners is not None and count > POINTS:
+        low, high = conditions.corners
+        for k in range(1, _CORNERS + 1):  # the first are the box's first and last
+            side = generator.integers(0, 2, len(low)) if k > 2 else np.full(len(low), k % 2)
+            states[-k, : len(low)] = np.where(side, low, high)
+    return states
+
+
+def orbit_states(
+    definition: Definition,
+    image: Callable[[np.ndarray], np.ndarray],
+    initial: np.ndarray,
+    most: int = _STEPS,
+    is_map: bool | None = None,
+) -> np.ndarray:
+    """Return states (state, dim) along some orbits, as long as those of a recipe by default.
+
+    Parameters
+    ----------
+    definition
+        Definition of the system.
+    image
+        The map of states (state, dim), or the vector field of components (dim, state).
+    initial
+        Initial states (state, dim).
+    most
+        Number of steps at most.
+    is_map
+        Whether the image is that of a map; by default as the definition says.
+    """
+    defaults, rows = definition.defaults, initial[np.isfinite(initial).all(axis=1)][:_ORBITS]
+    steps, step = defaults.get("steps", 100), defaults.get("step", np.inf)
+    duration = defaults.get("time", step * steps)
+    most = min(most, _STEPS if duration < np.inf else _FEW_STEPS)
+    with np.errstate(all="ignore"):
+        if definition.equations.is_map if is_map is None else is_map:
+            found = [rows]
+            for _ in range(min(most, steps)):
+                found.append(image(found[-1]))
+        else:
+            found = [state.T for state in _coarse_orbits(image, rows.T, duration, most)]
+        states = np.concatenate(found)
+        moving = states[:, : SystemProperties(definition).phase_dim]
+        near = (np.abs(moving) <= _FAR * np.abs(initial).max()).all(axis=1)
+    states = states[near]
+    return states[:: max(1, 2 * len(states) // MOST_STATES)]
+
+
+def _rates(equations: Equations, components: np.ndarray) -> np.ndarray:
+    values: np.ndarray = stack_rows(equations.field.by_component(components), components[0])
+    return values
+
+
+def _coarse_orbits(
+    field: Callable[[np.ndarray], np.ndarray], state: np.ndarray, duration: float, steps: int
+) -> Iterator[np.ndarray]:
+    """Yield states (dim, trajectory) after steps of Bogacki and Shampine's method of order 3."""
+    rate, left = field(state), np.full(state.shape[1], duration)
+    step = np.minimum(_TOLERANCE / (np.abs(rate).max(axis=0) + _TOLERANCE), left)
+    yield state
+    for _ in range(steps):
+        second = field(state + step / 2 * rate)
+        third = field(state + 3 / 4 * step * second)
+        new = state + step * (2 / 9 * rate + 1 / 3 * second + 4 / 9 * third)
+        last = field(new)
+        wrong = step * (5 / 72 * rate - second / 12 - third / 9 + last / 8)
+        error = np.abs(wrong).max(axis=0) / (_TOLERANCE * np.abs(new).max(axis=0))
+        accepted = error <= 1
+        state, rate = np.where(accepted, new, state), np.where(accepted, last, rate)
+        left = np.where(accepted, left - step, left)
+        yield state
+        factor = np.clip(0.9 * np.maximum(error, 1e-9) ** (-1 / 3), 0.2, 5.0)
+        step = np.minimum(step * np.where(np.isfinite(factor), factor, 0.2), left)
+
+
+def worst_states(
+    equations: Equations, states: np.ndarray, domain: tuple[np.ndarray, np.ndarray] | None
+) -> np.ndarray:
+    """Return the states at which the claims fail most, in double precision; the worst first."""
+    trial, found = TrialStates(equations, states, domain, exact=False), dict[int, float]()
+    if not len(trial.states):
+        return states[:0]
+    with np.errstate(all="ignore"):
+        for claim in claims_of(trial, ""):
+            ratios = np.nan_to_num(np.abs(claim.defects) / claim.sizes, nan=-1.0)
+            for k in np.argsort(ratios)[-_WORST:]:
+                if ratios[k] >= 0:
+                    found[int(k)] = max(found.get(int(k), 0.0), float(ratios[k]))
+    return trial.states[sorted(found, key=found.__getitem__, reverse=True)]
+
+
+def _formulas(equations: Equations) -> list[Value]:
+    stages = itertools.chain.from_iterable(stage.values() for stage in equations.stages)
+    return [*equations.vector_field, *stages, *equations.invariants.values()]
+
+
+def _other_sides(equations: Equations, states: np.ndarray, table: Mapping[str, Any]) -> np.ndarray:
+    """Return states of a box on sides of branches on which none of the given states lies."""
+    calls = [n for n in below(_formulas(equations)) if isinstance(n, Call)]
+    arguments = {n.arguments[0]: None for n in calls if n.function.name in _BRANCHING}
+    formulas = [value for value in arguments if isinstance(value, Expression)][:_BRANCHES]
+    found, low, high = [states[:0]], states.min(axis=0), states.max(axis=0)
+    if table.get("distribution") != "uniform":
+        return found[0]
+    generator = np.random.default_rng(0)
+    for formula in formulas:
+        value = DoubleFormulas([formula], equations.symbols)
+        heights = value(states)[:, 0]
+        if (heights > 0).any() == (heights < 0).any():
+            continue
+        sign, width = (1 if (heights > 0).any() else -1), high - low
+        best = states[np.nanargmin(sign * heights)]
+        for _ in range(_ROUNDS):
+            moves = generator.uniform(-1, 1, (_PROPOSALS, len(best)))
+            proposals = np.vstack([best, np.clip(best + width * moves, low, high)])
+            heights = sign * value(proposals)[:, 0]
+            found.append(proposals[heights < 0])
+            best, width = proposals[np.nanargmin(heights)], width / 2
+    return np.concatenate(found)
