@@ -203,7 +203,7 @@ def test_markdown_and_latex(body):
 def test_a_lyapunov_exponent_has_its_uncertainty_beside_it(body):
     summary = body.summary("rk4")
     assert f"{summary.lyapunov:.1e} ± {summary.lyapunov_error:.0e}" in printed(body, None)
-    assert csv_table(body).splitlines()[0].count("Lyapunov exponent") == 2
+    assert csv_table(body).splitlines()[0].count("Lyapunov exponent") == 3
 
 
 CHOSEN = ["Worst-RMSE", "order", "energy error kind"]

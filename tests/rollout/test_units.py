@@ -14,9 +14,9 @@ from tests.rollout.systems import as_map
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics import (
     log_determinant,
+    lyapunov_spectrum,
     reversibility_defect,
     symplecticity_defect,
-    tangent_propagation,
     window_symplecticity_defect,
 )
 
@@ -193,7 +193,7 @@ def test_maps_of_windows(exponents):
             window_symplecticity_defect(flow, windows * scales),
             symplecticity_defect(flow, windows * scales),
             reversibility_defect(flow, windows * scales, flow.system.reversing_symmetries),
-            tangent_propagation(flow, (windows * scales)[:2], 20).log_stretch,
+            lyapunov_spectrum(flow, (windows * scales)[:2], 20).exponent,
         ]
 
     for found, expected in zip(values(scales), values(np.ones(2)), strict=True):

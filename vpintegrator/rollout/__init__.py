@@ -11,6 +11,7 @@ from vpintegrator.rollout.diagnostics import (
     InvariantError,
     Volume,
     invariant_errors,
+    lyapunov_spectrum,
     root_mean_square_error,
     trajectory_error,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "find_method",
     "integrate",
     "invariant_errors",
+    "lyapunov_spectrum",
     "open_rollout",
     "recorded_dataset",
     "rollout",

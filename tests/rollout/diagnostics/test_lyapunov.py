@@ -1,14 +1,17 @@
 """Lyapunov exponents in closed form and in the literature."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
 from tests.rollout.systems import as_map, initial, system
+from vpintegrator.compiled import machine_code
 from vpintegrator.dynamics import load_system
-from vpintegrator.rollout.diagnostics import lyapunov_exponent
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.diagnostics import lyapunov_spectrum, tangent_propagation
 
 SADDLE = 'state = ["x", "y"]\ndivergence_free = true\n[vector_field]\nx = "-x/3"\ny = "y/3"\n'
 
@@ -30,7 +33,7 @@ def test_linear_saddle():
     # the vector along y is the only one that grows, and the first tangent vector has a part in it
     h, rate = 0.2, 1 / 3
     flow = as_map("implicit-midpoint", load_system(SADDLE), h)
-    found = lyapunov_exponent(flow, np.array([[1.0, 0.0], [0.5, 1e-8]]), 1000)
+    found = lyapunov_spectrum(flow, np.array([[1.0, 0.0], [0.5, 1e-8]]), 1000)
     expected = math.log((1 + h * rate / 2) / (1 - h * rate / 2)) / h
     assert np.allclose(found.exponent, expected, rtol=1e-9)
     assert found.time == pytest.approx(0.8 * 1000 * h, rel=0.02)
@@ -45,17 +48,17 @@ def test_model_of_windows_of_a_saddle(new):
     matrix[:2, 2:] = np.linalg.matrix_power(step, new - 1) if new == 1 else step
     matrix[2:, 2:] = np.linalg.matrix_power(step, new)
     flow = as_map(linear_model(matrix, 2, h, new), load_system(SADDLE))
-    found = lyapunov_exponent(flow, np.array([[1.0, 1.0]]), 1000)
-    assert found.exponent[0] == pytest.approx(rate, rel=1e-9)
+    found = lyapunov_spectrum(flow, np.array([[1.0, 1.0]]), 1000)
+    assert found.exponent[0, 0] == pytest.approx(rate, rel=1e-9)
 
 
 def test_regular_motion_has_none():
     flow = as_map("stoermer-verlet", system("pendulum"), 0.2)
-    found = lyapunov_exponent(flow, initial("pendulum", 6), 5000)
+    found = lyapunov_spectrum(flow, initial("pendulum", 6), 5000)
     assert (np.abs(found.exponent) < 2.5 * found.uncertainty).all()
     assert (found.uncertainty < 0.01).all()
     flow = as_map(linear_model(rotation(0.3), 2, 0.3))
-    assert abs(lyapunov_exponent(flow, np.ones((1, 2)), 500).exponent[0]) < 1e-4
+    assert abs(lyapunov_spectrum(flow, np.ones((1, 2)), 500).exponent[0, 0]) < 1e-4
 
 
 def test_lorenz():
@@ -63,11 +66,76 @@ def test_lorenz():
     s = load_system(LORENZ)
     start = np.random.default_rng(0).uniform(-10, 10, (24, 3)) + np.array([0, 0, 25])
     flow = as_map("rk4", s, 0.01)
-    found = lyapunov_exponent(flow, next(flow.advance(start[:, None], 500))[:, -1], 12_000)
+    found = lyapunov_spectrum(flow, next(flow.advance(start[:, None], 500))[:, -1], 12_000)
     score = (found.exponent - 0.9056) / found.uncertainty
     assert np.sqrt(np.mean(score**2)) < 1.6
     mean = found.exponent.mean()
     assert mean == pytest.approx(0.9056, abs=0.012)
+
+
+def test_spectrum_of_lorenz():
+    flow = as_map("rk4", load_system(LORENZ), 0.01)
+    start = next(flow.advance(np.array([[[1.0, 1.0, 20.0]]]), 500))[:, -1]
+    found = lyapunov_spectrum(flow, start, 20_000, count=3)
+    largest, middle, smallest = found.exponent[0]
+    assert largest == pytest.approx(0.9056, abs=3 * found.uncertainty[0, 0])
+    assert abs(middle) < 0.02
+    # the sum is the mean contraction of the method, which is almost the same everywhere
+    volume = tangent_propagation(flow, start, 20_000).log_determinant[0]
+    contraction = (volume[20_000] - volume[4000]) / (16_000 * 0.01)
+    assert largest + middle + smallest == pytest.approx(contraction, abs=1e-5)
+
+
+def test_spectrum_of_a_map_of_windows_is_that_of_its_matrix():
+    matrix = np.random.default_rng(1).normal(size=(6, 6)) / 2
+    matrix[:3] = np.eye(6)[3:]  # the next window keeps its last state
+    flow = as_map(linear_model(matrix, 3, 0.5, 1))
+    found = lyapunov_spectrum(flow, np.ones((1, 2, 3)), 3000, count=6)
+    expected = np.log(np.abs(np.linalg.eigvals(matrix))) / 0.5
+    np.testing.assert_allclose(found.exponent[0], np.sort(expected)[::-1], atol=3e-3)
+
+
+def test_exponents_of_a_symplectic_map_come_in_pairs():
+    flow = as_map("stoermer-verlet", load_system(HENON_HEILES), 0.1)
+    found = lyapunov_spectrum(flow, np.array([[0.0, -0.25, 0.42, 0.0]]), 3000, count=4)
+    assert np.abs(found.exponent.sum()) < 1e-7
+    assert found.exponent[0, 0] == pytest.approx(-found.exponent[0, 3], abs=1e-2)
+
+
+@pytest.mark.thorough
+def test_the_cost_is_that_of_as_many_trajectories():
+    flow = as_map("gauss-legendre-6", load_system(LORENZ), 0.01)
+    start, steps = np.ones((256, 3)) + np.arange(256)[:, None] / 256, 10_000
+    machine = machine_code(flow, start, True)
+
+    def seconds(call):
+        begin = time.process_time()
+        call()
+        return time.process_time() - begin
+
+    def rollout():
+        for _ in machine.advance(start[:, None], steps):
+            pass
+
+    plain = min(seconds(rollout) for _ in range(3))
+    spectrum = min(seconds(lambda: lyapunov_spectrum(machine, start, steps)) for _ in range(3))
+    assert spectrum < 2 * (1 + 1) * plain
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"count": 4}, "has 3 exponents"),
+        ({"steps": 0}, "steps = 0"),
+        ({"states": np.ones((2, 2))}, r"neither \(n, 3\)"),
+        ({"method": "rk45"}, "adaptive step size"),
+    ],
+)
+def test_wrong_arguments(change, message):
+    arguments = {"method": "rk4", "states": np.ones((1, 3)), "steps": 5, "count": 1} | change
+    flow = as_map(arguments.pop("method"), load_system(LORENZ), 0.01)
+    with pytest.raises(InputError, match=message):
+        lyapunov_spectrum(flow, **arguments)
 
 
 @pytest.mark.thorough
@@ -80,8 +148,8 @@ def test_henon_heiles():
     potential = q[:, 1] ** 2 / 2 - q[:, 1] ** 3 / 3
     p = np.stack([np.sqrt(2 * (energy - potential)), np.zeros(2)], axis=1)
     flow = as_map("stoermer-verlet", s, 0.1)
-    found = lyapunov_exponent(flow, np.concatenate([q, p], axis=1), 60_000)
-    assert 0.03 < found.exponent[0] < 0.06
-    assert found.exponent[0] > 5 * found.uncertainty[0]
-    assert abs(found.exponent[1]) < 2.5 * found.uncertainty[1]
-    assert found.uncertainty[1] < 5e-4
+    found = lyapunov_spectrum(flow, np.concatenate([q, p], axis=1), 60_000)
+    assert 0.03 < found.exponent[0, 0] < 0.06
+    assert found.exponent[0, 0] > 5 * found.uncertainty[0, 0]
+    assert abs(found.exponent[1, 0]) < 2.5 * found.uncertainty[1, 0]
+    assert found.uncertainty[1, 0] < 5e-4

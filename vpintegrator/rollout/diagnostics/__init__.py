@@ -22,19 +22,16 @@ from vpintegrator.rollout.diagnostics.invariants import (
     invariant_errors,
     series_names,
 )
+from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov, lyapunov_spectrum
 from vpintegrator.rollout.diagnostics.poincare import Section, SectionObserver, poincare_section
 from vpintegrator.rollout.diagnostics.structure import (
     symplecticity_defect,
     window_symplecticity_defect,
 )
 from vpintegrator.rollout.diagnostics.tangent import (
-    Lyapunov,
     TangentHistory,
-    TangentMap,
     first_window_derivative,
     first_windows,
-    lyapunov_estimate,
-    lyapunov_exponent,
     tangent_propagation,
 )
 from vpintegrator.rollout.diagnostics.trajectory_error import (
@@ -60,7 +57,6 @@ __all__ = [
     "Section",
     "SectionObserver",
     "TangentHistory",
-    "TangentMap",
     "Variable",
     "Volume",
     "WorkPrecision",
@@ -74,8 +70,7 @@ __all__ = [
     "fit_drift",
     "invariant_errors",
     "log_determinant",
-    "lyapunov_estimate",
-    "lyapunov_exponent",
+    "lyapunov_spectrum",
     "poincare_section",
     "reversibility_defect",
     "root_mean_square_error",
