@@ -106,7 +106,7 @@ def classical(
     method: str | ClassicalMethod,
     system: System | str | os.PathLike[str],
     step: float | None = None,
-) -> Map:
+) -> ClassicalMap | ExactMap | PeriodMap:
     """Return a classical method with a system and a step, which is a map.
 
     Parameters
