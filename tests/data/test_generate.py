@@ -1,5 +1,8 @@
 """Generation and the file: accuracy, format, determinism, mistakes."""
 
+import pickle
+import warnings
+
 import h5py
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ import xarray
 
 import vpintegrator as vp
 from vpintegrator.data import generate, list_recipes, open_dataset
+from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.errors import InputError
 
 
@@ -181,3 +185,31 @@ def test_regular_motion_does_not_end_early(tmp_path, recwarn):
     dataset = vp.generate("pendulum", tmp_path / "a.h5", count=20, steps=300)
     assert dataset.shapes["train"][1] == 301
     assert not [warning for warning in recwarn if "trajectories end" in str(warning.message)]
+
+
+DAMPED = """
+state = ["x", "y"]
+vector_field = { x = "y", y = "-x - y*where(x > 4, 0.5, 0)" }
+reversing_symmetry = [{ y = "-y" }]
+invariants = { radius = "x**2 + y**2" }
+initial_conditions = { distribution = "uniform", low = -1, high = 1 }
+defaults = { step = 0.2, steps = 10 }
+"""
+
+
+def test_structure_that_the_data_break_is_told_and_left_out(tmp_path):
+    """States outside of the domain in which the claims of the system hold."""
+    far = {"distribution": "uniform", "low": 3, "high": 5}
+    with pytest.warns(UserWarning, match=r"invariants drift .* radius by"):
+        dataset = vp.generate(
+            DAMPED, tmp_path / "far.h5", count=20, initial_conditions=far, rtol=1e-9, atol=1e-9
+        )
+    assert dataset.system.divergence_free
+    with pytest.warns(UserWarning, match=r"leave out: reversing symmetry 1 .*; form, divergence"):
+        system = without_broken_structure(dataset).system
+    assert not system.divergence_free and not system.reversing_symmetries
+    assert not pickle.loads(pickle.dumps(system)).divergence_free
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near = vp.generate(DAMPED, tmp_path / "near.h5", count=20)
+        assert without_broken_structure(near) is near

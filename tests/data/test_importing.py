@@ -358,10 +358,22 @@ def test_the_structure_is_that_of_the_names_or_the_claim(tmp_path):
         assert vp.open_dataset(dataset.path).system.kind.startswith(structure)
 
 
-@pytest.mark.parametrize("system", ["pendulum", "rigid-body", None])
-def test_arrays_with_times_first_are_refused_unless_it_is_said(system, tmp_path):
-    made = generate("pendulum" if system is None else system, tmp_path / "a.h5", count=40, steps=30)
+@pytest.mark.parametrize(
+    ("system", "count", "steps", "noise"),
+    [
+        ("pendulum", 40, 30, 0.0),
+        ("pendulum", 40, 30, 1e-3),
+        ("rigid-body", 40, 30, 0.0),
+        (None, 40, 30, 0.0),
+        (None, 7, 200, 0.0),
+    ],
+)
+def test_arrays_with_times_first_are_refused_unless_it_is_said(
+    system, count, steps, noise, tmp_path
+):
+    made = generate(system or "pendulum", tmp_path / "a.h5", count=count, steps=steps)
     states, step = made.states("train")[:], made.step
+    states += noise * np.random.default_rng(0).normal(size=states.shape)
     named = {"step": step, "system": system}
     right = import_dataset(states, tmp_path / "right.h5", **named)
     with pytest.raises(InputError, match="looks like \\(time, trajectory, dim\\); say --axes time"):

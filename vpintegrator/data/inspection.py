@@ -6,6 +6,7 @@ Everything is computed from the states as they stand in the file, a part at a ti
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics.sizes import size_of
 
+_JUDGED = 512  # states at which structure is measured
+_ACCURACY = 1e-9  # of states whose accuracy is not known
 _PART_BYTES = 1 << 24  # bytes of states that are read together
 
 
@@ -114,6 +117,29 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         },
         changes={key: size / (largest[key] or 1.0) for key, size in change.items()},
     )
+
+
+def without_broken_structure(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
+    """Return a dataset whose system has the structure that holds at its training states.
+
+    Structure that fails there by more than the accuracy of the states is left out with a warning.
+    """
+    dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+    if dataset.is_family or dataset.system.is_measured:
+        return dataset
+    states = dataset.states("train").reshape(-1, dataset.dim)
+    states = states[np.isfinite(states).all(axis=1)]
+    chosen = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
+    accuracy = max(dataset.accuracy.get("estimated_error", 0.0), _ACCURACY)
+    system, broken = dataset.system.holding_at(states[chosen], accuracy)
+    if not broken:
+        return dataset
+    warnings.warn(
+        f"{dataset.path}: the training states do not have structure of {system.name}, which the "
+        f"models leave out: {'; '.join(broken)}",
+        stacklevel=2,
+    )
+    return dataset.attached(system)
 
 
 def accuracy_text(error: str, accuracy: Mapping[str, Any]) -> str:

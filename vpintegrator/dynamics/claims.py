@@ -407,15 +407,15 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
             what = "this is not constant along solutions: its time derivative is {}"
             yield _sum_claim(trial, where, what, trial.rate_terms(name))
     for number, rho in enumerate(e.reversing_symmetries, start=1):
-        yield _symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
+        yield symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
     time = e.explicit_time
     angles = {i: period for i, period in e.periods.items() if i != time}
     if angles:
         words = "where angles turn by their periods,"
-        yield _period_claim(trial, angles, f"{source}, [periodic]", words)
+        yield period_claim(trial, angles, f"{source}, [periodic]", words)
     if time in e.periods:
         clock = {time: e.periods[time]}
-        yield _period_claim(trial, clock, f"{source}, period", "after a period,")
+        yield period_claim(trial, clock, f"{source}, period", "after a period,")
     if trial.is_map:
         yield from _form_claims(trial, source)
     elif e.hamiltonian is None:
@@ -481,7 +481,7 @@ def _sum_claim(
     return Claim(where, what, terms.sum(axis=1), sizes, tolerance, declared, key)
 
 
-def _symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str) -> Claim:
+def symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str) -> Claim:
     """Return the claim f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
 
     def moved(rows: np.ndarray) -> np.ndarray:
@@ -496,9 +496,7 @@ def _symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], wher
     return trial.compared(where, what, moved(trial.states), -moved(trial.values), trial.values)
 
 
-def _period_claim(
-    trial: ClaimTrial, periods: Mapping[int, Number], where: str, words: str
-) -> Claim:
+def period_claim(trial: ClaimTrial, periods: Mapping[int, Number], where: str, words: str) -> Claim:
     """Return the claim that values are the same after one turn of all angles, either way."""
     generator, turned = random.Random(20231219), trial.states.copy()
     own = {i: trial.number(period) for i, period in periods.items()}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,10 +20,12 @@ import numpy as np
 
 from vpintegrator.dynamics.claims import (
     POINTS,
+    Claim,
     DoubleFormulas,
     TrialStates,
     claims_of,
     exact_states,
+    symmetry_claim,
 )
 from vpintegrator.dynamics.equations import Equations, FormulaMap, stack_rows
 from vpintegrator.dynamics.expressions import Call, Expression, Value, below
@@ -49,8 +52,7 @@ _LOCAL = (*_BRANCHING, "exp", "tanh", "sigmoid", "erf")
 def trial_of(definition: Definition) -> TrialStates:
     """Return states of the domain of a system at which its claims are judged."""
     e = definition.equations
-    nodes = below(_formulas(e))
-    local = e.rounded or any(isinstance(n, Call) and n.function.name in _LOCAL for n in nodes)
+    nodes, local = below(_formulas(e)), is_local(e)
     affordable = _OPERATIONS // (len(nodes) + 1)
     count = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)) if local else POINTS
     states = domain_states(definition, count)
@@ -67,6 +69,12 @@ def trial_of(definition: Definition) -> TrialStates:
         domain = states.min(axis=0), states.max(axis=0)
     chosen = [*worst_states(e, states, domain), *states[:POINTS]]
     return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
+
+
+def is_local(equations: Equations) -> bool:
+    """Whether a claim may hold at generic states and fail in a part of the domain."""
+    calls = [n for n in below(_formulas(equations)) if isinstance(n, Call)]
+    return equations.rounded or any(call.function.name in _LOCAL for call in calls)
 
 
 def domain_states(definition: Definition, count: int) -> np.ndarray | None:
@@ -183,6 +191,44 @@ def worst_states(
                 if ratios[k] >= 0:
                     found[int(k)] = max(found.get(int(k), 0.0), float(ratios[k]))
     return trial.states[sorted(found, key=found.__getitem__, reverse=True)]
+
+
+def holding_at(
+    definition: Definition, states: np.ndarray, tolerance: float
+) -> tuple[Definition, list[str]]:
+    """Return the definition without structure that fails at states, and what fails, in words.
+
+    Parameters
+    ----------
+    definition
+        Definition of a system with formulas.
+    states
+        States (state, dim), such as those of a dataset.
+    tolerance
+        Largest relative defect of structure that holds.
+    """
+    e = definition.equations
+    domain = states.min(axis=0), states.max(axis=0)
+    trial, broken = TrialStates(e, states, domain, exact=False), list[str]()
+
+    def holds(claim: Claim) -> bool:
+        with np.errstate(all="ignore"):
+            ratios = np.abs(claim.defects) / claim.sizes
+        defect = float(np.nanmax(ratios, initial=0.0))
+        if defect > tolerance:
+            broken.append(f"{claim.where} fails by {defect:.2g}")
+        return defect <= tolerance
+
+    numbered = enumerate(e.reversing_symmetries, start=1)
+    rhos = [r for n, r in numbered if holds(symmetry_claim(trial, r, f"reversing symmetry {n}"))]
+    forms = {}
+    if definition.divergence_free and e.hamiltonian is None:
+        forms = {claim.key: holds(claim) for claim in claims_of(trial, "form") if claim.key}
+    kept = forms.get("divergence_free", definition.divergence_free)
+    canonical = forms.get("symplectic", True) and definition.is_canonical
+    equations = replace(e, reversing_symmetries=tuple(rhos))
+    found = replace(definition, equations=equations, divergence_free=kept, is_canonical=canonical)
+    return (found, broken) if broken else (definition, [])
 
 
 def _formulas(equations: Equations) -> list[Value]:

@@ -29,6 +29,8 @@ from vpintegrator.storage.toml import read_toml
 if TYPE_CHECKING:
     from distributed import Client
 
+_DRIFT = 100.0  # drift of an invariant, relative to the error of states, that is too large
+_LEAST_DRIFT = 1e-8  # a smaller one is rounding
 _ROOM = 2**17  # bytes that a small dataset takes besides its states
 _LARGEST_SINGLE = 2**30  # bytes of states up to which a dataset is one file
 
@@ -189,8 +191,20 @@ def _shortened(recipe: Recipe, steps: int) -> Recipe:
 
 
 def _opened(path: Path, recipe: Recipe) -> Dataset:
-    """Return the dataset, with a system that no file holds beside it."""
+    """Return the dataset, with a system that no file holds beside it; warn of drifts."""
     dataset = Dataset(path)
+    error = dataset.accuracy.get("estimated_error", 0.0)
+    if not recipe.is_classical:
+        drifts = dataset.accuracy.get("invariant_drift", {}).items()
+        allowed = max(_DRIFT * error, _LEAST_DRIFT)
+        large = [f"{name} by {drift:.2g}" for name, drift in drifts if drift > allowed]
+        if large:
+            warnings.warn(
+                f"{path}: relative to their size, invariants drift by more than the error "
+                f"{error:.2g} of the states: {', '.join(large)}; they are not constant at these "
+                "states, or the tolerance is too large",
+                stacklevel=3,
+            )
     return dataset if recipe.system.has_formulas else dataset.attached(recipe.system)
 
 

@@ -36,6 +36,7 @@ _FEW = 5  # runs from which on whole ones are dealt out
 _UNEQUAL = 1e-3  # relative difference of steps that are not equal
 _ROUNDED = 0.1  # the same where the step is given: times as written are rounded
 _CHECKED = 1000  # steps that are solved for
+_MISSED = 0.1  # of the change in a step, by which equations miss the states of another order
 
 
 def import_dataset(
@@ -517,10 +518,10 @@ def _check_axes(
     swapped, is_swapped = states.swapaxes(0, 1), False
     if count < 2 or not np.isfinite(states).all():
         return
-    if not system.is_measured and misses > 0.1:
+    if not system.is_measured and not misses < _MISSED:
         exchanged, _ = _misses(system, swapped, np.full(length, steps[0]), {})
-        is_swapped = exchanged < 0.01 * misses
-    elif system.is_measured and min(count, length) >= 10:  # fewer differences tell nothing
+        is_swapped = exchanged < 0.2 * np.fmin(misses, 1.0)
+    elif system.is_measured and min(count, length) > 3 and max(count, length) >= 20:
         is_swapped = _roughness(states) > 0.5 and _roughness(swapped) < 0.05
     if is_swapped:
         raise InputError(
