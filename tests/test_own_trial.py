@@ -21,7 +21,7 @@ def compared(system, folder):
     dataset = vp.generate(system, folder / "data.h5", count=20, steps=8)
     mine = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     vp.train(mine.double(), dataset, epochs=5, progress=False)
-    ours = vp.models.build(dataset.system, "sgf", degree=4)
+    ours = vp.models.build(dataset.system, "sgf", {"degree": 4})
     vp.train(ours, dataset, progress=False)
     return vp.compare({"mine": mine, "ours": ours}, "rk4", system=system, steps=20, trajectories=3)
 

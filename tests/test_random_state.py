@@ -17,7 +17,9 @@ def given_values(tmp_path_factory):
     folder = tmp_path_factory.mktemp("random")
     system = vp.load_system("pendulum")
     dataset = vp.generate(system, folder / "data.h5", count=6, steps=6)
-    model = vp.models.build(system, "vpff", functions="polynomial", degree=2, depth=1, seed=0)
+    model = vp.models.build(
+        system, "vpff", {"functions": "polynomial", "degree": 2, "depth": 1}, seed=0
+    )
     vp.save(model, folder / "model.safetensors")
     return system, dataset, model, folder
 
@@ -60,6 +62,6 @@ def test_weights_are_those_of_the_seed_or_of_the_state(seed, states):
     system, weights = vp.load_system("pendulum"), []
     for state in states:
         torch.manual_seed(state)
-        model = vp.models.build(system, "vpff", functions="neurons", depth=1, seed=seed)
+        model = vp.models.build(system, "vpff", {"functions": "neurons", "depth": 1}, seed=seed)
         weights.append(torch.nn.utils.parameters_to_vector(model.parameters()))
     assert torch.equal(*weights) == (seed is not None or states[0] == states[1])

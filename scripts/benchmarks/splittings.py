@@ -50,7 +50,7 @@ def measure(name: str, folder: Path, seconds: float) -> dict[str, Any]:
 
     rows: list[dict[str, Any]] = []
     trials = [(stages, False) for stages in STAGES]
-    largest = build(data.dataset.system, "split", stages=1, commutators=True)
+    largest = build(data.dataset.system, "split", {"stages": 1, "commutators": True})
     if largest.core.commutators.numel():
         trials += [(stages, True) for stages in WITH_COMMUTATORS]
     table = None

@@ -54,7 +54,9 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     vp.generate("pendulum", folder / "data.h5", count=10, steps=6, rtol=1e-6, atol=1e-6)
     vp.compare(None, "rk4", system="pendulum", step=0.1, steps=4).save(folder / "rollout.h5")
-    model = vp.models.build(vp.load_system("pendulum"), "spff", functions="polynomial", degree=3)
+    model = vp.models.build(
+        vp.load_system("pendulum"), "spff", {"functions": "polynomial", "degree": 3}
+    )
     vp.save(model, folder / "model.safetensors")
     header = json.dumps({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
     (folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)

@@ -126,7 +126,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     data = vp.generate("pendulum", folder / "pendulum.h5", count=10, steps=6)
     vp.generate("rigid-body", folder / "body.h5", count=10, steps=6)
-    model = vp.models.build(data.system, "spff", functions="polynomial", degree=3)
+    model = vp.models.build(data.system, "spff", {"functions": "polynomial", "degree": 3})
     vp.train(model, data, epochs=1, compiled=False)
     vp.save(model, folder / "model.safetensors")
     report = vp.compare(None, "rk4", system="pendulum", steps=4, trajectories=2)

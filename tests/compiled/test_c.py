@@ -204,7 +204,9 @@ def test_no_text_of_a_file_gets_out_of_the_comment(tmp_path):
 
 def test_the_head_says_what_the_model_is(tmp_path):
     data = vp.generate("pendulum", tmp_path / "data.h5", count=8, steps=5)
-    model = vp.models.build(data.system, "spff", functions="polynomial", degree=2, depth=1)
+    model = vp.models.build(
+        data.system, "spff", {"functions": "polynomial", "degree": 2, "depth": 1}
+    )
     vp.train(model, data, epochs=1, compiled=False)
     path = vp.export(model, tmp_path / "a.c", name="swing", verify=False).path
     text = re.sub(r"\s*\n \* *", " ", path.read_text())

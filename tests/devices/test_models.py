@@ -85,7 +85,7 @@ def family(tmp_path_factory):
     path = tmp_path_factory.mktemp("family") / "family.h5"
     data = vp.generate("pendulum", path, count=12, steps=3, vary={"step": [0.01, 0.2]})
     system = ExtendedDataset(data).system
-    model = vp.models.build(system, "spff", functions="polynomial", degree=3, depth=1)
+    model = vp.models.build(system, "spff", {"functions": "polynomial", "degree": 3, "depth": 1})
     vp.train(model, data, epochs=1, progress=False)
     return model, torch.from_numpy(data.states("train")[:3, 0].copy())
 

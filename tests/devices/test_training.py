@@ -123,7 +123,7 @@ def test_a_family_trains(device, tmp_path):
         "pendulum", tmp_path / "family.h5", count=16, steps=3, vary={"step": [0.05, 0.2]}
     )
     options = {"functions": "polynomial", "degree": 4, "depth": 1}
-    built = [vp.models.build(ExtendedDataset(data).system, "spff", **options)]
+    built = [vp.models.build(ExtendedDataset(data).system, "spff", options)]
     built.append(copy.deepcopy(built[0]))
     for model, where in zip(built, (device, "cpu"), strict=True):
         vp.train(model, data, epochs=2, device=where, **FEW)

@@ -521,7 +521,7 @@ def test_a_map_with_decisions_is_called(tmp_path):
     data = vp.generate(map, tmp_path / "kicked.h5", count=20, steps=6)
     assert vp.open_dataset(data.path).system.kind == "measured, symplectic"
     np.testing.assert_allclose(data.states("train")[:, 1], kicked_map(data.states("train")[:, 0]))
-    model = vp.models.build(data.system, "spff", depth=1, width=4)
+    model = vp.models.build(data.system, "spff", {"depth": 1, "width": 4})
     report = vp.compare(model, system=map, step=1, steps=8, trajectories=2, compiled=False)
     assert report.runs["spff"].states.shape == (2, 9, 2)
     again = pickle.loads(pickle.dumps(map))

@@ -132,7 +132,7 @@ def test_declarations_need_no_torch():
 )
 def test_what_suits_a_system(system, arguments, name, why):
     system = vp.load_system(system)
-    model = vp.models.build(system, **arguments)
+    model = vp.models.build(system, arguments={"arguments": arguments})
     assert model.name == vp.models.suited(system, arguments) == name
     assert model.choices[0].startswith(f"{name} was chosen: ")
     assert why in model.choices[0]
@@ -141,11 +141,11 @@ def test_what_suits_a_system(system, arguments, name, why):
 
 def test_what_is_chosen_for_a_system_is_said():
     body = vp.load_system("rigid-body")
-    model = vp.models.build(body, "vpt", weighting="skew", depth=1)
+    model = vp.models.build(body, "vpt", {"weighting": "skew", "depth": 1})
     assert len(model.reversing_symmetries) == 2
     assert "2 of the system's 3 reversing symmetries are built in" in model.choices[0]
     with pytest.raises(InputError, match="no skew weighting"):
-        vp.models.build(body, "vpt", weighting="skew", reversible=True)
+        vp.models.build(body, "vpt", {"weighting": "skew"}, reversible=True)
     assert len(vp.models.build(body, reversible=False).reversing_symmetries) == 0
     with pytest.raises(InputError, match="there is no model 'vptt'; did you mean 'vpt'"):
         vp.models.build(body, "vptt")

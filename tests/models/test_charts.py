@@ -23,7 +23,7 @@ POLAR = {
 def built(name, **arguments):
     """A model that moves states, and some states."""
     system = load_system(name)
-    model = vp.models.build(system, **(POLYNOMIAL | arguments))
+    model = vp.models.build(system, arguments={"arguments": POLYNOMIAL | arguments})
     states = torch.from_numpy(system.sample_initial(6, np.random.default_rng(0)))[:, None]
     Z = model.chart(states)
     model.set_normalisation(Z.mean((0, 1)), Z.std((0, 1)), states.std((0, 1)))
@@ -125,7 +125,7 @@ def test_what_is_chosen():
     assert vp.models.build(system, "resnet", chart=True).chart.texts == ["log(z[0])", "log(z[1])"]
     tokamak = load_system("tokamak")
     assert vp.models.build(tokamak).chart is None  # neurons are not periodic
-    assert vp.models.build(tokamak, "vpt", window=3, **POLYNOMIAL).chart is None
+    assert vp.models.build(tokamak, "vpt", {"window": 3, **POLYNOMIAL}).chart is None
     with pytest.raises(InputError, match="it has an angle, in which only one-step models"):
         vp.models.build(tokamak, chart=True)
     with pytest.raises(InputError, match="the file of rigid-body declares none"):
@@ -134,15 +134,15 @@ def test_what_is_chosen():
 
 def test_generating_functions_take_a_chart_with_an_angle():
     """They are polynomials by default, and periodic in the angle."""
-    model = vp.models.build(load_system("tokamak"), "vpgf", degree=3)
+    model = vp.models.build(load_system("tokamak"), "vpgf", {"degree": 3})
     assert model.chart is not None
     assert [k for k, _ in model.arguments["periodic"]] == [2]
-    assert vp.models.build(load_system("tokamak"), "vpgf", degree=3, chart=False).chart is None
+    assert vp.models.build(load_system("tokamak"), "vpgf", {"degree": 3}, chart=False).chart is None
 
 
 def test_training_compares_states_as_they_are(tmp_path):
     dataset = vp.generate("lotka-volterra-2d", tmp_path / "lv.h5", count=30, steps=20)
-    model = vp.models.build(dataset.system, functions="system", degree=4)
+    model = vp.models.build(dataset.system, arguments={"arguments": {"functions": "system", "degree": 4}})
     history = vp.train(model, dataset, epochs=20)
     assert history.best_validation_error < 1e-5
     spread = dataset.states("train").std((0, 1))

@@ -21,7 +21,7 @@ def states(system, count=6):
 def test_it_is_the_method_in_equal_substeps(name, method):
     system = vp.load_system(name)
     first = states(system)
-    model = vp.models.build(system, "classical", method=method, substeps=3)
+    model = vp.models.build(system, "classical", {"method": method, "substeps": 3})
     assert SYSTEMS[name] in model.arguments and not list(model.parameters())
     model.set_advance(0.15)
     model.set_normalisation(first.mean(0), first.std(0) + 0.1)
@@ -33,7 +33,9 @@ def test_machine_code_iterates_one_substep(tmp_path):
     system = vp.load_system("rigid-body")
     sources = []
     for substeps in (1, 50):
-        model = vp.models.build(system, "classical", method="strang-splitting", substeps=substeps)
+        model = vp.models.build(
+            system, "classical", {"method": "strang-splitting", "substeps": substeps}
+        )
         model.set_advance(0.1)
         windows = states(system)[:, None]
         machine = vp.compiled.CompiledModel(model, len(windows), windows)
@@ -54,7 +56,7 @@ def test_machine_code_iterates_one_substep(tmp_path):
 )
 def test_structure_is_what_holds(name, method, structure):
     system = vp.load_system(name)
-    model = vp.models.build(system, "classical", method=method, substeps=2)
+    model = vp.models.build(system, "classical", {"method": method, "substeps": 2})
     model.set_advance(0.8)
     assert (model.structure.is_symplectic, model.structure.keeps_volume) == structure
     assert model.invertible == structure[1]
@@ -70,8 +72,8 @@ def test_equations_that_do_not_fit_are_refused():
     damped = vp.load_system("double-pendulum")
     assert vp.models.build(damped, "classical").description == "rk4"
     with pytest.raises(InputError, match="no position together with its own momentum"):
-        vp.models.build(damped, "classical", method="strang-splitting")
+        vp.models.build(damped, "classical", {"method": "strang-splitting"})
     with pytest.raises(InputError, match=r"method = 'rk5'|'rk5'"):
-        vp.models.build(damped, "classical", method="rk5")
+        vp.models.build(damped, "classical", {"method": "rk5"})
     with pytest.raises(InputError, match="either a hamiltonian or a field"):
         vp.models.ClassicalIntegrator(dim=2)

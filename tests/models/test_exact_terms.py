@@ -27,7 +27,7 @@ def toda(tmp_path_factory):
 
 
 def solved(dataset, **arguments):
-    model = vp.models.build(dataset.system, "sgf", functions="hamiltonian", **arguments)
+    model = vp.models.build(dataset.system, "sgf", {"functions": "hamiltonian", **arguments})
     data = TrainingData(dataset)
     data.normalise(model)
     pairs = layer_pairs(model, data, 300)
@@ -65,7 +65,7 @@ def test_coefficients_of_small_steps_are_those_of_the_series():
     system = vp.load_system("pendulum")
     initial = np.random.default_rng(0).uniform(-1, 1, (100, 2))
     after = vp.solve(system, initial, [0.0, step], rtol=1e-13, atol=1e-13)[:, 1]
-    model = vp.models.build(system, "sgf", functions="hamiltonian", degree=1, order=4)
+    model = vp.models.build(system, "sgf", {"functions": "hamiltonian", "degree": 1, "order": 4})
     model.set_normalisation(torch.zeros(2), torch.ones(2))
     model.adapt(torch.from_numpy(initial))
     fit_pairs(model, Pairs.of_tensors(*(torch.from_numpy(x)[:, None] for x in (initial, after))))

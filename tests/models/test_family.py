@@ -42,7 +42,7 @@ def family(tmp_path_factory):
             source, name, vary, arguments = CASES[case]
             path = tmp_path_factory.mktemp("family") / "family.h5"
             data = vp.generate(source, path, count=24, steps=4, vary=vary)
-            model = vp.models.build(ExtendedDataset(data).system, name, **arguments)
+            model = vp.models.build(ExtendedDataset(data).system, name, arguments)
             vp.train(model, data, epochs=1, progress=False)
             torch.manual_seed(1)
             with torch.no_grad():

@@ -14,7 +14,9 @@ def vortex(tmp_path_factory):
     """A model of Hill's vortex, hardly trained."""
     path = tmp_path_factory.mktemp("vortex") / "vortex.h5"
     data = vp.generate("hill-vortex", path, count=60, steps=10, rtol=1e-8, atol=1e-8)
-    model = vp.models.build(data.system, "vpff", functions="polynomial", degree=3, depth=2)
+    model = vp.models.build(
+        data.system, "vpff", {"functions": "polynomial", "degree": 3, "depth": 2}
+    )
     vp.train(model, data, epochs=1, compiled=False)
     return model
 
@@ -65,7 +67,7 @@ def test_a_family_judges_the_state_itself(tmp_path):
         "pendulum", tmp_path / "data.h5", vary={"step": [0.1, 0.2]}, count=20, steps=6
     )
     extended = vp.data.ExtendedDataset(data)
-    model = vp.models.build(extended.system, "spff", functions="polynomial", degree=3)
+    model = vp.models.build(extended.system, "spff", {"functions": "polynomial", "degree": 3})
     vp.train(model, extended, epochs=1, compiled=False)
     states = model.extended([[0.5, 0.0], [0.5, 9.0]], step=0.15)
     assert model.in_domain(states).tolist() == [True, False]

@@ -17,7 +17,7 @@ BENCHMARKS = Path(__file__).parents[2] / "scripts/benchmarks/systems"
 def trained(system, path, stages=5):
     data = vp.generate(system, path, count=60, steps=10, seed=1)
     commutators = data.system.is_hamiltonian
-    model = vp.models.build(data.system, "split", stages=stages, commutators=commutators)
+    model = vp.models.build(data.system, "split", {"stages": stages, "commutators": commutators})
     history = vp.train(model, data, epochs=60)
     return model, data, history
 

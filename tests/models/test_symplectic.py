@@ -155,7 +155,7 @@ def test_models_grow_from_the_map_they_are(kind):
 
 def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
     oscillators = vp.load_system("coupled-oscillators")
-    model = vp.models.build(oscillators, "spff", functions="system", degree=2, depth=1)
+    model = vp.models.build(oscillators, "spff", {"functions": "system", "degree": 2, "depth": 1})
     assert "degree 2 in the components and sigmoid(z[0])" in model.description
     layer = vp.models.growth.layers(model)[0]
     assert layer.kinetic.formulas is None
@@ -173,7 +173,9 @@ def test_normalisation_keeps_the_form_and_powers_of_two():
 @pytest.mark.thorough
 def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
     data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=30, steps=20)
-    model = vp.models.build(data.system, "spff", functions="polynomial", degree=6, depth=2)
+    model = vp.models.build(
+        data.system, "spff", {"functions": "polynomial", "degree": 6, "depth": 2}
+    )
     history = vp.train(model, data, epochs=60, compiled=False)
     assert history.test_error < 1e-6
     report = vp.compare(model, "rk4", steps=20, trajectories=4, compiled=False)

@@ -373,7 +373,7 @@ def test_pairs_of_components():
 )
 def test_models_are_reversible(system, model):
     system, seed = vp.load_system(system), 0
-    model = vp.models.build(system, model, degree=4)
+    model = vp.models.build(system, model, {"degree": 4})
     filled(getattr(model.core, "psi", model.core), 0.03, seed)
     z = sample(4, system.dim, seed=seed, scale=0.3)
     assert len(model.reversing_symmetries)

@@ -41,7 +41,7 @@ def test_others_are_refused(against, sentence):
 
 
 def test_a_model_may_not_have_its_name():
-    model = vp.models.build(vp.load_system("pendulum"), "vpff", functions="neurons")
+    model = vp.models.build(vp.load_system("pendulum"), "vpff", {"functions": "neurons"})
     with pytest.raises(InputError, match="a model and a classical method are both named"):
         vp.compare({"ralston": model}, [RALSTON], system="pendulum", step=0.1, steps=5)
 

@@ -13,7 +13,7 @@ from vpintegrator.rollout import step_costs
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     data = vp.generate("pendulum", tmp_path_factory.mktemp("costs") / "pendulum.h5", count=20)
-    model = vp.models.build(data.system, "sgf", degree=5)
+    model = vp.models.build(data.system, "sgf", {"degree": 5})
     vp.train(model, data, optimizer="linear")
     return model
 

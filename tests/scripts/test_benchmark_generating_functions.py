@@ -25,7 +25,9 @@ def benchmark(script, compiler, monkeypatch):
         if data.system.is_discrete:
             raise InputError("there are none")
         name = vp.models.suited(data.system)
-        model = vp.models.build(data.system, name, functions="polynomial", degree=3, depth=1)
+        model = vp.models.build(
+            data.system, name, {"functions": "polynomial", "degree": 3, "depth": 1}
+        )
         return SimpleNamespace(model=model, error=0.5)
 
     peers = script("maps_peers")

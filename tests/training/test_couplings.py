@@ -160,7 +160,7 @@ def test_all_weights_are_trained(body, name, predicted):
     for seed in (0, 1):
         model = best(fits_of(kind, body, epochs=60, target=1e-3, seed=seed)).model
         torch.manual_seed(seed)
-        drawn = vp.models.build(body.system, name, functions="polynomial", **options)
+        drawn = vp.models.build(body.system, name, {"functions": "polynomial", **options})
         weights = zip(model.parameters(), drawn.parameters(), strict=True)
         assert all(p.requires_grad and not torch.equal(p, first) for p, first in weights)
         maps.append(model(torch.from_numpy(body.states("test")[:, :3])))

@@ -41,7 +41,7 @@ def fresh():
 
 
 def make(dataset, model="spff"):
-    return lambda arguments: vp.models.build(dataset.system, model, **arguments)
+    return lambda arguments: vp.models.build(dataset.system, model, arguments)
 
 
 def test_all_pairs_but_those_of_the_test_group_are_known(tmp_path):

@@ -59,7 +59,7 @@ def dataset(states, path, **options):
 def fitted(system, name, degree, path, far=False, count=None, **options):
     """A fit to pairs of a dataset of the catalogue: the model, the fit, and the pairs."""
     data = TrainingData(vp.generate(system, path, count=100, steps=20, **options))
-    model = vp.models.build(data.dataset.system, name, degree=degree)
+    model = vp.models.build(data.dataset.system, name, {"degree": degree})
     data.normalise(model)
     pairs = layer_pairs(model, data, count or enough_pairs(model))
     before, after = (states[:, -1] for states in pairs[: len(pairs)])
@@ -222,7 +222,7 @@ def test_measured_states_of_a_reversible_map(tmp_path):
     assert result.error < 1e-8
     assert not len(result.model.reversing_symmetries)
     with pytest.raises(InputError, match="2 maps in a row, and the states between are not known"):
-        vp.train(vp.models.build(data.system, "vpgf", degree=4), data)
+        vp.train(vp.models.build(data.system, "vpgf", {"degree": 4}), data)
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def test_more_coefficients_than_a_solve_takes(tmp_path):
 def test_exact_terms_beside_polynomials_that_give_them(tmp_path):
     """The Hamiltonian of a Duffing oscillator is a polynomial: its coefficient is the step."""
     dataset = vp.generate("duffing", tmp_path / "duffing.h5", count=60, steps=20)
-    model = vp.models.build(dataset.system, "sgf", functions="hamiltonian", degree=8)
+    model = vp.models.build(dataset.system, "sgf", {"functions": "hamiltonian", "degree": 8})
     data = TrainingData(dataset)
     data.normalise(model)
     pairs = layer_pairs(model, data, 1000)
@@ -347,7 +347,7 @@ def test_maps_in_a_row_weigh_pairs_by_their_expected_error(tmp_path, monkeypatch
 
     def median_error():
         model = vp.models.build(
-            data.dataset.system, "sgf", functions="hamiltonian", degree=2, repeats=4
+            data.dataset.system, "sgf", {"functions": "hamiltonian", "degree": 2, "repeats": 4}
         )
         data.normalise(model)
         pairs = layer_pairs(model, data, 500)

@@ -44,12 +44,12 @@ high = [0.6, 0.6]
 """
 
 
-def builder(data, name="auto", **options):
+def builder(data, name="auto", reversible=None, **options):
     """A function that returns the untrained model of a depth."""
 
     def build(depth):
-        arguments = {"functions": "polynomial", "degree": 8} | options
-        model = models.build(data.dataset.system, name, depth=depth, **arguments)
+        arguments = {"functions": "polynomial", "degree": 8, "depth": depth, **options}
+        model = models.build(data.dataset.system, name, arguments, reversible=reversible)
         data.normalise(model)
         return model
 

@@ -71,7 +71,7 @@ def test_errors_of_a_training(body, tmp_path, optimizer, dtype):
 )
 def test_errors_are_of_the_components_that_move(tmp_path, name, system, moving):
     data = vp.generate(system, tmp_path / "a.h5", count=20, steps=20)
-    model = vp.models.build(data.system, name, width=4, depth=2)
+    model = vp.models.build(data.system, name, {"width": 4, "depth": 2})
     history = vp.train(model, data, epochs=3, compiled=name == "vpff")
     found = relative_error(model, data.states("test"), data.states("train"), moving)
     assert history.test_error == pytest.approx(found, rel=1e-9)

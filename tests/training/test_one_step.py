@@ -30,7 +30,7 @@ def pendulum(tmp_path_factory):
 
 
 def trained(dataset, degree):
-    model = vp.models.build(dataset.system, "sgf", degree=degree)
+    model = vp.models.build(dataset.system, "sgf", {"degree": degree})
     vp.train(model, dataset, optimizer="linear")
     return model
 
@@ -168,7 +168,7 @@ def test_none_below_the_error_is_cheaper_than_what_is_taken(rows, target):
 
 def test_maps_have_no_classical_methods(tmp_path):
     standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
-    model = vp.models.build(standard.system, "sgf", degree=2)
+    model = vp.models.build(standard.system, "sgf", {"degree": 2})
     assert vp.one_step(model, standard, seconds=0).methods == []
 
 
@@ -176,7 +176,7 @@ def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path):
     name, vary = "rigid-body", {"step": (0.1, 0.3), "I1": (0.9, 1.1)}
     family = vp.generate(name, tmp_path / "family.h5", count=20, steps=5, vary=vary)
     data = vp.data.ExtendedDataset(family)
-    model = vp.models.build(data.system, functions="polynomial", degree=4, depth=1)
+    model = vp.models.build(data.system, arguments={"arguments": {"functions": "polynomial", "degree": 4, "depth": 1}})
     TrainingData(data).describe(model)
     table = vp.one_step(model, data)
     assert {row.name for row in table.methods} == {*METHODS} - {"stoermer-verlet"}
@@ -210,7 +210,9 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
 
 
 def test_models_of_windows(pendulum):
-    model = vp.models.build(pendulum.system, "spt", window=3, functions="polynomial", degree=4)
+    model = vp.models.build(
+        pendulum.system, "spt", {"window": 3, "functions": "polynomial", "degree": 4}
+    )
     (row,) = vp.one_step(model, pendulum, methods=(), seconds=60).models
     assert math.isfinite(row.error) and row.cost > 0
 

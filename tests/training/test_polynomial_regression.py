@@ -169,7 +169,7 @@ def test_states_that_are_not_finite_are_refused(states):
 
 def test_the_command_trains_a_polynomial(states):
     dataset = vp.import_pairs(states, henon(states), "henon.h5")
-    model = vp.models.build(dataset.system, "polynomial", degree=3)
+    model = vp.models.build(dataset.system, "polynomial", {"degree": 3})
     history = vp.train(model, dataset)
     assert history.stopped_by == "solved"
     assert history.test_error < 1e-13

@@ -25,7 +25,22 @@ _TABLES: dict[str, Any] = {
 }
 
 
-def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides: Any) -> Recipe:
+def load_recipe(
+    source: str | os.PathLike[str] | Recipe | System,
+    *,
+    count: int | None = None,
+    step: float | None = None,
+    steps: int | None = None,
+    trajectories: Mapping[str, int] | None = None,
+    initial_conditions: Mapping[str, Any] | None = None,
+    split: Split | Mapping[str, Any] | None = None,
+    vary: Variation | Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    method: str | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int | None = None,
+) -> Recipe:
     """Load a recipe, or make one for a system.
 
     Parameters
@@ -34,11 +49,14 @@ def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides
         A name in the catalogue (:func:`vpintegrator.list_recipes`), the path of a TOML file, TOML
         text, or the same for a system, whose defaults then make the recipe; or a system that is
         loaded.
-    **overrides
-        ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
-        ``initial_conditions``: values that replace the recipe's; ``split``, ``vary``: the same, or
-        dictionaries that replace some of their entries;
-        ``count``: trajectories in all; ``parameters``: a dictionary of the system's parameters.
+    count
+        Trajectories in all.
+    step, steps, trajectories, initial_conditions, method, rtol, atol, seed
+        Values that replace those of the recipe, see :class:`Recipe`.
+    split, vary
+        The same, or dictionaries that replace some of their entries.
+    parameters
+        Values of the system's parameters.
 
     Raises
     ------
@@ -50,11 +68,20 @@ def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides
     >>> vp.load_recipe("rigid-body").system.name
     'rigid-body'
     """
-    overrides = {key: value for key, value in overrides.items() if value is not None}
-    count = overrides.pop("count", None)
-    parameters = overrides.pop("parameters", {})
-    tables = {key: overrides.pop(key) for key in _TABLES if key in overrides}
-    if "step" not in overrides and (middle := _middle_step(tables.get("vary"), "recipe")):
+    values = {
+        "step": step,
+        "steps": steps,
+        "trajectories": trajectories,
+        "initial_conditions": initial_conditions,
+        "method": method,
+        "rtol": rtol,
+        "atol": atol,
+        "seed": seed,
+    }
+    overrides: dict[str, Any] = {key: each for key, each in values.items() if each is not None}
+    tables = {key: each for key, each in (("split", split), ("vary", vary)) if each is not None}
+    parameters = {} if parameters is None else parameters
+    if step is None and (middle := _middle_step(tables.get("vary"), "recipe")):
         overrides["step"] = middle
     if isinstance(source, Recipe):
         if parameters:

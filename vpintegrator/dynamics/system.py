@@ -232,7 +232,15 @@ class System(SystemProperties):
         hamiltonian_function: Callable[..., Any],
         degrees_of_freedom: int | None = None,
         components: Sequence[str] | None = None,
-        **claims: Any,
+        *,
+        reversing_symmetries: Sequence[Any] = (),
+        invariants: Mapping[str, Callable[..., Any]] | None = None,
+        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
+        period: float | str | None = None,
+        sample: Any = None,
+        step: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> System:
         """Make a Hamiltonian system of a Python function H, with NumPy's functions or PyTorch's.
 
@@ -247,8 +255,8 @@ class System(SystemProperties):
         components
             Names of the components. Names such as ``x, px, y, py`` tell positions from momenta;
             where they do not, the first half are positions.
-        **claims
-            Further arguments of :meth:`from_function`.
+        reversing_symmetries, invariants, periodic, period, sample, step, parameters, name
+            As in :meth:`from_function`.
 
         Raises
         ------
@@ -265,7 +273,10 @@ class System(SystemProperties):
         dim = None
         if degrees_of_freedom is not None:
             dim = 2 * whole("degrees_of_freedom", degrees_of_freedom)
-        claims["hamiltonian"] = hamiltonian_function
+        claims: dict[str, Any] = {"hamiltonian": hamiltonian_function, "name": name}
+        claims |= {"reversing_symmetries": reversing_symmetries, "invariants": invariants}
+        claims |= {"periodic": periodic, "period": period, "sample": sample, "step": step}
+        claims["parameters"] = parameters
         return _of_functions(None, dim, components, "q", **claims)
 
     @classmethod

@@ -51,7 +51,7 @@ class ClassicalIntegrator(Model):
     Examples
     --------
     >>> pendulum = vp.load_system("pendulum")
-    >>> model = vp.models.build(pendulum, "classical", method="blanes-moan-4", substeps=2)
+    >>> model = vp.models.build(pendulum, "classical", {"method": "blanes-moan-4", "substeps": 2})
     >>> model.set_advance(0.1)
     >>> model.structure.is_symplectic, model(torch.ones(1, 2, dtype=torch.float64)).shape
     (True, torch.Size([1, 2]))

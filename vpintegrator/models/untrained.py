@@ -125,12 +125,12 @@ def _is_incomplete(system: System) -> bool:
 def build(
     system: System,
     model: str | type[Model] = "auto",
+    arguments: Mapping[str, Any] | None = None,
     *,
     reversible: bool | None = None,
     chart: bool | None = None,
     seed: int | None = None,
     dtype: str = "float64",
-    **arguments: Any,
 ) -> Model:
     """Build an untrained model for a system, with its symmetries, angles and a split.
 
@@ -139,6 +139,10 @@ def build(
     system : System
     model : str or class
         The name of an architecture, or a class of your own; "auto" takes what is suited.
+    arguments : mapping, optional
+        Arguments of the architecture, by name. ``functions="system"`` takes polynomials in the
+        functions of the system's equations, ``functions="hamiltonian"`` polynomials beside the
+        exact terms of a known Hamiltonian.
     reversible : bool, optional
         Whether the system's reversing symmetries are built in; None for as many of them as the
         model asked for can respect.
@@ -150,10 +154,6 @@ def build(
         as those of torch's layers.
     dtype : str
         "float64" or "float32".
-    arguments
-        Arguments of the architecture. ``functions="system"`` takes polynomials in the functions of
-        the system's equations, ``functions="hamiltonian"`` polynomials beside the exact terms of a
-        known Hamiltonian.
 
     Returns
     -------
@@ -169,10 +169,12 @@ def build(
     Examples
     --------
     >>> import vpintegrator as vp
-    >>> model = vp.models.build(vp.load_system("pendulum"), functions="polynomial", degree=3)
+    >>> pendulum = vp.load_system("pendulum")
+    >>> model = vp.models.build(pendulum, arguments={"functions": "polynomial", "degree": 3})
     >>> model.name, model.structure.is_symplectic, model.arguments["periodic"]
     ('spff', True, [[0, 6.283185307179586]])
     """
+    arguments = dict(arguments or {})
     chosen = _chart(system, model, chart, arguments)
     coordinates: dict[str, Any] = {}
     if chosen is not None:

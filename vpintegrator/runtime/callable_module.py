@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import ModuleType
 from typing import Any
@@ -16,4 +17,7 @@ class CallableModule(ModuleType):
 
 def make_callable(name: str) -> None:
     """Let a module that has been imported be called."""
-    sys.modules[name].__class__ = CallableModule
+    module = sys.modules[name]
+    module.__class__ = CallableModule
+    function = getattr(module, name.rpartition(".")[2])
+    module.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]

@@ -79,7 +79,7 @@ def one_step(
     Examples
     --------
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
-    >>> model = vp.models.build(dataset.system, "sgf", degree=10)
+    >>> model = vp.models.build(dataset.system, "sgf", {"degree": 10})
     >>> history = vp.train(model, dataset, optimizer="linear")
     >>> table = vp.one_step(model, dataset, seconds=0)
     >>> table.models[0].error < table.methods[0].error

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
+from vpintegrator.data.split import Split
+from vpintegrator.data.variation import Variation
 from vpintegrator.data.view import folder_of
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
@@ -45,7 +47,18 @@ def generate(
     scheduler: str | os.PathLike[str] | Client | None = None,
     single_file: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **overrides: Any,
+    count: int | None = None,
+    step: float | None = None,
+    steps: int | None = None,
+    trajectories: Mapping[str, int] | None = None,
+    initial_conditions: Mapping[str, Any] | None = None,
+    split: Split | Mapping[str, Any] | None = None,
+    vary: Variation | Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    method: str | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int | None = None,
 ) -> Dataset:
     """Generate a dataset and write it to a file.
 
@@ -81,9 +94,9 @@ def generate(
         1 GiB.
     progress
         Called with the numbers of states found and wanted.
-    **overrides
-        ``count``, ``step``, ``steps``, ``seed``, ``parameters``, ``vary``, ``method``, ``rtol``,
-        ``atol``, ...: see :func:`load_recipe`.
+    count, step, steps, trajectories, initial_conditions, split, vary, parameters, method, rtol, \
+    atol, seed
+        Changes of the recipe, see :func:`load_recipe`.
 
     Returns
     -------
@@ -111,7 +124,21 @@ def generate(
     ... )
     """
     workers = pool.check_workers(workers, scheduler)
-    recipe = load_recipe(source, **overrides)
+    recipe = load_recipe(
+        source,
+        count=count,
+        step=step,
+        steps=steps,
+        trajectories=trajectories,
+        initial_conditions=initial_conditions,
+        split=split,
+        vary=vary,
+        parameters=parameters,
+        method=method,
+        rtol=rtol,
+        atol=atol,
+        seed=seed,
+    )
     path = check_output(path, overwrite or resume)
     found = _layout(path, recipe) if resume and path.exists() else None
     if resume and path.exists() and not found:

@@ -49,13 +49,15 @@ class ClassicalMethods(Kind):
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield each method that applies and reaches the target."""
         for method in self.methods:
-            model = self.build(data, "classical", budget.seed, method=method)
+            model = self.build(data, "classical", budget.seed, {"method": method})
             if isinstance(model, str):  # it does not apply
                 continue
             substeps = self._fewest(model, data, budget.target or ROUNDING)
             if substeps is None:
                 continue
-            model = self.build(data, "classical", budget.seed, method=method, substeps=substeps)
+            model = self.build(
+                data, "classical", budget.seed, {"method": method, "substeps": substeps}
+            )
             assert isinstance(model, Model)
             data.normalise(model)
             yield Trial(model, f"{method}, {substeps} substeps")

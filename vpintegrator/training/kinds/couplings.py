@@ -194,7 +194,7 @@ class _Growth:
     def build(self, **arguments: Any) -> Model | str:
         """Return a model, or why there is none; given options count first."""
         options = {**arguments, **self.kind.options}
-        return self.kind.build(self.data, self.name, self.budget.seed, **options)
+        return self.kind.build(self.data, self.name, self.budget.seed, options)
 
     def trial(self, model: Model, epochs: int, patience: int | None, **training: Any) -> Trial:
         """Return a trial; a named scheme is for the model that begins as it, not for others."""

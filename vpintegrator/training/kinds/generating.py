@@ -162,7 +162,7 @@ class GeneratingFunctions(SolvedKind):
         arguments = {**functions, "degree": degree}
         if self.form == "volume" and not self._knows_half_steps(data):
             arguments["reversible"] = self.options.get("reversible", False)
-        return self.build(data, ARCHITECTURES[self.form], budget.seed, **arguments)
+        return self.build(data, ARCHITECTURES[self.form], budget.seed, arguments)
 
     def _knows_half_steps(self, data: TrainingData) -> bool:
         """Whether states half-way are known, to which a reversible model is fitted."""

@@ -19,6 +19,7 @@ from vpintegrator.training.training_data import TrainingData
 
 ROUNDING = 1e-14  # error below which only a cheaper step can be better
 EXACT = 1e-12  # error that no further functions need to improve: that of data at usual tolerances
+_KEYWORDS = ("reversible", "chart", "dtype")  # of ``build`` itself, among the options
 GOOD = 1e-9  # error above which couplings are worth the rest of the budget
 
 
@@ -85,7 +86,8 @@ class Kind(ABC):
     Attributes
     ----------
     options
-        Arguments of :func:`vpintegrator.models.build` that every model of the kind has.
+        Arguments of every model of the kind, and ``reversible``, ``chart`` and ``dtype`` of
+        :func:`vpintegrator.models.build`.
     training
         Arguments of :func:`vpintegrator.train` that every training has.
     name
@@ -182,11 +184,18 @@ class Kind(ABC):
         judged_by = "left out" if single else "blocks"
         return self.fit_of(trial, history, error, error * result.deviation / 2, judged_by)
 
-    def build(self, data: TrainingData, name: str, seed: int, **arguments: Any) -> Model | str:
+    def build(
+        self,
+        data: TrainingData,
+        name: str,
+        seed: int,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Model | str:
         """Return an untrained model of an architecture, or the reason why there is none."""
-        options = {"chart": data.chart, **self.options, **arguments}
+        options = {"chart": data.chart, **self.options, **(arguments or {})}
+        keywords = {key: options.pop(key) for key in _KEYWORDS if key in options}
         try:
-            model = build(data.dataset.system, name, seed=seed, **options)
+            model = build(data.dataset.system, name, options, seed=seed, **keywords)
         except InputError as error:
             return str(error)
         return model

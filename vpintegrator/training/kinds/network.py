@@ -92,7 +92,7 @@ class Network(Kind):
         most = (budget.seconds / self.iterations / self.seconds) ** (1 / 3)
         widest: Model | None = None
         for width in range(data.dataset.dim, 257):
-            model = self.build(data, name, budget.seed, width=width)
+            model = self.build(data, name, budget.seed, {"width": width})
             if isinstance(model, str):  # such as a number of heads that does not divide it
                 continue
             if widest is not None and count(model) > most:

@@ -93,7 +93,7 @@ class PolynomialRegression(SolvedKind):
         error, failures = math.inf, 0
         before: Model | None = None
         for degree in range(1, self.highest + 1) if given is None else [given]:
-            model = self.build(data, "polynomial", budget.seed, degree=degree)
+            model = self.build(data, "polynomial", budget.seed, {"degree": degree})
             if isinstance(model, str):
                 return  # too many terms
             terms = count(model) // model.dim

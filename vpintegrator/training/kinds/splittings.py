@@ -74,7 +74,7 @@ class Splittings(Kind):
             return "no equations of one step and one set of parameters are known"
         if not forms(data):
             return "the flow changes volumes"
-        model = self.build(data, "split", 0, **{"stages": 1, **self.options})
+        model = self.build(data, "split", 0, {"stages": 1, **self.options})
         return why_not_complete(data) or (model if isinstance(model, str) else None)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
@@ -84,7 +84,7 @@ class Splittings(Kind):
         for scheme in schemes:
             if scheme.stages < needed and scheme is not schemes[-1]:
                 continue
-            model = self.build(data, "split", budget.seed, stages=scheme.stages)
+            model = self.build(data, "split", budget.seed, {"stages": scheme.stages})
             assert isinstance(model, Model)
             splitting_of(model).begin_as(scheme.factors)
             size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
@@ -99,7 +99,7 @@ class Splittings(Kind):
                 needed = scheme.stages * (last / self.rounding) ** (1 / self.order)
 
     def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
-        model = self.build(data, "split", 0, **{"stages": 1, **self.options})
+        model = self.build(data, "split", 0, {"stages": 1, **self.options})
         assert isinstance(model, Model)
         schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
         if splitting_of(model).commutators.numel():
