@@ -11,7 +11,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 
-MODULES = ("", ".data", ".dynamics", ".models", ".rollout", ".training", ".plotting", ".export")
+MODULES = ("", ".data", ".dynamics", ".models", ".rollout", ".training", ".plotting", ".compiled")
 # they take any object
 OF_ANYTHING = {"argument", "register"}
 JUNK = {

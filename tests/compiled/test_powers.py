@@ -70,7 +70,7 @@ def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
 
 def test_couplings_of_several_variables_are_nested():
     body = vp.load_system("rigid-body")
-    made = vp.models.build(body, arguments={"arguments": {"functions": "polynomial", "degree": 8, "depth": 3}})
+    made = vp.models.build(body, arguments={"functions": "polynomial", "degree": 8, "depth": 3})
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for p in made.parameters():

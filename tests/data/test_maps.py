@@ -40,7 +40,10 @@ def test_a_family_of_maps_is_one_of_its_parameters(tmp_path):
     assert extended.system.components == ("q", "p", "K") and extended.system.is_canonical
     states = extended.states("train")
     assert np.array_equal(extended.system.map(states[:, :-1]), states[:, 1:])
-    model = vp.models.build(extended.system, arguments={"arguments": {"functions": "polynomial", "degree": 3, "depth": 2}})
+    model = vp.models.build(
+        extended.system,
+        arguments={"functions": "polynomial", "degree": 3, "depth": 2},
+    )
     assert model.name == "spff" and model.structure.is_symplectic
 
 
@@ -74,13 +77,16 @@ def test_a_family_of_return_maps(tmp_path):
         assert extended.system.components[2:] == tuple(vary)
         states = extended.states("train")
         assert extended.system.map(states[:, 0]) == pytest.approx(states[:, 1], abs=1e-11)
-        model = vp.models.build(extended.system, arguments={"arguments": {"functions": "polynomial", "degree": 3, "depth": 2}})
+        model = vp.models.build(
+            extended.system,
+            arguments={"functions": "polynomial", "degree": 3, "depth": 2},
+        )
         assert model.structure.is_symplectic
 
 
 def test_models_read_no_time_since_the_start():
     system = vp.return_map("forced-duffing", "t = 0", return_times=True)
-    model = vp.models.build(system, arguments={"arguments": {"functions": "polynomial", "degree": 3, "depth": 2}})
+    model = vp.models.build(system, arguments={"functions": "polynomial", "degree": 3, "depth": 2})
     assert model.name == "vpff" and model.arguments["cyclic"] == [2]
     z = torch.tensor([[[0.3, 0.2, 0.0]], [[0.3, 0.2, 7.0]]], dtype=torch.float64)
     with torch.no_grad():

@@ -132,7 +132,7 @@ def test_declarations_need_no_torch():
 )
 def test_what_suits_a_system(system, arguments, name, why):
     system = vp.load_system(system)
-    model = vp.models.build(system, arguments={"arguments": arguments})
+    model = vp.models.build(system, arguments=arguments)
     assert model.name == vp.models.suited(system, arguments) == name
     assert model.choices[0].startswith(f"{name} was chosen: ")
     assert why in model.choices[0]

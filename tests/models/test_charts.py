@@ -23,7 +23,7 @@ POLAR = {
 def built(name, **arguments):
     """A model that moves states, and some states."""
     system = load_system(name)
-    model = vp.models.build(system, arguments={"arguments": POLYNOMIAL | arguments})
+    model = vp.models.build(system, arguments=POLYNOMIAL | arguments)
     states = torch.from_numpy(system.sample_initial(6, np.random.default_rng(0)))[:, None]
     Z = model.chart(states)
     model.set_normalisation(Z.mean((0, 1)), Z.std((0, 1)), states.std((0, 1)))
@@ -142,7 +142,7 @@ def test_generating_functions_take_a_chart_with_an_angle():
 
 def test_training_compares_states_as_they_are(tmp_path):
     dataset = vp.generate("lotka-volterra-2d", tmp_path / "lv.h5", count=30, steps=20)
-    model = vp.models.build(dataset.system, arguments={"arguments": {"functions": "system", "degree": 4}})
+    model = vp.models.build(dataset.system, arguments={"functions": "system", "degree": 4})
     history = vp.train(model, dataset, epochs=20)
     assert history.best_validation_error < 1e-5
     spread = dataset.states("train").std((0, 1))

@@ -14,7 +14,7 @@ STEP = 0.1
 
 def built(which="forced", **arguments):
     given = {"functions": "polynomial", "degree": 3, "depth": 2, "initial_scale": 0.5} | arguments
-    model = vp.models.build(system(which), arguments={"arguments": given})
+    model = vp.models.build(system(which), arguments=given)
     model.set_advance(STEP)
     model.metadata |= {"step": str(STEP), "system": system(which).text, "system_name": which}
     return model
@@ -108,7 +108,7 @@ def test_functions_of_time_come_with_their_derivatives():
     chirped = vp.load_system("chirped-pendulum")
     phase = "(z[2] - 0.0025*z[2]**2)"
     assert {f"cos{phase}", f"sin{phase}"} < set(chirped.hamiltonian_functions)
-    model = vp.models.build(chirped, arguments={"arguments": {"functions": "system", "degree": 2}})
+    model = vp.models.build(chirped, arguments={"functions": "system", "degree": 2})
     assert model.name == "spff" and model.structure.is_symplectic and model.explicit_time
     z = torch.from_numpy(chirped.sample_initial(3, np.random.default_rng(0)))[:, None]
     np.testing.assert_allclose(model.inverse(model(z)).detach(), z, atol=1e-13)

@@ -22,7 +22,7 @@ def test_windows_are_the_default(angle):
     assert any("not the whole state" in choice for choice in model.choices)
     errors = {}
     for window in (1, 2):
-        model = vp.models.build(angle.system, arguments={"arguments": {"window": window, "width": 8, "depth": 2}})
+        model = vp.models.build(angle.system, arguments={"window": window, "width": 8, "depth": 2})
         errors[window] = vp.train(model, angle, epochs=60).test_error
     assert errors[2] < errors[1] / 20
 

@@ -12,7 +12,10 @@ from vpintegrator.errors import InputError
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("map")
     dataset = vp.generate(KICKED, folder / "map.h5", count=60)
-    model = vp.models.build(dataset.system, arguments={"arguments": {"functions": "polynomial", "degree": 5, "depth": 1}})
+    model = vp.models.build(
+        dataset.system,
+        arguments={"functions": "polynomial", "degree": 5, "depth": 1},
+    )
     vp.train(model, dataset, epochs=20, compiled=False)
     return model
 
@@ -40,7 +43,7 @@ def test_classical_methods_refuse(model):
 def test_models_of_return_maps_are_beside_the_exact_map(tmp_path):
     system = vp.return_map("forced-duffing", "t = 0")
     dataset = vp.generate(system, tmp_path / "map.h5", count=30, steps=1)
-    model = vp.models.build(system, arguments={"arguments": {"functions": "polynomial", "degree": 3, "depth": 2}})
+    model = vp.models.build(system, arguments={"functions": "polynomial", "degree": 3, "depth": 2})
     vp.train(model, dataset, epochs=3, compiled=False)
     report = vp.compare(model, steps=5, trajectories=3, compiled=False)
     assert report.system.flow is not None and 0 < report.reference_error.max() < 1e-9

@@ -49,7 +49,10 @@ def test_what_moves_states_gives_the_same(tmp_path, benchmark):
 
 def test_the_table_the_figure_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     for name, case in benchmark.CASES.items():
-        model = vp.models.build(benchmark.Turn(case, 1).learned, arguments={"arguments": {"functions": "polynomial", "degree": 3}})
+        model = vp.models.build(
+            benchmark.Turn(case, 1).learned,
+            arguments={"functions": "polynomial", "degree": 3},
+        )
         vp.save(model, tmp_path / f"{name}.safetensors")
     arguments = ["--folder", str(tmp_path), "--quick", "--figure", str(tmp_path / "maps.png")]
     result = CliRunner().invoke(benchmark.main, arguments)

@@ -176,7 +176,9 @@ def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path):
     name, vary = "rigid-body", {"step": (0.1, 0.3), "I1": (0.9, 1.1)}
     family = vp.generate(name, tmp_path / "family.h5", count=20, steps=5, vary=vary)
     data = vp.data.ExtendedDataset(family)
-    model = vp.models.build(data.system, arguments={"arguments": {"functions": "polynomial", "degree": 4, "depth": 1}})
+    model = vp.models.build(
+        data.system, arguments={"functions": "polynomial", "degree": 4, "depth": 1}
+    )
     TrainingData(data).describe(model)
     table = vp.one_step(model, data)
     assert {row.name for row in table.methods} == {*METHODS} - {"stoermer-verlet"}

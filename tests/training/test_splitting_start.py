@@ -123,7 +123,15 @@ def body(tmp_path_factory):
 )
 def test_a_volume_preserving_model_begins_as_the_method_itself(body, initial_scheme, depth):
     system, h = body.dataset.system, body.dataset.step
-    model = vp.models.build(system, arguments={"arguments": {"functions": "polynomial", "degree": 2, "depth": depth, "sweep": "symmetric"}})
+    model = vp.models.build(
+        system,
+        arguments={
+            "functions": "polynomial",
+            "degree": 2,
+            "depth": depth,
+            "sweep": "symmetric",
+        },
+    )
     body.normalise(model)
     beginning = start_as_splitting(model, body, initial_scheme)
     assert beginning.method == model.metadata["initial_scheme"] == initial_scheme
@@ -140,12 +148,15 @@ def test_a_volume_preserving_model_begins_as_the_method_itself(body, initial_sch
 def test_as_many_steps_as_fit(body):
     errors = []
     for depth in (1, 2, 4):
-        model = vp.models.build(body.dataset.system, arguments={"arguments": {
+        model = vp.models.build(
+            body.dataset.system,
+            arguments={
                 "functions": "polynomial",
                 "degree": 2,
                 "depth": depth,
                 "sweep": "symmetric",
-            }})
+            },
+        )
         body.normalise(model)
         beginning = start_as_splitting(model, body)
         assert beginning.method.endswith("strang-splitting")
@@ -158,7 +169,10 @@ def test_as_many_steps_as_fit(body):
 
 def test_a_named_method_needs_enough_layers_and_polynomials(body):
     system = body.dataset.system
-    model = vp.models.build(system, arguments={"arguments": {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}})
+    model = vp.models.build(
+        system,
+        arguments={"functions": "polynomial", "degree": 2, "sweep": "symmetric"},
+    )
     with pytest.raises(InputError, match="more layers than depth = 3"):
         start_as_splitting(model, body, "yoshida-8")
     with pytest.raises(InputError, match="is for polynomials"):
@@ -174,13 +188,18 @@ def test_shears_in_rotated_bases_follow_a_field_that_those_along_coordinates_can
     data = TrainingData(vp.generate("hill-vortex", tmp_path / "a.h5", count=20, steps=4))
     errors = {}
     for bases in (1, 2):
-        model = vp.models.build(data.dataset.system, reversible=None if bases == 2 else False, chart=False, arguments={"arguments": {
+        model = vp.models.build(
+            data.dataset.system,
+            reversible=None if bases == 2 else False,
+            chart=False,
+            arguments={
                 "functions": "polynomial",
                 "degree": 2,
                 "depth": 3,
                 "sweep": "symmetric",
                 "bases": bases,
-            }})
+            },
+        )
         data.normalise(model)
         errors[bases] = start_as_splitting(model, data).residual
     assert errors[2] < 1e-10 < 0.1 < errors[1]

@@ -188,7 +188,7 @@ def test_diverged_trajectories(name):
 
 def test_the_volume_of_a_chart():
     s, h = load_system("lotka-volterra-2d"), 0.1
-    model = vp.models.build(s, arguments={"arguments": {"functions": "polynomial", "degree": 2}})
+    model = vp.models.build(s, arguments={"functions": "polynomial", "degree": 2})
     model.metadata["step"] = repr(h)
     with torch.no_grad():
         for parameter in model.parameters():
