@@ -2,9 +2,11 @@
 
 import importlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.cli.command import COMMANDS
@@ -48,11 +50,41 @@ def test_the_number_of_classical_methods():
         assert int(found[1]) == len(vp.rollout.METHODS)
 
 
-def test_the_commands_exist():
-    commands = re.findall(
-        r"^(vp-[a-z]+) ", block("sh", README[README.index("## Four commands") :]), re.M
-    )
-    assert commands == ["vp-gen", "vp-train", "vp-rollout", "vp-plot"]
+def test_the_table_has_every_command():
+    assert re.findall(r"^\| `(vp-[a-z]+) ", README, re.M) == [*COMMANDS]
+
+
+@pytest.mark.thorough
+def test_the_commands_draw_the_figure(tmp_path, monkeypatch):
+    """The number of coefficients in its caption is what they print."""
+    monkeypatch.chdir(tmp_path)
+    lines = block("sh", README[README.index("## Commands") :]).splitlines()
+    printed = ""
+    for line in lines:
+        name, *arguments = shlex.split(line, comments=True)
+        command = importlib.import_module(f"vpintegrator.cli.{COMMANDS[name][0]}").main
+        result = CliRunner().invoke(command, arguments)
+        assert result.exit_code == 0, result.output
+        printed += result.stdout
+    (coefficients,) = re.findall(r"map of (\d+) coefficients", README)
+    assert f", {coefficients} coefficients; volume-preserving" in printed
+    assert "to t = 120, step 0.2" in printed
+    assert (tmp_path / "figures" / "overview.png").exists()
+
+
+ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| \[\w+\]\(([\w/.-]+)", README, re.M)
+
+
+@pytest.mark.parametrize(("question", "result", "page"), ROWS)
+def test_the_numbers_of_results_are_those_of_their_pages(question, result, page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.search(r"python scripts/benchmarks/\w+\.py|vp-train ", text)  # what measures them
+    for number in re.findall(r"\d[\d.,]*(?:e[+-]?\d+)?", f"{question} {result}"):
+        assert re.search(rf"(?<![\d.]){re.escape(number.rstrip('.,'))}(?![\d])", text), number
+
+
+def test_there_are_seven_results():
+    assert len(ROWS) == 7
 
 
 def options(command):
