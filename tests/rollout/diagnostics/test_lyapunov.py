@@ -103,7 +103,8 @@ def test_exponents_of_a_symplectic_map_come_in_pairs():
 
 
 @pytest.mark.thorough
-def test_the_cost_is_that_of_as_many_trajectories():
+def test_the_cost_is_that_of_as_many_trajectories(monkeypatch):
+    monkeypatch.setattr("vpintegrator.compiled.method.usable_threads", lambda: 1)
     flow = as_map("gauss-legendre-6", load_system(LORENZ), 0.01)
     start, steps = np.ones((256, 3)) + np.arange(256)[:, None] / 256, 10_000
     machine = machine_code(flow, start, True)

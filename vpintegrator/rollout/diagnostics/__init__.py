@@ -17,6 +17,7 @@ from vpintegrator.rollout.diagnostics.cost import (
 )
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
+from vpintegrator.rollout.diagnostics.frequencies import Frequencies, frequencies
 from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
     invariant_errors,
@@ -52,6 +53,7 @@ __all__ = [
     "DriftFit",
     "Ensemble",
     "EvaluationCount",
+    "Frequencies",
     "InvariantError",
     "Lyapunov",
     "Section",
@@ -68,6 +70,7 @@ __all__ = [
     "first_window_derivative",
     "first_windows",
     "fit_drift",
+    "frequencies",
     "invariant_errors",
     "log_determinant",
     "lyapunov_spectrum",
