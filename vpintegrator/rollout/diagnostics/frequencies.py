@@ -74,12 +74,11 @@ def frequencies(trajectories: Any, step: float, count: int = 1) -> Frequencies:
     if not np.isfinite(states).all():
         raise InputError("trajectories hold a value that is not finite")
     shape = (orbits, dim, count)
-    result = Frequencies(*(np.zeros(shape) for _ in range(3)), np.zeros(shape[:2]))
+    lines = np.zeros((3, *shape))
+    result = Frequencies(lines[0], lines[1], lines[2], np.zeros(shape[:2]))
     for i, k in np.ndindex(orbits, dim):
-        mean, lines = _lines(states[i, :, k], count)
-        result.mean[i, k] = mean
-        result.frequency[i, k], result.amplitude[i, k], result.phase[i, k] = lines
-    result.frequency[...] /= step
+        result.mean[i, k], lines[:, i, k] = _lines(states[i, :, k], count)
+    lines[0] /= step
     return result
 
 
