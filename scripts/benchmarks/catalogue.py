@@ -109,7 +109,7 @@ def report_accuracy(results: list[dict[str, Any]]) -> None:
     rows = []
     for r in results:
         own, others = r["rollout"][OWN], peers(r)
-        keys = ("RMSE", "invariants", "phase-space volume")
+        keys = ("RMSE", "invariants")
         ratios = [
             f"{own['RMSE'] / others[name]['RMSE']:.2g}" if name in others else "-"
             for name in COLUMNS
@@ -120,7 +120,6 @@ def report_accuracy(results: list[dict[str, Any]]) -> None:
         "model",
         "RMSE",
         "invariants",
-        "volume",
         *(TITLES[name] for name in COLUMNS),
     ]
     print_table("300 steps of 12 orbits; RMSE by peers", header, rows, ["RMSE: median orbit"])

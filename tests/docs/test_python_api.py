@@ -78,7 +78,6 @@ def test_every_page_is_in_the_index():
     below = (PAGES / "models.rst").read_text(encoding="utf-8").partition("toctree")[2].split()
     for page in PAGES.glob("*.rst"):
         if page.stem not in below:
-            assert f"({page.name})" in index
             assert f"\n{page.stem}\n" in index
 
 
