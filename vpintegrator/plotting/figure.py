@@ -202,10 +202,14 @@ class RolloutFigure(Figure):
             for name, look in self.scene.looks.items()
         ]
 
-    def reference_line(self, **look: Any) -> list[Line2D]:
+    def reference_line(self, look: Mapping[str, Any] | None = None) -> list[Line2D]:
         """Return the legend entry of the reference, if there is one."""
-        look = {"lw": 2.4 * self.style.line, "alpha": 0.5, "color": self.style.reference} | look
-        return [Line2D([], [], label="reference", **look)] if self.scene.referenced else []
+        line = {"lw": 2.4 * self.style.line, "alpha": 0.5, "color": self.style.reference}
+        return (
+            [Line2D([], [], label="reference", **{**line, **(look or {})})]
+            if self.scene.referenced
+            else []
+        )
 
     def orbit_legend(self, shown: Collection[int] | None = None) -> list[Line2D]:
         """Return the colours of orbits, by default all; none if there are too many, or one."""
