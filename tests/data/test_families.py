@@ -3,7 +3,6 @@
 import h5py
 import numpy as np
 import pytest
-import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,32 +47,6 @@ distribution = "uniform"
 low = -1
 high = "a"
 t = [0, "a"]
-"""
-STRETCHED = """
-state = { q = "n" , p = "n" }
-hamiltonian = "sum(p[i]**2/2 - cos(q[i]/l) for i in range(n))"
-[parameters]
-n = 2
-l = 1.0
-[periodic]
-q = "2*pi*l"
-[initial_conditions]
-distribution = "uniform"
-low = -1
-high = 1
-"""
-ROUND = """
-state = ["x", "y"]
-[parameters]
-a = 1.0
-[vector_field]
-x = "a*y"
-y = "-x"
-[invariants]
-radius = "x**2 + y**2"
-[initial_conditions]
-distribution = "points"
-points = [["a", 0]]
 """
 
 
@@ -125,14 +98,6 @@ def test_the_dataset_says_what_varies(body):
     assert body.system.parameters["I1"] == 2
     with pytest.raises(InputError, match="no group"):
         body.conditions("all")
-
-
-def test_without_variation_nothing_is_new(tmp_path):
-    dataset = generate("pendulum", tmp_path / "a.h5", count=12, steps=3)
-    assert dataset.varied == {} and not dataset.is_family
-    assert dataset.conditions("train").shape == (dataset.shapes["train"][0], 0)
-    assert dataset.attributes["format_version"] == 1
-    assert "varied" not in dataset.attributes
 
 
 def test_initial_states_belong_to_their_parameters(tmp_path):
@@ -189,16 +154,6 @@ def test_the_recipe_makes_the_same_again(body, tmp_path):
     assert fingerprint(groups, body.attributes["step"], conditions) != body.fingerprint
 
 
-def test_xarray_has_coordinates(body):
-    with xarray.open_dataset(body.path, group="train", engine="h5netcdf") as data:
-        assert data.step.dims == data.parameter_I1.dims == ("trajectory",)
-        assert {"step", "parameter_I1", "parameter_I2"} <= set(data.coords)
-        np.testing.assert_array_equal(data.step.values, body.conditions("train")[:, 0])
-        assert "number of steps" in data.time.attrs["long_name"]
-        slow = data.where(data.step < 0.2, drop=True)
-        assert 0 < slow.sizes["trajectory"] < data.sizes["trajectory"]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("split", ["trajectory", "time"])
 def test_shards_and_workers_change_nothing(split, tmp_path):
@@ -213,38 +168,6 @@ def test_shards_and_workers_change_nothing(split, tmp_path):
     for group in one.shapes:
         np.testing.assert_array_equal(view.conditions(group), one.conditions(group))
         assert view.states(group).tobytes() == one.states(group).tobytes()
-
-
-def test_the_step_that_stands_for_all_is_in_the_middle():
-    assert load_recipe(ROUND, vary={"step": [0.1, 0.3]}).step == pytest.approx(0.2)
-    recipe = "system = 'pendulum'\n[vary]\nstep = { low = 0.01, high = 1, log = true }\n"
-    assert load_recipe(recipe).step == pytest.approx(0.1)
-    with pytest.raises(InputError, match="suggests no step"):
-        load_recipe(ROUND, vary={"a": [0.1, 0.3]})
-
-
-@pytest.mark.parametrize(
-    ("source", "vary", "message"),
-    [
-        ("rigid-body", {"I1": 3}, r"\[vary\] I1: expected the least and the largest value"),
-        ("rigid-body", {"I1": {"low": -1, "high": 1, "log": True}}, "logarithm is positive"),
-        ("rigid-body", {"step": [0, 1]}, "a step is positive"),
-        ("rigid-body", {"I4": [1, 2]}, "no parameter 'I4'"),
-        ("toda", {"n": [2, 9]}, "the parameter n of toda cannot vary"),
-        (STRETCHED, {"l": [0.5, 2]}, "the periods of .* cannot depend on l"),
-        (ROUND, {"a": [0.5, 2]}, "not constant along solutions.*with a = 0.5"),
-    ],
-)
-def test_says_what_cannot_vary(source, vary, message, tmp_path):
-    with pytest.raises(InputError, match=message):
-        generate(source, tmp_path / "a.h5", step=0.1, vary=vary)
-    assert not list(tmp_path.iterdir())
-
-
-def test_states_of_a_list_cannot_depend_on_what_varies(tmp_path):
-    source = ROUND.replace('radius = "x**2 + y**2"', 'energy = "x**2 + a*y**2"')
-    with pytest.raises(InputError, match="points: this cannot depend on a, which varies"):
-        generate(source, tmp_path / "a.h5", step=0.1, vary={"a": [0.5, 2]})
 
 
 def test_a_solution_that_ends_is_told_in_steps(tmp_path):

@@ -1,12 +1,8 @@
 """The file as others see it: xarray with both engines, h5dump, ncdump, h5py."""
 
 import json
-import re
-import shutil
-import subprocess
 from importlib.util import find_spec
 
-import h5py
 import numpy as np
 import pytest
 import xarray
@@ -74,13 +70,6 @@ def test_all_of_it_as_a_tree(dataset, engine):
         assert tree["test/state"].sel(component="z2").dims == ("trajectory", "time")
 
 
-def test_lazily_by_component_and_time(dataset):
-    with xarray.open_dataset(dataset.path, group="test") as data:  # whatever engine there is
-        part = data.state.sel(component="z3", time=slice(1.0, 2.0))
-        expected = dataset.states("test")[:, 5:11, 2]
-        np.testing.assert_array_equal(part.values, expected)
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_missing_states_are_nan(engine, tmp_path):
     states = np.ones((6, 5, 1))
@@ -91,29 +80,3 @@ def test_missing_states_are_nan(engine, tmp_path):
         with xarray.open_dataset(dataset.path, group=group, engine=engine) as data:
             counts.append(int(data.state.isnull().sum()))
     assert sum(counts) == 2
-
-
-@pytest.mark.parametrize(
-    ("program", "patterns"),
-    [
-        ("ncdump", [r"double state\(trajectory, time, component\)", ":format_version = 1"]),
-        ("h5dump", [r'DATASET "state"', r"\( 46, 21, 3 \) / \( 46, 21, 3 \)"]),
-    ],
-)
-def test_command_line_tools_read_it(dataset, program, patterns):
-    if shutil.which(program) is None:
-        package = {"ncdump": "netcdf-bin", "h5dump": "hdf5-tools"}[program]
-        pytest.skip(f"{program} is not installed (Debian's package {package})")
-    flag = {"ncdump": "-h", "h5dump": "-H"}[program]
-    result = subprocess.run([program, flag, dataset.path], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    for pattern in patterns:
-        assert re.search(pattern, result.stdout), pattern
-
-
-def test_attributes_are_plain(dataset):
-    """Text, numbers and arrays of numbers, which every HDF5 and netCDF reader knows."""
-    with h5py.File(dataset.path) as file:
-        for name, value in file.attrs.items():
-            assert isinstance(value, str | np.integer | np.floating | np.ndarray), name
-            assert not isinstance(value, np.bool_), name

@@ -6,7 +6,6 @@ import warnings
 import h5py
 import numpy as np
 import pytest
-import xarray
 
 import vpintegrator as vp
 from vpintegrator.data import generate, list_recipes, open_dataset
@@ -66,19 +65,6 @@ def test_the_same_recipe_gives_the_same_bytes(body, tmp_path):
     assert other.fingerprint != body.fingerprint
 
 
-def test_groups_share_no_trajectory(body):
-    initial = np.concatenate([body.states(group)[:, 0] for group in body.shapes])
-    assert len(np.unique(initial, axis=0)) == 60
-
-
-def test_xarray_opens_it(body):
-    with xarray.open_dataset(body.path, group="train", engine="h5netcdf") as data:
-        assert data.state.dims == ("trajectory", "time", "component")
-        assert data.component.values.tolist() == ["z1", "z2", "z3"]
-        np.testing.assert_allclose(data.time.values, 0.2 * np.arange(21))
-        np.testing.assert_array_equal(data.state.values, body.states("train"))
-
-
 def test_the_file_is_checksummed(body, tmp_path):
     with h5py.File(body.path) as file:
         state = file["train/state"]
@@ -90,15 +76,6 @@ def test_the_file_is_checksummed(body, tmp_path):
     damaged.write_bytes(content)
     with pytest.raises(InputError, match="damaged"):
         open_dataset(damaged).states("train")
-
-
-def test_an_existing_file_is_kept(body):
-    before = body.path.read_bytes()
-    with pytest.raises(InputError, match="exists already"):
-        generate("pendulum", body.path)
-    with pytest.raises(InputError):
-        generate("no-such-system", body.path, overwrite=True)
-    assert body.path.read_bytes() == before
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path):

@@ -250,14 +250,6 @@ def test_angles_are_continued_over_their_jumps(seed, period, shorter, tmp_path_f
     assert jumped == ("continued over it: q" in dataset.recipe)
 
 
-def test_angles_that_may_be_continuous_are_left_as_they_are(tmp_path):
-    system = vp.load_system('measured = true\nstate = ["q"]\nperiodic = { q = "2*pi" }\n')
-    for angles in (np.linspace(0, 30, 40), np.linspace(0, 30, 6), np.array([0.0, 3.5, 0.2, 3.0])):
-        states = np.tile(angles[:, None], (5, 1, 1))
-        dataset = import_dataset(states, tmp_path / "a.h5", step=1, system=system, overwrite=True)
-        np.testing.assert_array_equal(all_states(dataset), states)
-
-
 @pytest.mark.parametrize("vary", [{}, {"gamma": (0.2, 0.4)}])
 def test_equations_are_compared_with_the_states_and_their_time_is_known(vary, tmp_path):
     original = generate("forced-duffing", tmp_path / "a.h5", count=8, steps=20, vary=vary)

@@ -1,11 +1,9 @@
 """The accuracy that vp-gen prints, measured once more: in closed form, by loops over the states."""
 
 import mpmath
-import numpy as np
 import pytest
 
 import vpintegrator as vp
-from tests.dynamics.test_solve import rigid_body_exactly
 from vpintegrator.data.inspection import inspect_dataset
 
 
@@ -29,23 +27,6 @@ def test_the_estimated_error_is_not_below_the_true_one(tmp_path, rtol, step):
     assert float(worst) < 1.5 * estimate + 1e-15
     if step == 3.0:
         assert estimate < 1.5 * float(worst)
-
-
-def test_the_estimated_error_of_the_rigid_body(tmp_path):
-    start = rigid_body_exactly(0.3, np.zeros(1))[0]
-    table = {"distribution": "points", "points": [list(map(float, start))] * 3}
-    dataset = vp.generate(
-        "rigid-body",
-        tmp_path / "a.h5",
-        count=3,
-        steps=100,
-        rtol=1e-9,
-        atol=1e-9,
-        initial_conditions=table,
-    )
-    exact = rigid_body_exactly(0.3, 0.2 * np.arange(101))
-    worst = max(np.abs(dataset.states(g) - exact).max() for g in dataset.shapes)
-    assert worst < 1.5 * dataset.accuracy["estimated_error"] < 1e-9
 
 
 def test_changes_of_invariants(tmp_path):

@@ -46,13 +46,6 @@ def test_a_system_makes_a_recipe():
     assert load_recipe(SYSTEM, step=0.1, parameters={"b": 2}).system.parameters["b"] == 2
 
 
-def test_count_keeps_proportions():
-    recipe = load_recipe("rigid-body", count=130)
-    assert recipe.trajectories == {"train": 100, "validation": 10, "test": 20}
-    for count in (3, 17, 99):
-        assert load_recipe("rigid-body", count=count).count == count
-
-
 def test_a_recipe_file_finds_its_system_beside_it(tmp_path, monkeypatch):
     (tmp_path / "duffing.toml").write_text(SYSTEM)
     (tmp_path / "sub").mkdir()
@@ -122,13 +115,6 @@ def test_the_recipe_in_a_file_makes_the_same_numbers_without_the_own_system(tmp_
     catalogue = generate("pendulum", tmp_path / "c.h5", count=6)
     assert 'system = "pendulum"' in catalogue.recipe
     assert "system_name" not in catalogue.recipe
-
-
-def test_unknown_names():
-    with pytest.raises(InputError, match=r"no dataset or system 'rigid-bdy'.*'rigid-body'"):
-        load_recipe("rigid-bdy")
-    with pytest.raises(InputError, match="there is no file"):
-        load_recipe("no/such.toml")
 
 
 @pytest.mark.parametrize("key", ["-0.0", "a b", "a.b", "", 'say "a"', "line\nend", "\x7f", "é"])

@@ -40,11 +40,6 @@ def same_states(one, other):
     return all(one.states(group).tobytes() == other.states(group).tobytes() for group in one.shapes)
 
 
-def test_a_small_dataset_is_one_file(tmp_path):
-    generate("rigid-body", tmp_path / "a.h5", count=50, steps=3, workers=2)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
-
-
 def test_one_file_and_a_view_hold_the_same(whole, view):
     assert view.path.with_name("a.h5.shards").is_dir()
     assert list(whole.path.parent.iterdir()) == [whole.path]
@@ -94,17 +89,6 @@ def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
                 scheduler=cluster.scheduler_address,
             )
     assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
-
-
-def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("vpintegrator.runtime.pool._CONNECT", 0.5)
-    for address in ("tcp://127.0.0.1:9", "nonsense", "http://localhost:80"):
-        with pytest.raises(InputError, match="no dask scheduler answers at"):
-            generate("rigid-body", tmp_path / "a.h5", scheduler=address, **SMALL)
-    with pytest.raises(InputError, match="a scheduler has its own"):
-        generate("rigid-body", tmp_path / "a.h5", scheduler=address, workers=2)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_view_can_be_moved_and_opened_by_others(view, tmp_path, monkeypatch):
@@ -198,22 +182,10 @@ def test_what_may_be_resumed(view, tmp_path):
     assert generate("rigid-body", view.path, resume=True, **{**SMALL, "steps": 6}).path.exists()
 
 
-def test_replacing_a_view_removes_its_shards(view, tmp_path):
-    generate("rigid-body", view.path, overwrite=True, **SMALL)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
-
-
 def test_two_at_a_time_are_kept_apart(tmp_path):
     with locked(tmp_path / "a.h5"), pytest.raises(InputError, match="another process is at work"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_resume_where_nothing_was_recorded_begins_anew(tmp_path, whole):
-    (tmp_path / "a.h5.shards").mkdir()
-    (tmp_path / "a.h5.shards" / ".dataset.json.x.part").touch()
-    assert same_states(generate("rigid-body", tmp_path / "a.h5", resume=True, **SMALL), whole)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
 
 
 def test_a_disk_that_is_too_small(tmp_path, monkeypatch):

@@ -5,12 +5,10 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.cli import gen, rollout, show, train
 from vpintegrator.dynamics.conjugate import canonical_order
 
 STYLES = {
@@ -26,7 +24,6 @@ STYLES = {
 HAMILTONIAN = "({2}**2 + {3}**2)/2 + ({0}**2 + {1}**2)/2 + {0}**2*{1} - {1}**3/3 + {0}*{3}**2/9"
 SEPARABLE = "({2}**2 + {3}**2)/2 + ({0}**2 + {1}**2)/2 + {0}**2*{1} - {1}**3/3"
 ORDERS = list(itertools.permutations(range(4)))
-METHODS = ["stoermer-verlet", "yoshida-4", "coordinate-splitting", "strang-splitting"]
 
 
 def system_of(style: str, order, hamiltonian: str = HAMILTONIAN) -> vp.System:
@@ -51,15 +48,6 @@ def test_any_order_of_names_is_the_same_system(style, order, seed):
     found = other.canonical.vector_field(inner)
     expected = other.vector_field(z)[:, other.canonical_order or range(4)]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
-
-
-@given(st.sampled_from(ORDERS), st.sampled_from([*METHODS, "implicit-midpoint"]))
-def test_any_order_of_names_has_the_same_orbits(order, method):
-    usual, other = (system_of("x, px", each, SEPARABLE) for each in (range(4), order))
-    z = 0.2 * np.random.default_rng(0).normal(size=(3, 4))
-    expected = vp.integrate(usual, method, z, 0.1, 30)[..., order]
-    found = vp.integrate(other, method, z[:, order], 0.1, 30)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -181,32 +169,20 @@ def test_a_section_of_interleaved_states_has_its_conjugate_momentum():
     np.testing.assert_allclose(found, usual.map(z)[:, [0, 2, 1, 3]], rtol=1e-9)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("order")
-
-
-def run(command, *arguments):
-    result = CliRunner().invoke(command, [str(a) for a in arguments])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 @pytest.fixture(scope="module", params=[(0, 2, 1, 3), (3, 1, 0, 2)])
-def dataset(request, folder):
+def dataset(request, tmp_path_factory):
     """Dataset of an order, from the states of the usual order."""
     names = np.array(["x", "y", "px", "py"])
     own = [str(name) for name in names[list(request.param)]]
     text = SEPARABLE.format(*names)
     draws = 0.2 * np.random.default_rng(0).normal(size=(20, 4))
     points = draws[:, list(request.param)].tolist()
-    path = folder / f"{'-'.join(own)}.toml"
+    path = tmp_path_factory.mktemp("order") / f"{'-'.join(own)}.toml"
     path.write_text(
         f'state = {json.dumps(own)}\nhamiltonian = "{text}"\n[defaults]\nstep = 0.4\nsteps = 10\n'
         f'[initial_conditions]\ndistribution = "points"\npoints = {points}\n'
     )
-    run(gen.main, path, "--count", 20, "-o", path.with_suffix(".h5"), "--quiet")
-    return vp.open_dataset(path.with_suffix(".h5")), list(request.param)
+    return vp.generate(path, path.with_suffix(".h5"), count=20), list(request.param)
 
 
 def test_datasets_keep_the_order_of_the_file(dataset):
@@ -216,29 +192,6 @@ def test_datasets_keep_the_order_of_the_file(dataset):
     back = np.argsort(order)
     expected = vp.solve(usual, states[:, 0][:, back], data.times("train"))[..., order]
     np.testing.assert_allclose(states, expected, rtol=1e-10, atol=1e-11)
-
-
-def test_commands_train_and_compare_in_any_order(dataset, folder):
-    data, order = dataset
-    model = folder / f"{data.path.stem}.safetensors"
-    options = ["--model", "spff", "--set", "functions=polynomial", "--set", "degree=3"]
-    options += ["--depth", 4, "--epochs", 8]
-    run(train.main, data.path, "-o", model, *options, "--quiet", "--overwrite")
-    loaded = vp.load(model)
-    assert loaded.structure.is_symplectic
-    start, images = first_steps(data)
-    assert np.abs(loaded(start).detach().numpy() - images).max() < 1e-3
-    output = model.with_suffix(".h5.rollout")
-    options = ["--against", "yoshida-4", "--steps", 20, "--trajectories", 2]
-    run(rollout.main, model, *options, "-o", output, "--quiet", "--overwrite")
-    report = vp.open_rollout(output)
-    assert report.system.components == data.system.components
-    assert report.summary("yoshida-4").symplecticity < 1e-12
-    states = report.run("yoshida-4").states
-    usual = system_of("x, px", range(4), SEPARABLE)
-    back = np.argsort(order)
-    expected = vp.integrate(usual, "yoshida-4", states[:, 0][:, back], data.step, 20)[..., order]
-    np.testing.assert_allclose(states, expected, rtol=1e-10, atol=1e-12)
 
 
 def first_steps(data):
@@ -273,12 +226,3 @@ def test_models_made_for_another_order_are_refused(dataset):
     model = vp.models.SymplecticFeedForward(dim=4, depth=6, functions="polynomial", degree=3)
     model.set_coordinates(order=order)
     assert vp.train(model, data, epochs=20).best_validation_error < 1e-2
-
-
-def test_show_says_which_momentum_belongs_to_which_position(tmp_path):
-    path = tmp_path / "a.toml"
-    path.write_text('state = ["x", "px", "y", "py"]\nhamiltonian = "px**2 + py**2 + x*y"')
-    assert "x, px; y, py" in run(show.main, path)
-    path.write_text('state = ["u", "phi", "s", "L"]\nhamiltonian = "u**2 + s**2 + phi*L"')
-    output = run(show.main, path)
-    assert "u, s; phi, L" in output and "positions come first" in output

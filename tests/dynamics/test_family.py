@@ -1,7 +1,5 @@
 """Systems of which step and parameters vary: the extended system is the system, for each value."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,13 +95,6 @@ def test_measured_states_have_their_conditions_as_they_are():
     assert family.coefficients == ["z[0]", "z[1]"] and family.scaling == [2]
     assert family.extended.is_measured and family.extended.dim == 4
     assert len(family.extended.reversing_symmetries) == 2
-
-
-def test_travels_between_processes():
-    extended = Family(vp.load_system("pendulum"), ["step", "g"]).extended
-    again = pickle.loads(pickle.dumps(extended))
-    x = np.array([[0.3, 0.2, 0.1, 0.5]])
-    np.testing.assert_array_equal(again.vector_field(x), extended.vector_field(x))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from vpintegrator.data import load_recipe
 from vpintegrator.dynamics import InitialConditions, load_system, solve
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
-from vpintegrator.storage.toml import MAXIMUM_SIZE, read_toml
+from vpintegrator.storage.toml import MAXIMUM_SIZE
 
 
 def field(x, more=""):
@@ -82,10 +82,6 @@ def test_a_recipe_is_read_with_the_same_limits():
         load_recipe(".".join("a" * 50_000) + " = 1\n")
 
 
-def test_numbers_in_a_list_have_dots_without_end():
-    read_toml("a = [" + "1.5, " * 1000 + "]\nb = '" + "a." * 99 + "'  # " + "." * 99, "text")
-
-
 @pytest.mark.parametrize("mark", ["\\u001b[31m", "\\u0007", "\\u202e", "\\u0000", "\\u2028"])
 def test_what_a_terminal_obeys_is_no_part_of_a_title_or_name(mark):
     for text in (f'title = "a{mark}b"\n' + field("y"), field("y", f'[invariants]\n"a{mark}b" = 0')):
@@ -112,21 +108,6 @@ def test_a_name_made_of_a_title_leads_to_no_other_folder(title, name):
 
 
 BODY = load_system("rigid-body")
-
-
-@pytest.mark.parametrize(
-    "state", ["abc", None, [[1, 2], [3]], [["a", "b", "c"]], 1.0, np.zeros((2, 4)), {}, []]
-)
-def test_what_is_no_state(state):
-    for function in (BODY.vector_field, BODY.jacobian, BODY.divergence, BODY.invariants["energy"]):
-        with pytest.raises(InputError, match=r"array of numbers|3 components"):
-            function(state)
-
-
-@pytest.mark.parametrize("count", [-1, 2.5, True, "3", 10**12, 10**400, float("nan")])
-def test_what_is_no_number_of_initial_states(count):
-    with pytest.raises(InputError, match=r"number of initial states = .* must be a whole number"):
-        BODY.sample_initial(count, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -162,11 +143,3 @@ def test_solve_is_told_what_it_cannot_do(arguments, message):
     values = {"initial": np.ones((2, 3)), "times": [0.0, 1.0], **arguments}
     with pytest.raises(InputError, match=message):
         solve(BODY, **values)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("step", "inf"), ("steps", "9" * 400), ("time", "9" * 400), ("step", "nan")]
-)
-def test_defaults_that_are_refused(key, value):
-    with pytest.raises(InputError, match=rf"\[defaults\] {key}: expected a positive"):
-        load_system(field("y", f"[defaults]\n{key} = {value}"))

@@ -152,19 +152,6 @@ def test_the_same_system_as_a_function_and_as_a_file():
     np.testing.assert_allclose(one, other, atol=1e-13)
 
 
-def test_data_of_a_hamiltonian(tmp_path):
-    system = vp.System.from_hamiltonian(
-        lambda q, p: p @ p / 2 - np.cos(q[0]), 1, sample=(-1.0, 1.0), step=0.3, name="own"
-    )
-    assert system.kind == "Hamiltonian"
-    expected = vp.load_system("pendulum").vector_field(STATES)
-    np.testing.assert_allclose(system.vector_field(STATES), expected, rtol=1e-15)
-    data = vp.generate(system, tmp_path / "own.h5", count=20, steps=4)
-    assert vp.open_dataset(data.path).system.text == system.text
-    report = vp.compare(None, "stoermer-verlet", system=data.system, steps=5, trajectories=2)
-    assert report.runs["stoermer-verlet"].states.shape == (2, 6, 2)
-
-
 def test_parameters_stay_parameters(tmp_path):
     def spring(t, y, k, masses):
         return [y[1] / masses[0], -k * y[0] / masses[1]]
@@ -383,11 +370,6 @@ def test_wrong_claims_are_refused_with_a_state(function, claim, message):
         vp.System.from_function(function, 2, **claim)
 
 
-def test_a_divergence_that_vanishes_is_not_denied():
-    with pytest.raises(vp.InputError, match=r"says? false|said false"):
-        oscillator(divergence_free=False)
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -432,20 +414,6 @@ def test_what_is_no_system_is_refused_in_a_sentence(given, options, message):
         vp.System.from_function(given, **options)
 
 
-JUNK = [None, 3, "x", object(), [1, "a"], {"a": 1}, np.zeros((2, 3, 4)), float("nan"), (1, "a")]
-ARGUMENTS = ["dim", "components", "sample", "step", "parameters", "name", "hamiltonian", "period"]
-ARGUMENTS += ["divergence_free", "reversing_symmetries", "invariants", "periodic"]
-
-
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_what_is_no_argument_is_refused_in_a_sentence(name):
-    for junk in JUNK:
-        try:
-            vp.System.from_function(lambda t, y: [y[1], -y[0]], **({"dim": 2} | {name: junk}))
-        except vp.InputError as error:
-            assert str(error)
-
-
 def standard(x, px, K=0.6):
     """The standard map."""
     px = px + K * np.sin(x)
@@ -483,32 +451,6 @@ def test_the_same_map_as_a_function_and_as_a_file():
     changed = map.with_parameters({"K": 0.9})
     assert changed.parameters == {"K": 0.9}
     assert isinstance(pickle.loads(pickle.dumps(map)), vp.System)
-
-
-def test_a_ring_of_cells_is_a_map_of_formulas():
-    strengths = np.random.default_rng(1).normal(size=6)
-
-    def turned(x, px, angle):
-        c, s = math.cos(angle), math.sin(angle)
-        return c * x + s * px, c * px - s * x
-
-    def ring(z):
-        x, y, px, py = (z[..., i] for i in range(4))
-        for k in strengths:
-            x, px = turned(x, px, 2 * math.pi * 0.31 / 6)
-            y, py = turned(y, py, 2 * math.pi * 0.17 / 6)
-            px, py = px - k * (x**2 - y**2), py + 2 * k * x * y
-        return np.stack([x, y, px, py], axis=-1)
-
-    given = {"structure": "symplectic", "sample": (-0.1, 0.1)}
-    map = vp.System.from_map(ring, components=["x", "y", "px", "py"], **given)
-    assert (map.kind, map.has_formulas) == ("symplectic map", True)
-    states = map.sample_initial(6, np.random.default_rng(0))
-    np.testing.assert_allclose(map.map(states), ring(states), rtol=1e-12, atol=1e-15)
-    order = [0, 2, 1, 3]
-    names = ["x", "px", "y", "py"]
-    other = vp.System.from_map(lambda z: ring(z[..., order])[..., order], 4, names, **given)
-    assert other.canonical.components == map.components
 
 
 def test_a_map_with_decisions_is_called(tmp_path):

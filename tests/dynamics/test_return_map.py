@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import vpintegrator as vp
-from vpintegrator.catalogue import system_summaries
 from vpintegrator.dynamics.section import ReturnSection
 from vpintegrator.errors import InputError
 
@@ -45,7 +44,6 @@ high = 0.7
 [return_map]
 section = "t = 0"
 """
-NONE = np.empty((1, 0))
 
 
 def turned(z, angle, w):
@@ -288,11 +286,6 @@ def test_flows_without_such_a_map_refuse(arguments, message):
         vp.return_map(name, section, energy=energy[0] if energy else None)
 
 
-def test_maps_have_no_return_map(henon_heiles):
-    with pytest.raises(InputError, match="no flow whose solutions could return"):
-        vp.return_map(henon_heiles, "q[1] = 0", energy=0.1)
-
-
 ROTOR = """
 state = { q = 2, p = 2 }
 periodic = { q = "2*pi" }
@@ -338,26 +331,3 @@ def test_families_of_return_maps_have_parts():
     found = family.extended.states_between(beyond, 2)
     assert np.array_equal(found[0, 5], beyond[0]) and np.isfinite(found).all()
     assert vp.return_map("rigid-body", "z3 = 0.1").states_between(z[:, :2], 4) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        OSCILLATORS,
-        OSCILLATORS + "return_times = true",
-        SHAKEN,
-        SHAKEN + "return_times = true",
-        'state = ["q", "p"]\ntime = "t"\nperiod = 1\ndivergence_free = true\n'
-        '[vector_field]\nq = "p"\np = "cos(2*pi*t) - q"\n[return_map]\nsection = "t = 0"',
-        'state = ["x", "y", "z"]\n[vector_field]\nx = "y"\ny = "-x"\nz = "1 - z"\n'
-        '[return_map]\nsection = "x = 0"',
-    ],
-)
-def test_the_list_of_the_catalogue_tells_what_a_return_map_is(text, monkeypatch, tmp_path):
-    text = 'title = "a"\nsubject = "b"\n' + text.lstrip().replace('title = "Two oscillators"\n', "")
-    (tmp_path / "own.toml").write_text(text)
-    known = {"own": tmp_path / "own.toml"}
-    monkeypatch.setattr("vpintegrator.catalogue.catalogue", lambda _: known)
-    (summary,) = system_summaries()
-    system = vp.load_system(text)
-    assert (summary.dim, summary.kind) == (system.dim, system.kind)

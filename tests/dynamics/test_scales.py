@@ -1,17 +1,11 @@
 """Equal relative results for any size of each component: data, references, solvers, sections."""
 
-import json
-
-import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.cli.gen import main as gen
-from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.dynamics.solve import component_sizes, solve_varied
 
 # x moves, y moves, w is constant, and zero in some tests, u begins at zero
@@ -169,36 +163,3 @@ def test_a_component_of_rounding_errors_keeps_no_solver_from_its_steps():
     )
     states = vp.solve(system, np.array([[1.0, 0.0, 0.0]]), TIMES)
     assert np.abs(states[0, :, 0] - np.cos(TIMES)).max() < 1e-10
-
-
-@given(st.floats(-30, 30))
-@example(-12.0)
-@settings(max_examples=1)
-def test_commands(tmp_path_factory, exponent):
-    folder, a = tmp_path_factory.mktemp("sizes"), 10.0**exponent
-    found = [_commands(folder / str(k), size) for k, size in enumerate((a, 1.0))]
-    assert np.abs(found[0][0] / a - found[1][0]).max() < 1e-10
-    assert found[0][1] == pytest.approx(found[1][1], rel=0.5, abs=1e-13)
-    for row, unit in zip(found[0][2]["table"], found[1][2]["table"], strict=True):
-        # the errors of SciPy's solvers are those of their tolerance
-        assert row["median RMSE"] / a == pytest.approx(unit["median RMSE"], rel=1e-5)
-    errors = [each[2]["reference_error"] for each in found]
-    assert errors[0] == pytest.approx(errors[1], rel=0.2)
-
-
-def _commands(folder, a):
-    """Return states, their printed accuracy, and the JSON of a rollout for components of size a."""
-    folder.mkdir()
-    (folder / "duffing.toml").write_text(DUFFING)
-    parameter, data = ("-p", f"a={a!r}"), folder / "data.h5"
-    arguments = ["--count", "5", "--steps", "5", *parameter, "-o", str(data), "--json"]
-    made = CliRunner().invoke(gen, [str(folder / "duffing.toml"), *arguments])
-    assert made.exit_code == 0, made.output
-    accuracy = json.loads(made.stdout)["accuracy"]["estimated_error"]
-    with h5py.File(data) as file:
-        states = file["train/state"][...]
-    arguments = ["--against", "rk4,rk45,dop853", "--steps", "8", "--step", "0.5", "--json"]
-    arguments += ["--trajectories", "3", "-o", str(folder / "rollout.h5"), *parameter]
-    ran = CliRunner().invoke(rollout, ["--system", str(folder / "duffing.toml"), *arguments])
-    assert ran.exit_code == 0, ran.output
-    return states, accuracy, json.loads(ran.stdout)

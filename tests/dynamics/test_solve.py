@@ -5,7 +5,6 @@ import pytest
 import scipy.special
 
 from vpintegrator.dynamics import load_system, solve
-from vpintegrator.dynamics.solve import batch_size
 from vpintegrator.errors import InputError
 from vpintegrator.names import SOLVERS
 
@@ -54,18 +53,6 @@ def test_one_fast_trajectory_among_many_still_meets_the_tolerance():
     together = solve(BODY, np.concatenate([slow, fast]), times, rtol=1e-9, atol=1e-9)[-1]
     assert np.abs(together - exact).max() <= max(2 * alone, 1e-7)
     assert np.abs(together - exact).max() < 1e-6
-
-
-def test_batches_are_no_larger_than_the_tolerance_allows():
-    assert batch_size("DOP853", 1e-13) == 18
-    assert batch_size("DOP853", 1e-8) == 2048
-    assert batch_size("Radau", 1e-8) == 1
-
-
-def test_progress_counts_every_state():
-    seen = []
-    solve(BODY, np.ones((3000, 3)), TIMES[:4], rtol=1e-6, progress=seen.append)
-    assert sum(seen) == 3000 * 4
 
 
 def test_a_solution_that_ends_is_reported():

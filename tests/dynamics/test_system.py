@@ -7,8 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vpintegrator.dynamics import list_systems, load_system
 from vpintegrator.dynamics.typeset import (
@@ -89,13 +87,6 @@ def test_jacobian_is_the_derivative(flow):
     )
 
 
-def test_complex_step_derivative(flow):
-    """Functions are analytic in code too: an imaginary step gives the Jacobian to rounding."""
-    z = states(flow, 1)[0]
-    columns = [flow.vector_field(z + 1e-30j * unit).imag / 1e-30 for unit in np.eye(flow.dim)]
-    assert_close(np.stack(columns, -1), flow.jacobian(z))
-
-
 def test_hamiltons_equations(system):
     if not system.is_hamiltonian:
         with pytest.raises(InputError, match="has no Hamiltonian"):
@@ -112,39 +103,6 @@ def test_reversing_symmetries(flow):
     z = states(flow, 6)
     for rho in flow.reversing_symmetries:
         assert_close(flow.vector_field(z @ rho.T), -flow.vector_field(z) @ rho.T)
-
-
-def test_rigid_body_values():
-    """Euler's equations by hand at one state."""
-    body = load_system("rigid-body")
-    field = body.vector_field([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(field, [0.5 * 6, -1.0 * 3, 0.5 * 2], rtol=1e-15)
-    assert body.divergence_free
-    assert body.invariants["squared_momentum"]([1.0, 2.0, 3.0]) == 14.0
-    assert load_system("rigid-body", I1=4).vector_field([0.0, 0, 0]).tolist() == [0, 0, 0]
-
-
-def test_coupled_oscillators_values():
-    """The Hamiltonian as the literature writes it."""
-    q1, q2, p1, p2 = z = np.array([0.3, -0.7, 0.2, 1.1])
-    sigmoid = 1 / (1 + np.exp(-q1))
-    expected = p1**2 / 4 + p2**2 / 2 + 1.5 * q1**2 / 2 + 0.3 * q2**2 / 2
-    expected += sigmoid * (q2 - q1) ** 2 / 2
-    assert load_system("coupled-oscillators").hamiltonian(z) == pytest.approx(expected, rel=1e-15)
-
-
-@given(st.integers(2, 7))
-def test_lengths_from_parameters(n):
-    chain = load_system(CHAIN, n=n)
-    assert chain.dim == 2 * n
-    z = np.random.default_rng(n).normal(size=2 * n)
-    assert chain.vector_field(z)[n:].sum() == pytest.approx(0, abs=1e-12)
-
-
-def test_parameters_override():
-    m = load_system("coupled-oscillators", m=[4, 1], k="2*pi").parameters
-    assert m["m"] == [4, 1]
-    assert m["k"] == pytest.approx(2 * np.pi)
 
 
 @pytest.mark.parametrize(
@@ -183,13 +141,6 @@ def test_numbers_of_numpy_are_parameters(given, plain):
 def test_what_is_no_parameter(value, message):
     with pytest.raises(InputError, match=f"rigid-body, .*I1: .*{message}"):
         load_system("rigid-body", I1=value)
-
-
-def test_stored_text_and_parameters_make_the_same_system():
-    first = load_system("rigid-body", I1=3.3)
-    again = load_system(first.text, **first.parameters)
-    z = states(first, 5)
-    np.testing.assert_allclose(again.vector_field(z), first.vector_field(z), rtol=1e-15)
 
 
 def test_typesetting():
@@ -334,15 +285,6 @@ def test_a_path_may_hold_any_character(tmp_path, monkeypatch):
         load_system(str(tmp_path / "k=4" / "a"))
     with pytest.raises(InputError, match=r"cannot read .*null"):
         load_system("a\0.toml")
-
-
-def test_text_is_several_lines_or_an_equation():
-    assert load_system('state = ["x"]\n[vector_field]\nx = "1"').dim == 1
-    one_line = 'state = ["q", "p"]'
-    with pytest.raises(InputError, match="system: give either hamiltonian"):
-        load_system(one_line)
-    with pytest.raises(InputError, match="system is given by its name, path or TOML text, not by"):
-        load_system(7)
 
 
 def test_files_that_are_no_text(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.dynamics.typeset import equations_latex, invariants_unicode, symmetries_unicode
+from vpintegrator.dynamics.typeset import symmetries_unicode
 from vpintegrator.errors import InputError
 
 OSCILLATOR = """
@@ -78,11 +78,6 @@ def test_without_time_there_is_none():
     )
 
 
-def test_without_period_the_clock_is_no_angle():
-    system = vp.load_system(RAMP)
-    assert (system.time, system.period, list(system.periods)) == ("t", None, [0])
-
-
 def test_arrays():
     system = vp.load_system(ROW)
     assert system.components == ("q[0]", "q[1]", "q[2]", "p[0]", "p[1]", "p[2]", "s")
@@ -110,17 +105,6 @@ def test_solutions_are_those_of_scipy_with_time():
         np.testing.assert_array_equal(found[:, 2], start + times)
 
 
-def test_equations_leave_the_clock_out():
-    text = equations_latex(vp.load_system(OSCILLATOR))
-    assert r"\dot{p}" in text and r"\dot{t}" not in text
-    assert "H" not in invariants_unicode(vp.load_system(ROW))
-
-
-def test_an_amplitude_of_zero_is_no_mistake():
-    system = vp.load_system(OSCILLATOR, a=0)
-    assert system.explicit_time == 2 and system.cyclic == [2]
-
-
 def test_chart_keeps_the_time():
     text = (
         OSCILLATOR
@@ -140,13 +124,6 @@ p = "2*v"
     z = np.array([0.1, 0.2, 0.3])
     np.testing.assert_allclose(chart(z), [0.2, 0.1, 0.3])
     np.testing.assert_allclose(chart.inverse(chart(z)), z)
-
-
-def test_it_is_pickled_whole():
-    import pickle
-
-    again = pickle.loads(pickle.dumps(vp.load_system(OSCILLATOR, w=3)))
-    assert again.explicit_time == 2 and again.period == pytest.approx(2 * np.pi / 3)
 
 
 @pytest.mark.parametrize(

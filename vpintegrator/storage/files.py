@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,25 +72,6 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
                 "another one"
             )
     return path
-
-
-def check_output_last(
-    path: str | os.PathLike[str], overwrite: bool, check: Callable[[], object]
-) -> Path:
-    """Return :func:`check_output`; where that fails, call ``check`` for an earlier mistake first.
-
-    Parameters
-    ----------
-    path, overwrite
-        Arguments of :func:`check_output`.
-    check
-        Raises InputError if an argument is wrong.
-    """
-    try:
-        return check_output(path, overwrite)
-    except InputError:
-        check()
-        raise
 
 
 def check_input(path: str | os.PathLike[str], expected: str) -> Path:

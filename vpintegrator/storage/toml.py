@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from vpintegrator.errors import InputError, nearest
@@ -49,17 +48,6 @@ def check_keys(table: Mapping[str, Any], known: Collection[str], where: str) -> 
         if key not in known:
             hint = nearest(key, known) or f"; there are {', '.join(sorted(known))}"
             raise InputError(f"{where}: unknown key '{key}'{hint}")
-
-
-def read_fields(
-    kind: type[Table], table: Mapping[str, Any], where: str, lists: Iterable[str]
-) -> Table:
-    """Return an instance of a dataclass from a table of its fields, some of which must be lists."""
-    check_keys(table, [field.name for field in fields(kind)], where)  # type: ignore[arg-type]
-    for key in lists:
-        if not isinstance(table.get(key, []), list | tuple):
-            raise InputError(f"{where} {key}: expected a list, found {table[key]!r}")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
 
 
 def toml_text(values: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> str:
