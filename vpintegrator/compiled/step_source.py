@@ -19,7 +19,8 @@ from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
 from vpintegrator.compiled.source import enumeration, header, prelude, translation_units
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expressions import Value
+from vpintegrator.dynamics.expressions import Symbol, Value
+from vpintegrator.dynamics.python_functions import Term
 from vpintegrator.maps import (
     AdaptiveMethod,
     Boris,
@@ -27,7 +28,7 @@ from vpintegrator.maps import (
     ExplicitRungeKutta,
     GaussLegendre,
 )
-from vpintegrator.maps.boris import field_formulas
+from vpintegrator.maps.boris import field_formulas, kick
 from vpintegrator.maps.gauss_legendre import scaled_tableau
 from vpintegrator.maps.splitting import Splitting, moves_of
 
@@ -166,46 +167,26 @@ def _splitting(method: Splitting, system: System) -> StepSource:
 
 
 def _boris(system: System) -> StepSource:
-    dim, (positions, velocities) = system.dim, system.equations.halves
-    moved = [*positions, *range(system.phase_dim, dim)]  # the time moves too
+    dim, equations = system.dim, system.equations
+    positions, velocities = equations.halves
+    algebra, half, time = equations.algebra, len(positions), range(system.phase_dim, dim)
     lines = [
         "EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];",
         f"EACH w[g].v[{dim}] = value{{}} + s[0];",
     ]
-    rates = [f"b[g].z[{v}]" for v in velocities] + ["(real)1"] * (len(moved) - len(positions))
-    lines += [f"EACH w[g].v[{i}] += s[0] * {r};" for i, r in zip(moved, rates, strict=True)]
-    step = _Step(system, _multiples([0.5]), _body([*lines, "kick(b, w, c, 0);"]), inputs=dim + 1)
-    graph, half = step.formulas.graph, len(positions)
-    h, two = graph.input(dim), graph.constant(2.0)  # h/2
-
-    def scaled(factor: int, vector: Sequence[int]) -> list[int]:
-        return [graph.mul(factor, x) for x in vector]
-
-    def added(a: Sequence[int], b: Sequence[int]) -> list[int]:
-        return [graph.add(x, y) for x, y in zip(a, b, strict=True)]
-
-    def cross(u: Sequence[int], b: Sequence[int]) -> list[int]:
-        if half == 2:  # the field stands at right angles to the plane
-            return [graph.mul(u[1], b[0]), graph.negative(graph.mul(u[0], b[0]))]
-        pairs = ((1, 2), (2, 0), (0, 1))
-        return [graph.sub(graph.mul(u[i], b[j]), graph.mul(u[j], b[i])) for i, j in pairs]
-
-    # the formulas of Boris.increment
-    fields = step.formulas.add(field_formulas(system))
-    velocity = [graph.input(v) for v in velocities]
-    kick, turn = scaled(h, fields[:half]), scaled(h, fields[half:])
-    square = graph.constant(1.0)
-    for x in turn:
-        square = graph.add(square, graph.mul(x, x))
-    before = added(velocity, kick)
-    turned = cross(added(before, cross(before, turn)), scaled(graph.div(two, square), turn))
-    change = added(scaled(two, kick), turned)
-    drift = scaled(h, added(scaled(two, velocity), change))
-    nodes = [*drift, *change, *[graph.mul(two, h)] * (dim - 2 * half)]
-    places = [*positions, *velocities, *range(2 * half, dim)]
-    step.functions.append(
-        _Function("kick(int", dict(zip(places, nodes, strict=True)), "w[g].d[{i}] = {x};")
-    )
+    pairs = zip(positions, velocities, strict=True)
+    lines += [f"EACH w[g].v[{i}] += (real)0.5 * s[0] * b[g].z[{k}];" for i, k in pairs]
+    lines += [f"EACH w[g].v[{i}] += (real)0.5 * s[0];" for i in time]
+    body = _body([*lines, "kick(b, w, c, 0);"])
+    h = Term(algebra, algebra.symbol("step"))
+    step = _Step(system, _multiples([1.0]), body, symbols=[*equations.symbols, h.value])
+    fields = np.array([[Term(algebra, value)] for value in field_formulas(system)])
+    velocity = np.array([[Term(algebra, equations.symbols[k])] for k in velocities])
+    change = kick(velocity, fields[:half], fields[half:], h)  # (component, 1)
+    drift = h * velocity + (h / 2) * change
+    moves = [*drift[:, 0], *change[:, 0], *(h for _ in time)]
+    formulas = zip([*positions, *velocities, *time], moves, strict=True)
+    step.add("kick(int", {i: term.value for i, term in formulas}, "w[g].d[{i}] = {x};")
     return step.source()
 
 
@@ -258,8 +239,8 @@ class _Step:
         The function ``step``, which calls those that are added.
     stages, entries
         Numbers of rates, and of entries of the Jacobian matrix at each stage, that are kept.
-    inputs
-        Number of inputs of the formulas in ``v``.
+    symbols
+        Symbols of the formulas, whose values are in ``v``; by default those of the system.
 
     Attributes
     ----------
@@ -277,12 +258,13 @@ class _Step:
         *,
         stages: int = 1,
         entries: int = 0,
-        inputs: int | None = None,
+        symbols: Sequence[Symbol] = (),
     ) -> None:
-        self.formulas = FormulaGraph(system.equations.symbols)
+        symbols = symbols or system.equations.symbols
+        self.formulas, self._inputs = FormulaGraph(symbols), len(symbols)
         self.body = body
         self._system, self._coefficients = system, coefficients
-        self._stages, self._entries, self._inputs = stages, entries, inputs or system.dim
+        self._stages, self._entries = stages, entries
         self.functions: list[_Function] = []
 
     def add(self, head: str, values: Mapping[int, Value], statement: str, calls: int = 1) -> None:

@@ -97,12 +97,8 @@ class Boris(OneStepMethod):
         middle[positions] = state[positions] + (step / 2) * velocity
         middle[time] = state[time] + step / 2
         electric, magnetic = _fields(system, [*middle, *parameters])
-        turn = (step / 2) * magnetic
-        kick = step * electric
-        before = velocity + kick / 2
         result = zeros_like(state)
-        double = (2 / (1 + _square(turn))) * turn
-        change = kick + _cross(before + _cross(before, turn), double)
+        change = kick(velocity, electric, magnetic, step)
         result[velocities] = change
         result[positions] = step * velocity + (step / 2) * change
         result[time] = step
@@ -141,6 +137,15 @@ class Boris(OneStepMethod):
         result[velocities] += d_velocity
         result[positions] += step * identity[velocities] + (step / 2) * d_velocity
         return np.ascontiguousarray(result.transpose(2, 0, 1))
+
+
+def kick(velocity: Any, electric: Any, magnetic: Any, step: Any) -> Any:
+    """Return the change of a velocity (component, ...) in fields E and B, numbers or formulas."""
+    turn = (step / 2) * magnetic
+    change = step * electric
+    before = velocity + change / 2
+    double = (2 / (1 + _square(turn))) * turn
+    return change + _cross(before + _cross(before, turn), double)
 
 
 def _fields(system: System, components: list[Any]) -> tuple[Any, Any]:
