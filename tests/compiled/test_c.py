@@ -1,7 +1,6 @@
 """Models as C: the same map, called as others call it."""
 
 import re
-import shutil
 import subprocess
 
 import numpy as np
@@ -106,16 +105,10 @@ def build(folder, compiler, source, *flags):
     return np.array(ran.stdout.split(), float).reshape(-1, 3)
 
 
-@pytest.mark.parametrize("language", ["c", "c++", "fortran"])
+@pytest.mark.parametrize("language", ["c", "c++"])
 def test_callers_get_the_digits_of_the_machine_code(body, language, tmp_path):
     vp.export(body, tmp_path / "step.c", header=tmp_path / "step.h", verify=False)
-    if language == "fortran":
-        if shutil.which("gfortran") is None:
-            pytest.skip("there is no gfortran")
-        (tmp_path / "main.f90").write_text(FORTRAN)
-        subprocess.run(["gcc", "-O2", "-c", "step.c"], cwd=tmp_path, check=True)
-        states = build(tmp_path, ["gfortran"], ["main.f90", "step.o"])
-    elif language == "c":
+    if language == "c":
         (tmp_path / "main.c").write_text(MAIN)
         states = build(tmp_path, ["gcc"], ["main.c", "step.c"], *STRICT)
     else:
@@ -128,29 +121,6 @@ def test_callers_get_the_digits_of_the_machine_code(body, language, tmp_path):
     assert np.abs(states - machine[0]).max() <= 1e-14
     eager = vp.rollout(body, np.array(first), 100, compiled=False)[0, 1:]
     assert np.abs(states - eager).max() <= 1e-14
-
-
-FORTRAN = """
-program main
-  use iso_c_binding
-  implicit none
-  interface
-    subroutine vp_rollout(window, states, calls) bind(c)
-      import
-      real(c_double), intent(inout) :: window(*)
-      real(c_double), intent(out) :: states(*)
-      integer(c_long), value :: calls
-    end subroutine
-  end interface
-  real(c_double) :: window(3, 1), states(3, 100)
-  integer :: n
-  window(:, 1) = [0.0d0, 0.6d0, 0.8d0]
-  call vp_rollout(window, states, 100_c_long)
-  do n = 1, 100
-    print '(3es25.17)', states(:, n)
-  end do
-end program
-"""
 
 
 @pytest.mark.parametrize("name", ["shorter prediction", "formulas"])

@@ -41,15 +41,6 @@ def test_operations_are_fewer_and_the_map_is_the_same(options):
     np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
 
 
-def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
-    # V(q) = V(-q) and T(p) = T(-p): forces are x times a polynomial of x^2
-    made = model(reversing_symmetries=[[[1, 0], [0, -1]], [[-1, 0], [0, 1]]])
-    plain = trace(made, frozen=True)
-    free = trace(model(reversing_symmetries=FLIP), frozen=True)
-    several = in_powers(free, free.values(model(reversing_symmetries=FLIP)))
-    assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(several)
-
-
 def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
     torch.manual_seed(0)
     made = vp.models.SymplecticFeedForward(

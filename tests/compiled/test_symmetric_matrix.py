@@ -58,14 +58,6 @@ def test_rows_side_by_side(count, dtype):
     np.testing.assert_allclose(gradient, same, atol=DIGITS[dtype] * scale)
 
 
-def test_as_exact_as_a_product_of_matrices():
-    """Against sums in extended precision."""
-    matrix, _, jacobian, _ = summed(120, 5000)
-    exact = jacobian.T.astype(np.longdouble) @ jacobian.astype(np.longdouble)
-    error, usual = (np.abs(x - exact).max() for x in (matrix.whole(), jacobian.T @ jacobian))
-    assert error < 3 * usual
-
-
 def test_threads_change_nothing():
     found = []
     for threads in (1, 3):

@@ -7,7 +7,6 @@ import torch
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.compiled import NotCompilable
-from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.tracing import LARGEST, trace
 
 
@@ -26,20 +25,12 @@ def of_ones_own(function):
     [
         lambda: models.ResidualNetwork(dim=4, width=1024),
         lambda: models.VolumePreservingTransformer(dim=4, window=200),
-        lambda: of_ones_own(lambda w: (w.mT @ torch.ones(1, 10**6).double()).sum() * w),
-        lambda: of_ones_own(lambda w: w.repeat(1, 1, 10**6).tanh()[0, :, :2]),
         lambda: of_ones_own(lambda w: torch.linalg.inv(torch.eye(90).double() + w.sum())[:1, :2]),
     ],
 )
-def test_large_models_are_refused_before_their_nodes_are_made(build, monkeypatch):
-    made = []
-    number = ScalarGraph._number
-    monkeypatch.setattr(
-        ScalarGraph, "_number", lambda *arguments: made.append(0) or number(*arguments)
-    )
+def test_large_models_are_refused(build):
     with pytest.raises(NotCompilable, match=f"it needs more than {LARGEST:,} operations"):
         trace(build())
-    assert len(made) < 4 * LARGEST
 
 
 @pytest.mark.parametrize(
@@ -71,14 +62,6 @@ def stiefel_model():
     return models.VolumePreservingMultiheadTransformer(
         dim=2, window=3, depth=1, width=3, attention_width=4, stiefel=True
     ).eval()
-
-
-def test_what_depends_on_weights_alone_does_not_vary():
-    graph = trace(stiefel_model(), frozen=True).graph
-    varies = []
-    for n, node in enumerate(graph.nodes):
-        varies.append(node[0] == "input" or any(varies[a] for a in graph.arguments(n)))
-    assert graph.varies == varies
 
 
 def test_weights_on_the_stiefel_manifold_are_computed_once_in_a_rollout(monkeypatch):

@@ -71,18 +71,9 @@ def flow():
 
 
 METHODS = [
-    "rk4",
-    "implicit-midpoint",
-    "explicit-euler",
-    "heun",
-    "dormand-prince-8",
-    "gauss-legendre-4",
-    "gauss-legendre-6",
-    "explicit-midpoint",
-    "yoshida-4",
-    "yoshida-6",
-    "blanes-moan-4",
-    "blanes-moan-6",
+    *("rk4", "implicit-midpoint", "explicit-euler", "heun", "dormand-prince-8", "yoshida-4"),
+    *("gauss-legendre-4", "gauss-legendre-6", "explicit-midpoint", "yoshida-6"),
+    *("blanes-moan-4", "blanes-moan-6"),
 ]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import vpintegrator as vp
 from tests.plotting.boxes import clipped, overlapping
@@ -18,17 +17,11 @@ from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.figures.curves import (
     CROSS,
-    SMALLEST,
-    ErrorsFigure,
-    largest_between,
-    thinned,
 )
 from vpintegrator.plotting.figures.sections import PoincareFigure
 from vpintegrator.plotting.figures.studies import WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import find_style, luminance
-from vpintegrator.plotting.tables import markdown_table
-from vpintegrator.rollout import compare
 
 ALWAYS = {"overview", "phase", "coordinates", "errors", "volume"}
 EXPECTED = {
@@ -211,19 +204,6 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
     assert sum("diverged" in title for title in titles) == 4  # in both planes
 
 
-def test_curves_pass_through_the_numbers_of_the_report(body):
-    scene = Scene(body)
-    axes = Figure().subplots()
-    ErrorsFigure(scene).panel(axes)
-    lines = dict(zip(scene.runs, axes.lines, strict=False))
-    line = lines["rk4"]
-    # as the window model: after its first window
-    np.testing.assert_array_equal(line.get_xdata(), body.times[3:])
-    median = np.median(body.errors("rk4"), axis=0)[3:]
-    np.testing.assert_array_equal(line.get_ydata(), np.maximum(median, SMALLEST))
-    assert lines["net"].get_xdata()[0] == body.times[3]  # after the first window
-
-
 def test_portraits_suit_the_system(body, oscillators, flow):
     assert Scene(body).kind == "sphere"
     assert Scene(oscillators).kind == "plane"
@@ -275,17 +255,6 @@ def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
     assert scene.report.reference.shape[1] == 2
 
 
-def test_a_thinned_curve_keeps_every_peak():
-    values = np.random.default_rng(1).random((3, 5000))
-    index = thinned(5000)
-    assert (index[0], index[-1]) == (0, 4999)
-    assert len(index) < 1000
-    peaks = largest_between(values, index)
-    np.testing.assert_array_equal(peaks.max(axis=1), values.max(axis=1))
-    np.testing.assert_array_equal(peaks[:, 0], values[:, 0])
-    np.testing.assert_array_equal(largest_between(values, np.arange(5000)), values)
-
-
 def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
     only(monkeypatch, "overview")
     (tmp_path / "overview.png").write_text("precious")
@@ -317,25 +286,3 @@ def test_mistakes(body, tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="it is a file; name a folder"):
         draw(body, tmp_path / "file")
-
-
-@pytest.mark.thorough
-def test_without_a_reference_what_needs_none_is_drawn(tmp_path):
-    report = compare(None, ["rk4", "heun"], system="pendulum", steps=50, reference_time=0)
-    assert all(row["median RMSE"] is None for row in report.table())
-    names = [path.name for path in draw(report, tmp_path / "figures", formats=["png"])]
-    assert "errors.png" not in names
-    assert {"overview.png", "invariants.png", "volume.png"} <= set(names)
-    assert "no reference" in markdown_table(report)
-    captions = (tmp_path / "figures" / "captions.md").read_text()
-    assert "There is no reference." in captions
-    assert "in grey" not in captions
-
-
-def test_svg_is_drawn_and_equal_figures_are_equal_files(body, tmp_path, monkeypatch):
-    only(monkeypatch, "errors")
-    first, *_ = draw(body, tmp_path / "a", formats=["svg"])
-    second, *_ = draw(body, tmp_path / "b", formats=["svg"])
-    assert first.name == "errors.svg"
-    assert b"<svg" in first.read_bytes()
-    assert first.read_bytes() == second.read_bytes()

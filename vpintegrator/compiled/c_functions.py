@@ -24,7 +24,7 @@ _WHOLE = {"double": ("unsigned long long", "ULL"), "float": ("unsigned int", "U"
 _DEGREES = {"double": 13, "float": 7}  # up to which powers of exp go beyond rounding
 _BLOCK = 8  # numbers side by side, a whole number of vectors of most machines
 _OWN = {"double": ("exp", "tanh", "sin", "cos", "log"), "float": ("exp", "tanh")}
-_OF_NUMBERS = ("larger", "greater", "equal", "choose")
+_OF_NUMBERS = ("larger", "is_greater", "is_equal", "pick")
 _UP = int((2 - math.sqrt(2)) * 2**52)  # mantissas above sqrt(2) belong to the next power of two
 
 

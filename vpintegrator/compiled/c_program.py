@@ -8,23 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.compiled.program import Program, expression
+from vpintegrator.compiled.program import CALLED, Program, expression
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 
-# operations that are neither sums or products nor functions of one number: see c_functions
-_OF_SOME = {
-    "max": "larger",
-    "larger": "larger",
-    "bound": "larger",
-    "greater": "greater",
-    "equal": "equal",
-    "where": "choose",
-    "abs": "fabs",
-    "pow": "pow",
-    "atan2": "atan2",
-}
 LANES = 16  # two vectors of the widest: one is worked on while the other waits
-_OF_THE_LIBRARY = ("fabs", "pow", "atan2")
+_LIBRARY = {"magnitude": "fabs", "power": "pow", "angle": "atan2"}  # names in <math.h>
 
 
 class CProgram(Program):
@@ -76,11 +64,11 @@ class CProgram(Program):
         return f"{self._prefix}_{function}(v + {first}, {count});"
 
     def _expression(self, operation: str, terms: Sequence[str]) -> str:
-        if operation not in _OF_SOME:
+        name = CALLED.get(operation)
+        if name is None:
             return expression(operation, terms)
-        name = _OF_SOME[operation]
-        if name in _OF_THE_LIBRARY:
-            return f"{name}{'f' * (self._real == 'float')}({', '.join(terms)})"
+        if name in _LIBRARY:
+            return f"{_LIBRARY[name]}{'f' * (self._real == 'float')}({', '.join(terms)})"
         self.used.add(name)
         return f"{self._prefix}_{name}({', '.join(terms)})"
 

@@ -55,7 +55,7 @@ def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]
     elif operation in _OF_TWO:
         a, b = arguments
         yield from zip((a, b), _OF_TWO[operation](graph, n, a, b), strict=True)
-    elif operation == "pow":
+    elif operation == "power":
         yield from _of_power(graph, n, *arguments)
     elif operation == "where":
         choice, a, b = arguments
@@ -65,8 +65,8 @@ def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]
 
 # derivatives of a node n with the argument a, beside those of ``FUNCTIONS``
 _OF_ONE: dict[str, Callable[[ScalarGraph, int, int], int]] = {
-    "neg": lambda g, n, a: g.constant(-1.0),
-    "abs": lambda g, n, a: g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a)),
+    "negative": lambda g, n, a: g.constant(-1.0),
+    "absolute": lambda g, n, a: g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a)),
     **{name: function.slope for name, function in FUNCTIONS.items()},
 }
 
@@ -100,9 +100,9 @@ _OF_TWO: dict[str, Callable[[ScalarGraph, int, int, int], tuple[int, int]]] = {
     "sub": lambda g, n, a, b: (g.constant(1.0), g.constant(-1.0)),
     "mul": lambda g, n, a, b: (b, a),
     "div": _of_quotient,
-    "max": _of_maximum,
+    "maximum": _of_maximum,
     "larger": _of_larger,
-    "atan2": _of_atan2,
+    "arc_tangent": _of_atan2,
 }
 
 

@@ -7,14 +7,14 @@
 //// larger
 static inline $real ${p}_larger($real a, $real b) { return a > b || a != a ? a : b; }
 
-//// greater
-static inline $real ${p}_greater($real a, $real b) { return a > b ? $one : $zero; }
+//// is_greater
+static inline $real ${p}_is_greater($real a, $real b) { return a > b ? $one : $zero; }
 
-//// equal
-static inline $real ${p}_equal($real a, $real b) { return a == b ? $one : $zero; }
+//// is_equal
+static inline $real ${p}_is_equal($real a, $real b) { return a == b ? $one : $zero; }
 
-//// choose
-static inline $real ${p}_choose($real where, $real yes, $real no) { return where != $zero ? yes : no; }
+//// pick
+static inline $real ${p}_pick($real where, $real yes, $real no) { return where != $zero ? yes : no; }
 
 //// plain
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST) || \

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
+from vpintegrator.maps.map import optional
 
 _SAME = (
     *("name", "title", "description", "kind", "order", "dim", "window", "prediction_window"),
@@ -32,14 +37,28 @@ class Machine(Map):
         """Time step of the original."""
         return float(self.original.step)
 
-    def map(self, windows: np.ndarray) -> np.ndarray:
-        return self.original.map(windows)
+    def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
+        return self.original.map(windows, *optional(parameters))
 
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
-        return self.original.derivative(windows)
+    def derivative(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
+        return self.original.derivative(windows, *optional(parameters))
 
-    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        return self.original.tangent(windows, vectors)
+    def tangent(
+        self, windows: np.ndarray, vectors: np.ndarray, parameters: Any = None
+    ) -> np.ndarray:
+        return self.original.tangent(windows, vectors, *optional(parameters))
+
+    def advance(
+        self, windows: np.ndarray, steps: int, *, chunk: int = 1000, parameters: Any = None
+    ) -> Iterator[np.ndarray]:
+        """Yield the next states; with ``parameters`` those of the original."""
+        if parameters is None:
+            return self._advance(windows, steps, chunk)
+        return self.original.advance(windows, steps, chunk=chunk, parameters=parameters)
+
+    @abstractmethod
+    def _advance(self, windows: np.ndarray, steps: int, chunk: int) -> Iterator[np.ndarray]:
+        """Yield the next states by the library, see :meth:`vpintegrator.maps.Map.advance`."""
 
 
 def wanted_on(device: str, compiled: bool | None) -> bool | None:

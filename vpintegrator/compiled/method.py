@@ -104,10 +104,7 @@ class CompiledMethod(Machine):
         other.original = other.classical = self.classical.at_step(step)
         return other
 
-    def advance(
-        self, windows: np.ndarray, steps: int, *, chunk: int = 1000
-    ) -> Iterator[np.ndarray]:
-        """Yield the next states, see :meth:`vpintegrator.maps.Map.advance`."""
+    def _advance(self, windows: np.ndarray, steps: int, chunk: int) -> Iterator[np.ndarray]:
         state = np.array(np.asarray(windows, dtype=np.float64)[:, 0].T, order="C")
         carry = np.zeros_like(state)
         while steps > 0:

@@ -84,10 +84,7 @@ class CompiledModel(Machine):
             self._library.constants(pointer(values), pointer(self._constants))
             verify_model(self, model, windows)
 
-    def advance(
-        self, windows: np.ndarray, steps: int, *, chunk: int = 1000
-    ) -> Iterator[np.ndarray]:
-        """Yield the next states, see :meth:`vpintegrator.maps.Map.advance`."""
+    def _advance(self, windows: np.ndarray, steps: int, chunk: int) -> Iterator[np.ndarray]:
 
         def predict(windows: torch.Tensor, calls: int) -> torch.Tensor:
             return torch.from_numpy(self.predict(windows.numpy(), calls)[0])

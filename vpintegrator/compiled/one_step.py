@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -256,12 +255,6 @@ class OneStepTable:
             aligned = (f"{n:>{w}}" for n, w in zip(numbers, widths[1:-1], strict=True))
             lines.append("  ".join([f"{name:<{widths[0]}}", *aligned, note]).rstrip())
         return "\n".join([*lines, *self.sentences])
-
-    def _repr_html_(self) -> str:
-        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._cells)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
-        return f"<table>{body}</table>{sentences}"
 
     @property
     def text(self) -> str:

@@ -7,8 +7,7 @@ matrices is what it is for numbers.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from vpintegrator.compiled.reductions import Reductions
 from vpintegrator.compiled.reshaping import RESHAPING
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
 
-_PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _LOGICAL = {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
 # operators that are one operation on nodes, or numbers, element by element
@@ -51,26 +49,6 @@ class Operations(Reductions):
             operation = getattr(self, _ELEMENTWISE[name])
             return lambda *arguments: operation(*map(self.lift, arguments))
         return getattr(self, f"_op_{name}", None) or RESHAPING.get(name)
-
-    @staticmethod
-    def work(name: str, arguments: Sequence[tuple[int, ...]], results: Sequence[int]) -> int:
-        """About how many operations on numbers an operator makes.
-
-        Parameters
-        ----------
-        name
-            Name of the operator.
-        arguments, results
-            Shapes of the tensors it takes, and sizes of those it gives.
-        """
-        if name in RESHAPING:
-            return 0
-        if name in _PRODUCTS:  # the last two are multiplied
-            columns = arguments[-1][-1] if len(arguments[-1]) > 1 else 1
-            return 2 * math.prod(arguments[-2]) * columns
-        if name == "linalg_inv_ex":
-            return 2 * math.prod(arguments[0]) * arguments[0][-1]
-        return max([*map(math.prod, arguments), *results])
 
     def _op__to_copy(self, a: np.ndarray, dtype: Any = None, **_: Any) -> np.ndarray:
         # true and false are 1 and 0, and nothing else is taken for either

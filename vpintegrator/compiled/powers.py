@@ -151,7 +151,7 @@ class _Powers:
         found = self._weighted.get(n)
         if found is None or found.variables in ((), (n,)):
             return None
-        worth = self._old.nodes[n][0] in ("add", "sub", "neg")
+        worth = self._old.nodes[n][0] in ("add", "sub", "negative")
         weights = any(self.new.value(c) is None for c in found.terms.values())
         return found if worth and weights and len(found.terms) > _FEWEST_TERMS else None
 
@@ -163,7 +163,7 @@ class _Powers:
             self._weighted[n] = _Polynomial((), {(): self.node(n)})
             return
         self._pure[n] = self._weighted[n] = itself
-        if operation not in ("add", "sub", "mul", "neg"):
+        if operation not in ("add", "sub", "mul", "negative"):
             return
         found = self._combined(operation, [self._part(a, operation) for a in arguments])
         if found is None:
@@ -193,7 +193,7 @@ class _Powers:
             return None
         first, *others = (dict(_aligned(part, variables)) for part in parts)
         new = self.new
-        if operation == "neg":
+        if operation == "negative":
             return _Polynomial(variables, {e: new.negative(c) for e, c in first.items()})
         (second,) = others
         found: dict[Exponents, int] = {}

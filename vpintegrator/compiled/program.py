@@ -18,16 +18,16 @@ _FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
 # part of what calls it: where a call would cost as much as the work
 _INLINE = "static inline __attribute__((always_inline)) void"
 # operations that are neither arithmetic nor functions of one number
-_CALLED = {
-    "max": "larger",
+CALLED = {
+    "maximum": "larger",
     "larger": "larger",
     "bound": "larger",
     "greater": "is_greater",
     "equal": "is_equal",
     "where": "pick",
-    "abs": "magnitude",
-    "pow": "power",
-    "atan2": "angle",
+    "absolute": "magnitude",
+    "power": "power",
+    "arc_tangent": "angle",
 }
 
 
@@ -222,7 +222,7 @@ class Program:
             places += [self.slot[n]] if n in self.slot else []
             for half in self._halves:
                 terms = [self._reference(a, local, half) for a in arguments]
-                if operation in _CALLED:  # the sum makes a vector of a number
+                if operation in CALLED:  # the sum makes a vector of a number
                     terms = [
                         term if self._graph.varies[a] else self._filled(self._type, term)
                         for a, term in zip(arguments, terms, strict=True)
@@ -315,11 +315,11 @@ def expression(operation: str, arguments: Sequence[str]) -> str:
     """Return the C++ of one operation that is no function of one number."""
     if operation in BINARY:
         return f" {BINARY[operation]} ".join(arguments)
-    if operation == "neg":
+    if operation == "negative":
         return f"-{arguments[0]}"
     if operation == "fixed":
         return arguments[0]
-    return f"{_CALLED[operation]}({', '.join(arguments)})"
+    return f"{CALLED[operation]}({', '.join(arguments)})"
 
 
 def _literal(value: float) -> str:

@@ -90,29 +90,21 @@ BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _SQUARED = 32  # the largest exponent for which a power is a product
 # take as long as functions of one number do, or nearly
 _CHECKED = 256  # nodes between two looks at the time
-COSTLY = {"div", "pow", "atan2", *FUNCTIONS}
-# methods of the graph whose nodes have another name
-_METHODS = {
-    "abs": "absolute",
-    "atan2": "arc_tangent",
-    "max": "maximum",
-    "neg": "negative",
-    "pow": "power",
-}
+COSTLY = {"div", "power", "arc_tangent", *FUNCTIONS}
 # operations on constants
 _VALUES: dict[str, Callable[..., Any]] = {
-    "abs": abs,
+    "absolute": abs,
     "add": operator.add,
-    "atan2": np.arctan2,
+    "arc_tangent": np.arctan2,
     "div": np.divide,
     "equal": operator.eq,
     "fixed": operator.pos,
     "greater": operator.gt,
     "mul": operator.mul,
-    "neg": operator.neg,
-    "pow": np.power,
+    "negative": operator.neg,
+    "power": np.power,
     "sub": operator.sub,
-    **dict.fromkeys(("bound", "larger", "max"), np.maximum),
+    **dict.fromkeys(("bound", "larger", "maximum"), np.maximum),
     **{name: function.value for name, function in FUNCTIONS.items()},
 }
 
@@ -203,16 +195,16 @@ class ScalarGraph:
         nodes = [number[a] for a in arguments]
         if operation in FUNCTIONS:
             return self.apply(operation, *nodes)
-        return int(getattr(self, _METHODS.get(operation, operation))(*nodes))
+        return int(getattr(self, operation)(*nodes))
 
     def negative(self, a: int) -> int:
         """Return -a."""
         node = self.nodes[a]
-        if node[0] == "neg":
+        if node[0] == "negative":
             return node[1]
         if node[0] == "sub":
             return self.sub(node[2], node[1])
-        return self._number("neg", a)
+        return self._number("negative", a)
 
     def add(self, a: int, b: int) -> int:
         """a + b."""
@@ -221,9 +213,9 @@ class ScalarGraph:
             return b
         if y == 0:
             return a
-        if self.nodes[b][0] == "neg":
+        if self.nodes[b][0] == "negative":
             return self.sub(a, self.nodes[b][1])
-        if self.nodes[a][0] == "neg":
+        if self.nodes[a][0] == "negative":
             return self.sub(b, self.nodes[a][1])
         return self._number("add", min(a, b), max(a, b))
 
@@ -234,9 +226,9 @@ class ScalarGraph:
             return a
         if x == 0:
             return self.negative(b)
-        if self.nodes[b][0] == "neg":
+        if self.nodes[b][0] == "negative":
             return self.add(a, self.nodes[b][1])
-        if self.nodes[a][0] == "neg":
+        if self.nodes[a][0] == "negative":
             return self.negative(self.add(self.nodes[a][1], b))
         return self._number("sub", a, b)
 
@@ -251,7 +243,7 @@ class ScalarGraph:
             if value == -1:
                 return self.negative(other)
         for one, other in ((a, b), (b, a)):
-            if self.nodes[one][0] == "neg":
+            if self.nodes[one][0] == "negative":
                 return self.negative(self.mul(self.nodes[one][1], other))
         return self._number("mul", min(a, b), max(a, b))
 
@@ -266,7 +258,7 @@ class ScalarGraph:
 
     def maximum(self, a: int, b: int) -> int:
         """Return max(a, b) with the derivative of relu: where both are equal, a constant counts."""
-        return self._largest("max", a, b)
+        return self._largest("maximum", a, b)
 
     def larger(self, a: int, b: int) -> int:
         """Return max(a, b); where both are equal, each has half of the derivative."""
@@ -286,7 +278,7 @@ class ScalarGraph:
     def absolute(self, a: int) -> int:
         """Return |a|."""
         node = self.nodes[a]
-        return self.absolute(node[1]) if node[0] == "neg" else self._number("abs", a)
+        return self.absolute(node[1]) if node[0] == "negative" else self._number("absolute", a)
 
     def greater(self, a: int, b: int) -> int:
         """Return 1 where a > b, else 0."""
@@ -307,13 +299,13 @@ class ScalarGraph:
         """Return a^b."""
         y = self.value(b)
         if y is None:
-            return self._number("pow", a, b)
+            return self._number("power", a, b)
         if y in (0, 1):
             return a if y else self.constant(1.0)
         if y == 0.5:
             return self.apply("sqrt", a)
         if not (2 * y).is_integer() or abs(y) > _SQUARED:
-            return self._number("pow", a, b)
+            return self._number("power", a, b)
         if y < 0:
             return self.div(self.constant(1.0), self.power(a, self.constant(-y)))
         if not y.is_integer():  # a root and products take a tenth of the time
@@ -324,11 +316,11 @@ class ScalarGraph:
 
     def arc_tangent(self, a: int, b: int) -> int:
         """Return the angle of the point with abscissa b and ordinate a."""
-        return self._number("atan2", a, b)
+        return self._number("arc_tangent", a, b)
 
     def apply(self, function: str, a: int) -> int:
         """Apply one of ``FUNCTIONS``."""
-        if FUNCTIONS[function].is_odd and self.nodes[a][0] == "neg":
+        if FUNCTIONS[function].is_odd and self.nodes[a][0] == "negative":
             return self.negative(self.apply(function, self.nodes[a][1]))
         return self._number(function, a)
 

@@ -178,8 +178,9 @@ def _boris(system: System) -> StepSource:
     lines += [f"EACH w[g].v[{i}] += (real)0.5 * s[0] * b[g].z[{k}];" for i, k in pairs]
     lines += [f"EACH w[g].v[{i}] += (real)0.5 * s[0];" for i in time]
     body = _body([*lines, "kick(b, w, c, 0);"])
-    h = Term(algebra, algebra.symbol("step"))
-    step = _Step(system, _multiples([1.0]), body, symbols=[*equations.symbols, h.value])
+    symbol = algebra.symbol("step")
+    step = _Step(system, _multiples([1.0]), body, symbols=[*equations.symbols, symbol])
+    h = Term(algebra, symbol)
     fields = np.array([[Term(algebra, value)] for value in field_formulas(system)])
     velocity = np.array([[Term(algebra, equations.symbols[k])] for k in velocities])
     change = kick(velocity, fields[:half], fields[half:], h)  # (component, 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from torch._decomp import decomposition_table
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.operations import BOOLEAN, Operations
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from vpintegrator.models import Model
 
 LARGEST = 100_000  # operations; beyond, tensors are not small and PyTorch is as fast
-_WORK = 4 * LARGEST  # operations before zeros and duplicates are eliminated
 _DTYPES = (torch.float64, torch.float32)
 _BRANCHES = ("_local_scalar_dense", "is_nonzero", "nonzero")
 
@@ -219,7 +220,7 @@ class _Follower(_PyTorchAlone):
 
     def __init__(self, graph: ScalarGraph, dtype: torch.dtype) -> None:
         super().__init__()
-        self._operations, self._dtype, self._work = Operations(graph), dtype, 0
+        self._operations, self._dtype = Operations(graph), dtype
         # by id; the tensors are kept, so that no later one gets the id of an earlier one. What
         # depends on the window and has no nodes must not be used
         self._known: dict[int, tuple[torch.Tensor, np.ndarray | None]] = {}
@@ -242,8 +243,7 @@ class _Follower(_PyTorchAlone):
         self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        given = [*self._tensors([*args, *kwargs.values()])]
-        known = [tensor for tensor in given if id(tensor) in self._known]
+        known = [leaf for leaf in tree_leaves((args, kwargs)) if id(leaf) in self._known]
         if not known:
             return operation(*args, **kwargs)  # constants
         name = operation.overloadpacket.__name__
@@ -265,7 +265,6 @@ class _Follower(_PyTorchAlone):
                     return decomposition_table[operation](*args, **kwargs)
         if found is None:
             raise NotCompilable(f"the operation {operation} is not known to the compiler")
-        self._check_work(name, given, results)
         nodes = self._perform(operation, found, args, kwargs)
         parts = [nodes] if isinstance(result, torch.Tensor) else list(nodes)
         for tensor, part in zip(results, parts, strict=True):
@@ -278,8 +277,8 @@ class _Follower(_PyTorchAlone):
         """Perform an operation on tensors on their nodes."""
         indexed = operation.overloadpacket.__name__ in INDEXED
         try:
-            arguments = [self._argument(argument, indexed) for argument in args]
-            return found(*arguments, **{k: self._argument(v, indexed) for k, v in kwargs.items()})
+            args, kwargs = tree_map(partial(self._argument, indexed=indexed), (args, kwargs))
+            return found(*args, **kwargs)
         except NotCompilable:
             raise
         except Exception as error:  # called in a way that is not known
@@ -318,27 +317,8 @@ class _Follower(_PyTorchAlone):
         if entry is None or shared > 1:
             raise NotCompilable(f"the operation {operation} changes what others see too")
 
-    def _check_work(
-        self, name: str, given: list[torch.Tensor], results: list[torch.Tensor]
-    ) -> None:
-        """Give up before the nodes of a large model are made."""
-        shapes = [tuple(tensor.shape) for tensor in given]
-        self._work += self._operations.work(name, shapes, [t.numel() for t in results])
-        if self._work > _WORK:
-            raise too_large(LARGEST)
-
-    def _tensors(self, argument: Any) -> Iterator[torch.Tensor]:
-        """Yield the tensors that an argument is, or holds."""
-        if isinstance(argument, torch.Tensor):
-            yield argument
-        elif isinstance(argument, list | tuple):
-            for part in argument:
-                yield from self._tensors(part)
-
     def _argument(self, argument: Any, indexed: bool) -> Any:
         """Return an argument with nodes instead of tensors, and indices as arrays of NumPy."""
-        if isinstance(argument, list | tuple):
-            return [self._argument(part, indexed) for part in argument]
         if not isinstance(argument, torch.Tensor):
             return argument
         if id(argument) in self._known:

@@ -21,7 +21,7 @@ from vpintegrator.maps import (
     splitting,
 )
 from vpintegrator.maps.base import ClassicalMap, ClassicalMethod
-from vpintegrator.maps.map import ExactMap, Map
+from vpintegrator.maps.map import ExactMap
 from vpintegrator.maps.period import PeriodMap, period_flow_of
 
 _FAMILIES = (explicit, gauss_legendre, splitting, boris, adaptive)
