@@ -23,7 +23,6 @@ from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.nn import Composition
 from vpintegrator.storage.files import locked
-from vpintegrator.training import History
 from vpintegrator.training.optimizers import Adam
 
 # the name vpintegrator.training.train is that of the function
@@ -160,13 +159,6 @@ def test_what_is_chosen_is_said(done, body, options, weighting, symmetries, mess
     model = load("a.safetensors")
     assert model.weighting == weighting
     assert len(model.reversing_symmetries) == symmetries
-
-
-def test_learning_by_heart_is_told(done, body, monkeypatch):
-    arguments = [body, "--model", "vpff", "--width", "4", "--epochs", "1", "--overwrite"]
-    assert "noise" not in done(main, *arguments)
-    monkeypatch.setattr(History, "overfitted", True)
-    assert "others worse after epoch 1: give more trajectories, or noise" in done(main, *arguments)
 
 
 def interrupted_at(monkeypatch, epoch):

@@ -95,30 +95,6 @@ def test_the_training_error_is_that_of_the_windows_in_use(body, one_step):
     assert history.training_error[-1] == pytest.approx(found, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("best_epoch", "training", "last", "expected"),
-    [
-        (6, 0.1, 0.5, True),
-        (6, 0.1, 0.31, False),  # as good as the best
-        (6, 0.3, 0.5, False),  # nothing is learned either
-        (60, 0.1, 0.5, False),  # the time was used
-        (0, 0.1, 0.5, False),  # the weights that training began with are the best
-    ],
-)
-def test_a_training_that_learned_by_heart_is_told(best_epoch, training, last, expected):
-    history = History("levenberg-marquardt", 0, 100)
-    for epoch in range(1, 101):
-        better = epoch == best_epoch
-        history.add(float(epoch), 0.2 if better else training, 0.3 if better else last)
-    if not best_epoch:
-        history.best_epoch, history.best_validation_error = 0, 0.3
-    assert history.overfitted is expected
-    few = History("adam", 0, 100)
-    for error in (0.3, 0.5):
-        few.add(1.0, error / 10, error)
-    assert not few.overfitted
-
-
 def test_docs_say_of_every_field_what_it_is():
     text = NUMBERS.read_text(encoding="utf-8")
     for field in dataclasses.fields(History):

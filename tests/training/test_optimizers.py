@@ -63,16 +63,13 @@ class Momentum(Optimizer):
     """All that it takes to add one."""
 
     name = "momentum"
+    batch_size = 500
     step_seconds = 0.01
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self.parameters = torch.nn.Parameter(self.residuals.read())
         self.roll_back()
-
-    @classmethod
-    def default_batch(cls, model, objective):
-        return 500
 
     def epoch(self, progress):
         self.parameters.data.copy_(self.residuals.read())
@@ -95,7 +92,7 @@ def test_another_optimizer_is_a_class_and_an_entry(body, one_step, monkeypatch):
 
 
 def test_an_option_names_the_optimizers_that_have_it(body, one_step):
-    having = " and ".join(k.name for k in BY_NAME.values() if k.has_learning_rate)
+    having = " or ".join(k.name for k in BY_NAME.values() if k.follows_gradients)
     with pytest.raises(InputError, match=f"an option of {having}; l-bfgs has none"):
         train(one_step(), body, optimizer="l-bfgs", learning_rate=0.1)
 

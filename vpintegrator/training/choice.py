@@ -95,7 +95,6 @@ class Fit:
             f"  {self.reason}" if self.reason else "",
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
             f"  {attention}" if (attention := self.model.metadata.get("attention")) else "",
-            _OVERFITTED.format(history.best_epoch) if history.overfitted else "",
         ]
         return "\n".join(line for line in lines if line)
 
@@ -116,10 +115,6 @@ class Fit:
 
 
 _JUDGED = {"held out": "validation", "left out": "leave-one-out", "blocks": "blocks of time"}
-_OVERFITTED = (
-    "  the training windows were learned better and others worse after epoch {}: give more "
-    "trajectories, or noise or horizon to vp.train"
-)
 
 
 def structure_of(model: Model) -> str:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 CURVES = ("seconds", "training_error", "validation_error")
 _CURVE_POINTS = 200
-# a training is overfitted after so many epochs, if the best was in this part of them and the last
-# one's validation error is so many times as large
-_MANY, _EARLY, _WORSE = 50, 0.2, 1.1
 
 
 @dataclass
@@ -101,15 +98,6 @@ class History:
     def used(self) -> float:
         """Seconds used."""
         return self.seconds[-1] if self.seconds else 0.0
-
-    @property
-    def overfitted(self) -> bool:
-        """Whether training learned its windows better and others worse for most of the time."""
-        best = self.best_epoch - 1
-        if best < 0 or self.epochs < _MANY or self.best_epoch > _EARLY * self.epochs:
-            return False
-        worse = self.validation_error[-1] > _WORSE * self.best_validation_error
-        return worse and self.training_error[-1] < self.training_error[best]
 
     def add(self, seconds: float, training_error: float, validation_error: float) -> bool:
         """Note an epoch; return whether its weights are the best so far."""

@@ -51,12 +51,15 @@ class Optimizer(ABC):
     ----------
     name
         Name for users.
-    compiles, has_learning_rate
-        Whether it can use machine code, and whether it has a learning rate.
+    compiles
+        Whether it can use machine code.
+    follows_gradients
+        Whether steps follow gradients of batches. Such optimizers have a learning rate, and models
+        compute with whole batches, as batch norm needs it; else window by window.
+    batch_size
+        Windows in a step, if no number is given.
     step_seconds
         Approximate time of a step in PyTorch, for the smallest models.
-    takes_batch_statistics
-        Whether models compute with whole batches, as batch norm needs it; else window by window.
     finished
         Why further epochs change nothing, as in ``History.stopped_by``; empty where they may.
     windows
@@ -65,9 +68,9 @@ class Optimizer(ABC):
 
     name: ClassVar[str]
     compiles: ClassVar[bool] = False
-    has_learning_rate: ClassVar[bool] = False
+    follows_gradients: ClassVar[bool] = False
+    batch_size: ClassVar[int]
     step_seconds: ClassVar[float] = 0.0
-    takes_batch_statistics: ClassVar[bool] = False
     finished: str = ""
     windows: int = 0
 
@@ -90,9 +93,9 @@ class Optimizer(ABC):
         self.residuals = Residuals(model, self.objective, compiled)
 
     @classmethod
-    @abstractmethod
     def default_batch(cls, model: Model, objective: Objective) -> int:
         """Return windows in a step, if no number is given."""
+        return cls.batch_size
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
@@ -154,10 +157,11 @@ class LevenbergMarquardt(Optimizer, Residual):
         super().__init__(*arguments, **options)
         self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
         self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, 0, 0))
-        self._equations: tuple[bool, NormalEquations] | None = None
         self.restart()
+        vector = self.iteration.parameters
+        self.equations = normal_equations(vector, self.residuals.compiled is not None)
         rows = self.objective.residuals_of_window(self.model)
-        self.block = max(self.block_bytes // (8 * rows * len(self.iteration.parameters)), 16)
+        self.block = max(self.block_bytes // (8 * rows * len(vector)), 16)
 
     @classmethod
     def default_batch(cls, model: Model, objective: Objective) -> int:
@@ -213,22 +217,14 @@ class LevenbergMarquardt(Optimizer, Residual):
 
     def linearise(self, parameters: torch.Tensor) -> NormalEquations:
         """Return normal equations of the windows in use, overwritten by the next call."""
-        machine = self.residuals.compiled
-        compiled = machine is not None and parameters.device.type == "cpu"
-        if self._equations is None or self._equations[0] != compiled:
-            self._equations = None  # there may be no room for another
-            self._equations = compiled, normal_equations(parameters, compiled)
-        equations = self._equations[1]
-        equations.clear()
-        for jacobian, residual in self._jacobians(parameters, machine):
-            equations.add(jacobian, residual)
-        return equations
+        self.equations.clear()
+        for jacobian, residual in self._jacobians(parameters):
+            self.equations.add(jacobian, residual)
+        return self.equations
 
-    def _jacobians(
-        self, parameters: torch.Tensor, compiled: CompiledResidual | None
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _jacobians(self, parameters: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield J (row, parameter) and r (row,), block by block of windows."""
-        if compiled is not None:
+        if (compiled := self.residuals.compiled) is not None:
             arrays = (t.detach().numpy() for t in (parameters, self.inputs, self.targets))
             for rows in compiled.jacobians(*arrays):
                 check_time()
@@ -266,9 +262,9 @@ class Adam(Optimizer):
 
     name = "adam"
     compiles = True
-    has_learning_rate = True
+    follows_gradients = True
+    batch_size = 1024
     step_seconds = 0.005
-    takes_batch_statistics = True
     longest: ClassVar[int] = 1 << 19  # windows after which an epoch of a large group ends
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -276,11 +272,6 @@ class Adam(Optimizer):
         self.rate = self.learning_rate or 5e-3
         self.parameters = torch.nn.Parameter(self.residuals.read())
         self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate)
-
-    @classmethod
-    def default_batch(cls, model: Model, objective: Objective) -> int:
-        """Return 1024."""
-        return 1024
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
@@ -335,16 +326,12 @@ class PublishedAdam(Adam):
     """
 
     name = "adam, as published"
+    batch_size = 16384
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.rate = self.learning_rate or 1e-2
         self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate, betas=(0.9, 0.99))
-
-    @classmethod
-    def default_batch(cls, model: Model, objective: Objective) -> int:
-        """Return 16,384."""
-        return 16384
 
     def decay(self, progress: float) -> float:
         return 1e-4**progress
@@ -393,6 +380,7 @@ class LBFGS(Optimizer):
 
     name = "l-bfgs"
     compiles = True
+    batch_size = 2048
     step_seconds = 0.5
     iterations: ClassVar[int] = 20  # of an epoch
 
@@ -401,11 +389,6 @@ class LBFGS(Optimizer):
         self.parameters = torch.nn.Parameter(self.residuals.read().cpu())
         self.inputs, self.targets = self.ready(self.pairs.sample(self.batch, self.generator))
         self.roll_back()
-
-    @classmethod
-    def default_batch(cls, model: Model, objective: Objective) -> int:
-        """Return 2048."""
-        return 2048
 
     def epoch(self, progress: float) -> float:
         """Do some iterations; ``progress`` is not used."""

@@ -332,11 +332,10 @@ def choose_optimizer(model: Model, name: str, learning_rate: float | None) -> ty
         if model.linear_in_parameters or isinstance(model.core, AffineMap):
             name = "linear"
     kind = BY_NAME[name]
-    if learning_rate is not None and not kind.has_learning_rate:
-        able = " and ".join(k.name for k in BY_NAME.values() if k.has_learning_rate)
+    able = " or ".join(k.name for k in BY_NAME.values() if k.follows_gradients)
+    if learning_rate is not None and not kind.follows_gradients:
         raise InputError(f"learning_rate is an option of {able}; {kind.name} has none")
-    if in_batches and not kind.takes_batch_statistics:
-        able = " or ".join(k.name for k in BY_NAME.values() if k.takes_batch_statistics)
+    if in_batches and not kind.follows_gradients:
         raise InputError(
             f"{kind.name} takes residuals window by window, but batch norm computes with the "
             f'statistics of a batch; use {able}, or norm = "layer"'

@@ -66,14 +66,6 @@ class KnownPairs(NamedTuple):
         """Whether each pair is a trajectory of its own."""
         return len(set(self.folds)) == len(self.folds)
 
-    @property
-    def words(self) -> str:
-        """Return what is done with few pairs."""
-        return (
-            f"all {len(self.before):,} pairs but those of the test group are fitted; errors are "
-            "those of pairs that are left out"
-        )
-
 
 class TrainingData:
     """Windows of a dataset, what they are judged by, and what its training states are like.
