@@ -1,13 +1,11 @@
 """Training as machine code does what training in PyTorch does, to rounding."""
 
 import importlib
-import json
 
 import pytest
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import build
 from vpintegrator.training import train
 
 from .conftest import weights
@@ -55,14 +53,6 @@ def test_equal_runs_are_equal_to_the_last_bit(body, one_step, optimizer):
     for model in models:
         train(model, body, compiled=True, optimizer=optimizer, epochs=4, seed=3, noise=1e-4)
     assert torch.equal(*map(weights, models))
-
-
-def test_short_trainings_of_windows_are_compiled(body, one_step):
-    """Attention takes longer in PyTorch than maps of single states do."""
-    options = {"window": 3, "functions": "polynomial", "degree": 2, "depth": 1}
-    model = build(body.system, "vpt", **options)
-    assert train(model, body, epochs=30).compiled
-    assert not train(one_step(2), body, epochs=30).compiled
 
 
 def test_an_explosion_is_rolled_back(body, one_step):
@@ -137,12 +127,6 @@ def test_without_a_compiler(body, one_step, monkeypatch):
         history = train(one_step(2), body, seconds=100, epochs=1000, target=1.0)
     assert history.stopped_by == "target"
     assert not history.compiled
-
-
-def test_the_model_says_so(body, one_step):
-    model = one_step(2)
-    train(model, body, epochs=1, compiled=True)
-    assert json.loads(model.metadata["training"])["compiled"] is True
 
 
 def test_an_interrupt_while_compiling_ends_training(body, one_step, monkeypatch):

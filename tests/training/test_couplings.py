@@ -1,7 +1,7 @@
 """Couplings as a kind of map: which sizes are trained, and which of them is kept."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -74,12 +74,6 @@ def test_a_target_ends_the_growth_with_the_smallest_that_reaches_it(body):
     fits = fits_of(Couplings(training=PLAIN), body, epochs=300, target=1e-5)
     assert fits[-1].error <= 1e-5 and fits[-1].stopped_by == "target"
     assert {count(fit.model) for fit in fits} == {18}
-
-
-def test_growth_ends_at_the_error_of_the_data(body):
-    fits = fits_of(Couplings(training=PLAIN, exact=1e-6), body, epochs=300)
-    assert best(fits).error <= 1e-6
-    assert sum(fit.history.epochs for fit in fits) < 150
 
 
 @pytest.mark.parametrize(
@@ -193,15 +187,6 @@ def test_attention_learns_what_states_before_tell(tmp_path):
         kind = Couplings(options | sizes, PLAIN, architecture=name)
         errors.append(best(fits_of(kind, data, epochs=150)).error)
     assert errors[0] < errors[1] / 3
-
-
-def test_a_named_scheme_is_for_the_model_that_begins_as_it(body):
-    training = PLAIN | {"initial_scheme": "blanes-moan-4"}
-    kind = Pretended({"degree": 2}, training, errors={"polynomial": [1e-3, 1e-2]})
-    schemes = [fit.model.metadata.get("initial_scheme") for fit in fits_of(kind, body, epochs=150)]
-    assert schemes[0] == schemes[-1] == "blanes-moan-4" and None in schemes
-    with pytest.raises(InputError, match="more layers than depth = 1"):
-        vp.fit(body, [replace(kind, options={**kind.options, "depth": 1})], epochs=150)
 
 
 def test_two_fits_are_equal_to_the_last_bit(body):

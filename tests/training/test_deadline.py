@@ -1,16 +1,12 @@
 """Budgets in seconds hold for iterations that take long."""
 
-import json
-import re
 import time
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.training.conftest import weights
-from vpintegrator.cli.train import main
 from vpintegrator.runtime.deadline import TimeIsUp, check_time, until
 from vpintegrator.training import Couplings, GeneratingFunctions, Splittings
 from vpintegrator.training.optimizers import LevenbergMarquardt
@@ -136,17 +132,3 @@ def test_the_best_model_is_kept_whenever_the_time_ends(ring, steps, kind, second
 def test_no_model_in_the_time_is_a_sentence(ring, steps):
     with pytest.raises(vp.InputError, match="give more seconds"):
         vp.fit(ring, [GeneratingFunctions()], seconds=1.0, progress=False)
-
-
-@pytest.mark.parametrize("seconds", [20, 60, 200])
-def test_vp_train_writes_the_best_model_whenever_the_time_ends(
-    ring, tmp_path, monkeypatch, seconds
-):
-    monkeypatch.setattr(time, "perf_counter", Steps())
-    path = tmp_path / "model.safetensors"
-    options = ["--seconds", str(seconds), "-o", str(path), "--verbose"]
-    result = CliRunner().invoke(main, [str(ring.path), *options])
-    assert result.exit_code == 0, result.output
-    errors = re.findall(r": error (\d\.\de[-+]\d+)", " ".join(result.output.split()))
-    error = json.loads(vp.load(path).metadata["training"])["best_validation_error"]
-    assert f"{error:.1e}" == min(errors, key=float)

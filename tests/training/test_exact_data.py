@@ -6,8 +6,8 @@ import torch
 from scipy.integrate import solve_ivp
 
 import vpintegrator as vp
+from tests.training.conftest import fits_of
 from vpintegrator.data.chains import chains
-from vpintegrator.training.kinds.kind import Budget
 from vpintegrator.training.kinds.regression import PolynomialRegression
 from vpintegrator.training.training_data import TrainingData
 
@@ -46,9 +46,7 @@ def doors(states):
 
 def last(data, degree):
     """Return the model of a degree that follows the one below, and its estimate of the error."""
-    kind, fits = PolynomialRegression(highest=degree), []
-    fits.extend(kind.train(trial, data, Budget()) for trial in kind.models(data, fits, Budget()))
-    return min(fits, key=lambda fit: fit.error)
+    return min(fits_of(PolynomialRegression(highest=degree), data), key=lambda fit: fit.error)
 
 
 @pytest.fixture(autouse=True)
@@ -101,16 +99,6 @@ def test_an_orbit_with_a_gap_stays_in_the_order_of_time():
     parts = [pairs[:77], pairs[77:]]  # whichever piece was met first
     assert any(np.array_equal(test, part[-30:]) for part in parts)
     assert set(TrainingData(dataset).known_pairs.folds) == {-1, 0}
-
-
-def test_pieces_of_equal_lengths_are_trajectories():
-    orbits = np.stack([orbit("round", seed, count=11) for seed in range(6)])
-    pairs = np.stack([orbits[:, :-1], orbits[:, 1:]], 2).reshape(-1, 2, 4)
-    joined = vp.import_dataset(pairs, "pairs.h5", step=0.2)
-    whole = vp.import_dataset(orbits, "orbits.h5", step=0.2)
-    for group in ("train", "validation", "test"):
-        np.testing.assert_array_equal(joined.states(group), whole.states(group))
-    assert "the pairs follow one another: they are 6 trajectories" in joined.recipe
 
 
 def test_chains_meet_where_states_are_equal_and_occur_once():

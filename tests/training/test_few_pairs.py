@@ -1,15 +1,11 @@
 """Few pairs of measured states: all count, and cross-validation chooses."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator as vp
 from tests.training.conftest import fits_of
-from vpintegrator.cli.train import main
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.training.choice import best
 from vpintegrator.training.few_pairs import fit_few_pairs
@@ -87,18 +83,6 @@ def test_the_leave_one_out_error_tells_the_error_on_fresh_states(tmp_path):
     assert float(own.square().mean().sqrt()) < fit.error
 
 
-@pytest.mark.parametrize("name", ["spff", "sgf", None])
-def test_each_model_that_is_asked_for_is_fitted_to_all_pairs(name, tmp_path):
-    pairs(tmp_path / "noisy.h5", 120, noise=1e-2)
-    path = tmp_path / "model.safetensors"
-    arguments = [str(tmp_path / "noisy.h5"), "-o", str(path)]
-    arguments += ["--model", name] if name else []
-    run = CliRunner().invoke(main, arguments)
-    assert run.exit_code == 0, run.output
-    model = vp.load(path)
-    assert json.loads(model.metadata["training"])["windows"] == 102
-
-
 def test_few_pairs_suffice_for_couplings(tmp_path):
     fits = fits_of(Couplings(architecture="spff"), pairs(tmp_path / "few.h5"))
     z, images = fresh()
@@ -133,15 +117,6 @@ def test_blocks_of_an_orbit_are_left_out_together(tmp_path):
     singly = fit_few_pairs(fit.model, before, after, iterations=1)
     blocks = fit_few_pairs(fit.model, before, after, folds, iterations=1)
     assert blocks.error > singly.error
-
-
-def test_two_fits_give_equal_models(tmp_path):
-    dataset = pairs(tmp_path / "few.h5")
-    states = []
-    for _ in range(2):
-        fits = fits_of(Couplings({"degree": 4, "depth": 3}), dataset)
-        states.append(torch.cat([p.detach().flatten() for p in fits[-1].model.parameters()]))
-    assert torch.equal(*states)
 
 
 def test_kinds_are_compared_without_the_pairs_at_the_edge(tmp_path):

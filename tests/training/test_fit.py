@@ -1,14 +1,7 @@
 """The best map of some data: kinds in turn, their errors, signals, and the doors of data."""
 
-import contextlib
-import json
-import re
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from random import Random
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +14,6 @@ from tests.training.conftest import weights
 from vpintegrator.cli.train import main
 from vpintegrator.training import GeneratingFunctions, Kind, Trial, kinds_of
 
-ROOT = Path(vp.__file__).parents[1]
 PLAIN = {"compiled": False, "initial_scheme": "none"}
 COUPLINGS = kinds_of("vpff", {"degree": 2}, PLAIN)
 
@@ -58,20 +50,6 @@ def test_an_interrupt_ends_the_fit_with_the_best_model(body, signalled):
     assert [fit.error for fit in result.tried] == errors and len(errors) == 2
     assert result.error == min(errors)
     assert result.model.metadata["training"] and "interrupted" in str(result)
-
-
-def test_an_interrupt_of_the_first_training_keeps_its_weights(body, monkeypatch):
-    def interrupt(history, *values):
-        better = add(history, *values)
-        if history.epochs == 5:
-            signal.raise_signal(signal.SIGINT)
-        return better
-
-    add = vp.training.History.add
-    monkeypatch.setattr(vp.training.History, "add", interrupt)
-    result = vp.fit(body, COUPLINGS, epochs=100)
-    assert (result.stopped_by, result.history.epochs, len(result.tried)) == ("interrupt", 5, 1)
-    assert result.error < 1
 
 
 def test_an_interrupt_before_any_model_is_one(body, monkeypatch):
@@ -210,45 +188,3 @@ def test_a_fit_in_python_and_as_a_command_is_the_same_to_the_last_bit(body, tmp_
     result = vp.fit(body, kinds, epochs=4, seed=3)
     assert torch.equal(weights(vp.load(path)), weights(result.model))
     assert f"validation {result.error:.2e}" in done.output
-
-
-CALLS = """
-import vpintegrator as vp
-data = vp.open_dataset("a.h5")
-model = vp.models.ResidualNetwork(dim=3)
-vp.fit(data, seconds=60)
-vp.train(model, data, seconds=60)
-vp.fit(data, secnods=60)
-vp.train(model, data, secnods=60)
-"""
-
-
-@pytest.mark.thorough
-def test_type_checkers_find_misspelt_arguments(tmp_path):
-    (tmp_path / "own.py").write_text(CALLS)
-    command = [sys.executable, "-m", "mypy", "--follow-imports", "silent", tmp_path / "own.py"]
-    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    errors = re.findall(
-        r"own.py:(\d+): error: Unexpected keyword argument \"secnods\"", told.stdout
-    )
-    assert errors == ["7", "8"] and "Found 2 errors" in told.stdout, told.stdout
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(20))
-def test_a_signal_at_any_moment_leaves_the_best_model_that_was_printed(body, tmp_path, seed):
-    path = tmp_path / "model.safetensors"
-    command = [sys.executable, "-u", "-m", "vpintegrator.cli.train", body.path, "-o", path, "-v"]
-    command += ["--model", "vpff", "--epochs", "30"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        printed = process.stdout.readline()  # the data are read
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(Random(seed).uniform(0, 4))
-        process.send_signal(signal.SIGINT)
-        printed += process.stdout.read()
-    errors = [float(error) for error in re.findall(r"error (\S+) after", printed)]
-    assert process.returncode in ({0, 130} if path.exists() else {130}), printed
-    assert path.exists() or not errors
-    if path.exists():
-        error = json.loads(vp.load(path).metadata["training"])["best_validation_error"]
-        assert float(f"{error:.1e}") <= min(errors)

@@ -6,8 +6,6 @@ import math
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -73,13 +71,6 @@ def test_a_training_goes_on_from_the_best(small, one_step):
     assert error_of(model, small) == first.best_validation_error
 
 
-def test_the_share_of_the_budget(small, one_step):
-    seen = []
-    options = {"optimizer": "adam", "batch": 100, "epochs": 4, "seconds": 1e6}
-    train(one_step(), small, **options, progress=lambda history: seen.append(history.share))
-    assert seen == [0.25, 0.5, 0.75, 1.0]
-
-
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.filterwarnings("ignore:vpff is not to be relied on")
 def test_a_signal_at_any_moment_keeps_the_best_that_was_shown(small, one_step, tmp_path, seed):
@@ -109,30 +100,6 @@ def test_a_signal_at_any_moment_keeps_the_best_that_was_shown(small, one_step, t
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-TERMINATED = """
-import os, signal, sys
-import vpintegrator as vp
-data = vp.open_dataset(sys.argv[1])
-model = vp.models.VolumePreservingFeedForward(dim=3, width=2)
-def end(history):
-    print(history.best_validation_error, flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
-vp.train(model, data, optimizer="adam", seconds=60, output=sys.argv[2], progress=end)
-print("not reached")
-"""
-
-
-@pytest.mark.thorough
-def test_a_script_that_is_terminated_ends_when_the_model_is_written(small, tmp_path):
-    path = tmp_path / "model.safetensors"
-    command = [sys.executable, "-c", TERMINATED, str(small.path), str(path)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == -signal.SIGTERM, result.stderr
-    stored = json.loads(models.load(path).metadata["training"])
-    assert stored["stopped_by"] == "interrupt"
-    assert stored["best_validation_error"] == float(result.stdout)
-
-
 def interrupt():
     signal.raise_signal(signal.SIGINT)
 
@@ -153,14 +120,6 @@ def test_a_signal_ends_all_blocks_round_the_work_between_two_parts_of_it():
     assert done == ["the part at hand", "what belongs to the result"]
     assert (inner.by, outer.by) == ("interrupt", "interrupt")
     check_time()
-
-
-def test_an_interruption_without_a_signal_ends_outer_blocks_too():
-    with stopping() as outer:
-        with stopping() as inner:
-            raise KeyboardInterrupt
-        check_time()
-    assert (inner.by, outer.by) == ("interrupt", "interrupt")
 
 
 def test_the_end_of_the_time_of_an_inner_block_is_none_of_the_outer_one():

@@ -1,16 +1,11 @@
 """Models that are not to be relied on."""
 
-import json
 import warnings
 
-import h5py
 import pytest
 import torch
-from click.testing import CliRunner
 
 import vpintegrator as vp
-from vpintegrator.cli.show import main as show
-from vpintegrator.cli.train import main
 from vpintegrator.training import History
 from vpintegrator.training.residuals import ErrorScale, doubt
 
@@ -42,23 +37,3 @@ def test_a_good_model_is_not_doubted(body, one_step):
         warnings.simplefilter("error")
         history = vp.train(one_step(), body, epochs=30, compiled=False, progress=False)
     assert history.warning == ""
-
-
-def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatch):
-    """On standard error, in its file, and by vp-show."""
-
-    def run(command, *arguments):
-        return CliRunner().invoke(command, arguments)
-
-    monkeypatch.chdir(tmp_path)
-    vp.generate("henon-heiles", "few.h5", count=40, steps=4)
-    with h5py.File("few.h5", "r+") as file:  # test states far from all others
-        file["test/state"][...] *= 8
-    sizes = ["--set", "degree=6", "--depth", "2", "--set", "functions=polynomial"]
-    epochs = ["--epochs", "10"]
-    result = run(main, "few.h5", *sizes, *epochs, "-o", "a.st")
-    assert result.exit_code == 0, result.output
-    assert "Warning: spff is not to be relied on: its " in result.stderr
-    told = json.loads(vp.load("a.st").metadata["training"])["warning"]
-    assert told in result.stderr
-    assert "not to be relied on" in run(show, "a.st").output

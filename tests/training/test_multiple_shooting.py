@@ -101,17 +101,6 @@ def test_layers_are_those_of_the_model_itself(tmp_path):
     torch.testing.assert_close(psi, expected, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("text, step", [("pendulum", 3.0), (FORCED, 3.0), (RING, 1.0)])
-def test_states_on_the_way_lead_to_the_end_of_the_step(text, step):
-    system = vp.load_system(text)
-    initial = system.sample_initial(7, np.random.default_rng(0))
-    states = states_between(system, initial, step, 8)
-    assert states.shape == (9, 7, system.dim)
-    np.testing.assert_array_equal(states[0], initial)
-    exact = vp.solve(system, initial, np.array([0.0, step]))[:, -1]
-    np.testing.assert_allclose(states[-1], exact, atol=1e-9)
-
-
 def test_measured_states_have_no_segments(tmp_path):
     states = np.random.default_rng(0).normal(size=(20, 2, 2))
     measured = TrainingData(vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0))

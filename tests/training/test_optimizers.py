@@ -109,31 +109,6 @@ def test_a_target_ends_training(body, one_step):
     assert history.epochs < 100
 
 
-def test_the_windows_in_use_are_told(body, one_step):
-    assert train(one_step(8), body, epochs=2, batch=100).windows == 100
-    assert train(one_step(8), body, epochs=1, optimizer="adam").windows == 0
-    pairs = len(body.states("train")) * (body.states("train").shape[1] - 1)
-    assert train(one_step(8), body, epochs=2, batch=10**6).windows == pairs
-
-
-@pytest.mark.parametrize(("width", "rows"), [(8, 4), (24, 4), (40, 2)])
-def test_large_models_begin_with_fewer_windows(width, rows):
-    model = models.VolumePreservingFeedForward(dim=3, width=width, depth=3)
-    parameters = 36 * width
-    assert sum(p.numel() for p in model.parameters()) == parameters
-    batch = LevenbergMarquardt.default_batch(model, Objective())
-    assert batch == max(rows * parameters // 3, 256)
-
-
-@pytest.mark.thorough
-def test_training_ends_when_patience_does(body, one_step):
-    history = train(one_step(8), body, epochs=2000, patience=3)
-    errors = history.validation_error
-    assert history.stopped_by == "patience"
-    assert 3 < history.epochs < 2000
-    assert min(errors[-3:]) >= 0.9 * min(errors[:-3])
-
-
 def test_the_horizon_loss_is_that_of_a_rollout(body):
     """Against an obvious loop, for windows that overlap and windows that do not."""
     torch.manual_seed(0)

@@ -54,11 +54,6 @@ def test_an_epoch_of_a_first_order_method_is_bounded(body, one_step, monkeypatch
     assert seen == [100] * 4
 
 
-def test_a_part_of_the_data_trains_as_well(body, one_step, small):
-    options = {"optimizer": "adam", "epochs": 8, "batch": 100}
-    assert train(one_step(), body, **options).best_validation_error < 0.05
-
-
 @pytest.mark.thorough
 def test_a_fit_reads_once_and_is_tested_at_its_end(body, monkeypatch):
     reads, original = [], Dataset.states

@@ -1,7 +1,7 @@
 """Initialisation of polynomial couplings by a classical splitting method of the system.
 
 A vector field that is a sum of shears f_1 + ... + f_m is solved by the shears one after the other,
-and back again, with the factors of a composition (``compositions``). A model whose
+and back again, Strang splitting. A model whose
 couplings are these shears equals that method, its initial splitting scheme. Such a model is near
 the flow, and least squares find the rest; from the identity they may stall at errors of order one.
 The shears are fitted to the vector field at the training states, or to differences of the states if
@@ -20,10 +20,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from vpintegrator.arguments import one_of
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention
 from vpintegrator.nn.composition import Composition
@@ -34,17 +31,11 @@ from vpintegrator.runtime.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.training_data import TrainingData
 
-INITIAL_SCHEMES = ("auto", "none", *FACTORS)
 _NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
 _LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
 _LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
 _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
 _MOST_STEPS = 64  # steps of a method within a step of the data
-
-
-def check_initial_scheme(scheme: str) -> str:
-    """Return the name of a method to begin as, "auto" or "none", or InputError."""
-    return one_of("initial_scheme", scheme, INITIAL_SCHEMES)
 
 
 @dataclass(frozen=True)
@@ -67,8 +58,11 @@ class InitialState:
     error: float = math.inf
 
 
-def start_as_splitting(model: Model, data: TrainingData, scheme: str = "auto") -> InitialState:
-    """Give a model the weights of a splitting method, if it has no better ones.
+def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
+    """Give a model the weights of Strang splitting, if it has no better ones.
+
+    From its short and equal steps training gets furthest; the steps are as many as err least and
+    fit into the stack.
 
     Parameters
     ----------
@@ -76,30 +70,13 @@ def start_as_splitting(model: Model, data: TrainingData, scheme: str = "auto") -
         Normalised.
     data
         Training data of the model.
-    scheme
-        The method, one of ``compositions.FACTORS``, in the number of steps of least
-        error that fits into the stack; "auto" is Strang splitting, from whose short and equal steps
-        training gets furthest; "none" leaves the model as it is.
-
-    Raises
-    ------
-    InputError
-        If there is no such method, or a named one needs more layers.
     """
-    check_initial_scheme(scheme)
-    if scheme == "none" or (scheme == "auto" and "initial_scheme" in model.metadata):
+    if "initial_scheme" in model.metadata:
         return InitialState()
     shears = shears_of(model)
     parts = parts_of(shears)
     reflection = model.core.reflection if isinstance(model.core, Reversible) else None
-    methods = list(compositions(parts, reflection is not None, scheme)) if shears else []
-    if not methods and scheme != "auto":
-        reason = f"needs more layers than depth = {model.arguments.get('depth')}; give more"
-        if not shears:
-            reason = f"is for polynomials; {model.name} has none here"
-        elif reflection is not None and len(FACTORS[scheme]) % 2:
-            reason = "is not symmetric, as a reversible model is"
-        raise InputError(f"initial_scheme = {scheme} {reason}")
+    methods = list(compositions(parts, reflection is not None)) if shears else []
     count = max(_STATES, _NUMBERS // model.dim)
     inputs, targets = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
     if not methods or not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
@@ -160,9 +137,7 @@ def parts_of(shears: list[LinearShear]) -> list[int]:
     return [places[key] for key in keys]
 
 
-def compositions(
-    parts: list[int], reversible: bool, scheme: str = "auto"
-) -> Iterator[tuple[str, list[float]]]:
+def compositions(parts: list[int], reversible: bool) -> Iterator[tuple[str, list[float]]]:
     """Yield methods that fit into a stack of shears, each with what each shear moves of a step.
 
     Parameters
@@ -171,33 +146,24 @@ def compositions(
         Number of the part of the field of each shear, in the order of application.
     reversible
         Whether the stack is psi in psi R psi^-1 R, and so half of the method: the later half.
-    scheme
-        The name of the method that is wanted, or "auto".
     """
     last = max(parts)
     if any(abs(a - b) != 1 for a, b in pairwise(parts)):  # not to and fro
-        if scheme in ("auto", "coordinate-splitting"):
-            whole = parts.count(last) * (2 if reversible else 1)
-            yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
+        whole = parts.count(last) * (2 if reversible else 1)
+        yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
         return
     # shears of the first and last part belong to two sweeps each, but for the very first
     sweep, sweeps = 0, [range(1)]
     for turns in (part in (0, last) for part in parts[1:]):
         sweeps.append(range(sweep, sweep + 1 + turns))
         sweep += turns
-    name = "strang-splitting" if scheme == "auto" else scheme
-    method = FACTORS[name]
-    if reversible and len(method) % 2:
-        return
     for steps in range(1, _MOST_STEPS):
-        factors = [factor / steps for factor in method] * steps
-        if reversible:
-            factors = factors[len(factors) // 2 :]
+        factors = [0.5 / steps] * (steps if reversible else 2 * steps)
         for pause in (0, 1):  # sweeps without any motion, so that it begins with the last part
             if len(factors) + pause > sweep:
                 continue
             moved = [0.0] * pause + factors + [0.0] * (sweep + 1)
-            words = f"{steps} steps of {name}" if steps > 1 else name
+            words = f"{steps} steps of strang-splitting" if steps > 1 else "strang-splitting"
             yield words, [sum(moved[n] for n in each) for each in sweeps]
 
 

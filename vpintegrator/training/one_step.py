@@ -57,8 +57,8 @@ def one_step(
         Dataset of the training.
     methods
         Names of classical methods, or methods. By default some usual ones that apply, ``METHODS``
-        of :mod:`vpintegrator.compiled.one_step`; none for maps, and for measured systems without
-        equations.
+        of :mod:`vpintegrator.compiled.one_step`; none for maps, families, and measured systems
+        without equations.
     seconds
         Time to measure costs in: none begins later, or where it would end later; 0 measures none.
     group
@@ -67,9 +67,8 @@ def one_step(
     Returns
     -------
     OneStepTable
-        For a family each state has the step and the parameters of its own trajectory, and costs are
-        those in the middle of what varies. Classical methods whose error is not known before the
-        deadline are left out.
+        Of a family it has the models alone, and costs are those in the middle of what varies.
+        Classical methods whose error is not known before the deadline are left out.
 
     Raises
     ------
@@ -92,9 +91,12 @@ def one_step(
     if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
     case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
-    chosen = applicable_methods(data.dataset.system, methods)
-    with compiling(chosen, case.system, case.states, case.step, end) as ready:
-        own = [case.of_model(name, model, end) for name, model in models.items()]
+    if data.dataset.is_family:
+        return measure_steps([case.of_model(*each, end) for each in models.items()], [], end=end)
+    system, step = data.dataset.system, data.dataset.step
+    chosen = applicable_methods(system, methods)
+    with compiling(chosen, system, case.states, step, end) as ready:
+        own = [case.of_model(*each, end) for each in models.items()]
         rivals = [case.of_method(method, ready(name)) for name, method in chosen.items()]
     return measure_steps(own, rivals, end=end)
 
@@ -121,47 +123,35 @@ class _Case:
     ----------
     first, images : ndarray (state, dim)
         Some states of the group, and those a step later.
-    system, step, states
-        System, step and 1,000 states of the measurement: of a family those in the middle of what
-        varies.
+    states : ndarray (state, dim)
+        1,000 states of the measurement.
     """
 
     def __init__(self, data: TrainingData, group: str, most: int = 500) -> None:
         self.data, self.group, self.most = data, group, most
-        self.system, self.step = data.dataset.system, data.dataset.step
         pairs = Pairs.of_states(data.held(group), 1, 1, 1, f"{data.dataset.path}, {group}")
         before, after = pairs[pairs.places(most)]
         self.first, self.images = before[:, 0].numpy(), after[:, 0].numpy()
-        self.middle: dict[str, float] = {}
-        if (family := self.system.family) is not None:
-            varied = data.dataset.varied.items()
-            self.middle = {name: (low + high) / 2 for name, (low, high) in varied}
-            values = dict(self.middle)
-            self.step = values.pop("step", family.step or self.step)
-            self.system = family.system.with_parameters(values)
-        self.states = repeat_states(self.first)[:, : self.system.dim]
+        self.states = repeat_states(self.first)
 
     def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> MethodStep:
         """Return the step of a classical method, as machine code if there is any."""
-        dataset, scale, middle = self.data.dataset, self.data.error_scale, self.middle
-        note = machine if isinstance(machine, str) else ""
         from vpintegrator.maps import ClassicalMap
 
-        own = ClassicalMap(method, self.system, self.step)
-        fast = own if isinstance(machine, str) else machine
-        # states of a family have their own steps and parameters, which machine code does not
-        numpy = ClassicalMap(method, dataset.system, dataset.step) if middle else own
-        exact, every = (numpy, len(self.first) // 100 or 1) if middle or note else (fast, 1)
+        dataset, scale = self.data.dataset, self.data.error_scale
+        note, map, every = "", machine, 1
+        if isinstance(machine, str):
+            note, every = machine, len(self.first) // 100 or 1
+            map = ClassicalMap(method, dataset.system, dataset.step)
 
         def error(substeps: int) -> float:
-            substep = exact.at_step(dataset.step / substeps)
-            images = images_of(substep, self.first[::every], substeps)
+            images = images_of(map.at_step(dataset.step / substeps), self.first[::every], substeps)
             wrong = (images - self.images[::every])[:, list(scale.components)]
             value = relative(float((wrong**2).sum()), len(wrong), scale.spread)
             return math.inf if math.isnan(value) else value
 
         def run(count: int, substeps: int) -> None:
-            images_of(fast.at_step(self.step / substeps), self.states, count)
+            images_of(map.at_step(dataset.step / substeps), self.states, count)
 
         return MethodStep(method.name, error, run, note, not note)
 
@@ -173,7 +163,9 @@ class _Case:
             error = relative_error(model, *pair, scale=self.data.error_scale)
         error = math.inf if math.isnan(error) else error
         with suppress(InputError):  # some families have no single models
-            model = model.at(**self.middle) if self.middle else model
+            varied = self.data.dataset.varied.items()
+            middle = {name: (low + high) / 2 for name, (low, high) in varied}
+            model = model.at(**middle) if middle else model
         windows = repeat_states(pair[0][..., : model.dim].cpu().numpy())
         machine = machine_code(partial(CompiledModel, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):

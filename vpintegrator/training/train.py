@@ -29,7 +29,7 @@ from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.storage.files import check_output, locked
 from vpintegrator.training.history import History, Show, training_bar
-from vpintegrator.training.initial_scheme import check_initial_scheme, start_as_splitting
+from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
 from vpintegrator.training.residuals import Objective, doubt, relative_error
 from vpintegrator.training.training_data import TrainingData
@@ -60,7 +60,7 @@ def train(
     loss: str = "mean-square",
     horizon: int = 1,
     noise: float = 0.0,
-    initial_scheme: str = "auto",
+    initial_scheme: Literal["auto", "none"] = "auto",
     normalise: bool = True,
     seed: int = 0,
     device: str | torch.device = "cpu",
@@ -109,9 +109,8 @@ def train(
         inputs in units of the normalisation. Both teach the model what happens on its own windows,
         see :class:`vpintegrator.training.residuals.Objective`.
     initial_scheme
-        The classical splitting method that polynomials begin as, if it errs less than their own
-        weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
-        :func:`vpintegrator.training.initial_scheme.start_as_splitting`.
+        ``auto``: polynomials begin as Strang splitting, if it errs less than their own weights, see
+        :func:`vpintegrator.training.initial_scheme.start_as_splitting`. ``none``: as they are.
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
     seed
@@ -167,7 +166,7 @@ def train(
         loss, normalise = "relative", False
     kind = PublishedAdam if recipe else choose_optimizer(model, optimizer, learning_rate)
     objective = Objective(loss, horizon, noise)
-    check_initial_scheme(initial_scheme)
+    one_of("initial_scheme", initial_scheme, ("auto", "none"))
     if progress is not None and not isinstance(progress, bool):
         called("progress", progress, "a function, true or false")
     seed = whole("seed", seed, 0, LARGEST_SEED)
@@ -187,9 +186,9 @@ def train(
     with contextlib.nullcontext() if output is None else locked(output), held_back() as signals:
         if normalise:
             data.normalise(model)
-            if "training" not in model.metadata:  # untrained
+            if "training" not in model.metadata and initial_scheme == "auto":  # untrained
                 with stopping(), until(deadline):
-                    start_as_splitting(model, data, initial_scheme)
+                    start_as_splitting(model, data)
         model.to(device)
         held_out, scale = data.held_out(model), data.error_scale
         data.check_test(model)

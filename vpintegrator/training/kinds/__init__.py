@@ -27,15 +27,8 @@ KINDS: tuple[Kind, ...] = (
     Couplings(form="volume"),
     Network(),
 )
-# architectures that the kinds above may take
-TAKEN = ("linear", "polynomial", "split", "sgf", "vpgf", "spff", "vpff", "resnet", "vpt", "spt")
-_SOLVED: dict[str, Kind] = {
-    "linear": LinearMaps(),
-    "polynomial": PolynomialRegression(),
-    "split": Splittings(),
-    "sgf": GeneratingFunctions(form="symplectic"),
-    "vpgf": GeneratingFunctions(form="volume"),
-}
+# architectures that a kind of their own trains
+_BY_ARCHITECTURE = dict(zip(("linear", "split", "sgf", "vpgf", "polynomial"), KINDS, strict=False))
 
 
 def kinds_of(
@@ -65,8 +58,8 @@ def kinds_of(
     own, how = dict(options or {}), dict(training or {})
     if own.get("functions") == "auto":
         del own["functions"]
-    if name in _SOLVED:
-        return (replace(_SOLVED[name], options=own, training=how),)
+    if name in _BY_ARCHITECTURE:
+        return (replace(_BY_ARCHITECTURE[name], options=own, training=how),)
     plain = {"reversible", "chart"} >= own.keys() and {"device", "compiled"} >= how.keys()
     if name == "auto" and plain:
         return tuple(replace(kind, options=own, training=how) for kind in KINDS)
@@ -93,7 +86,6 @@ def _are_searched(name: str, options: Mapping[str, Any], training: Mapping[str, 
 
 __all__ = [
     "KINDS",
-    "TAKEN",
     "Budget",
     "ClassicalMethods",
     "Couplings",

@@ -10,7 +10,7 @@ magnitude above, in a flat valley (see docs/theory/initialisation.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -158,7 +158,6 @@ class _Growth:
         share = min((budget.seconds or math.inf) / kind.seconds, 1.0)
         total, self.used = budget.epochs or max(round(share * kind.iterations), 1), 0
         self.total = min(total, kind.iterations_beside) if self.is_beside else total
-        self.scheme = kind.training.get("initial_scheme", "auto")
         self.best: Fit | None = None
         self.way, self.patience = "", 20
 
@@ -196,18 +195,13 @@ class _Growth:
         options = {**arguments, **self.kind.options}
         return self.kind.build(self.data, self.name, self.budget.seed, options)
 
-    def trial(self, model: Model, epochs: int, patience: int | None, **training: Any) -> Trial:
-        """Return a trial; a named scheme is for the model that begins as it, not for others."""
-        training["initial_scheme"] = "none" if self.scheme == "none" else "auto"
-        return Trial(model, describe(model), epochs, patience, training)
-
     def fit(
         self, model: Model, epochs: int, patience: int | None = None, **training: Any
     ) -> Generator[Trial, None, Fit]:
         """Yield a trial, and return its fit, which may be the best one."""
         if epochs <= 40 and model.window == 1:
             training["compiled"] = False
-        yield self.trial(model, epochs, patience, **training)
+        yield Trial(model, describe(model), epochs, patience, training)
         fit = self.fits[-1]
         self.used += fit.history.epochs
         limit = self.error if self.best and self.best.model is model else BETTER * self.error
@@ -244,7 +238,8 @@ class _Growth:
             yield from self.neurons()
         left = self.total - self.used
         if self.best is not None and left > 0 and not (self.is_beside or self.is_exact):
-            yield self.trial(self.best.model, left, self.kind.patience)
+            best = self.best.model
+            yield Trial(best, describe(best), left, self.kind.patience)
 
     def train(self, model: Model, share: float) -> Generator[Trial, None, float]:
         """Train one size as long as it gets better quickly, and return its error."""
@@ -258,16 +253,14 @@ class _Growth:
 
     def begin(self, functions: str) -> Iterator[Trial]:
         """Yield what there is to begin with: a few layers, and a splitting method."""
-        small = partial(self.polynomials, (4, 3, 2, 1), 2)
-        first: list[Callable[[str], Model | None]] = [small, self.splitting]
-        if self.scheme not in ("auto", "none"):  # a method that does not fit is refused at once
-            first.reverse()
-        for build in first:
-            # windows that attention mixes are not near the flow as a splitting is
-            is_far = build == self.splitting and self.is_windowed and self.error <= FAR
-            model = None if self.is_exact or is_far else build(functions)
-            if model is not None:
-                yield from self.train(model, 0.08)
+        model = None if self.is_exact else self.polynomials((4, 3, 2, 1), 2, functions)
+        if model is not None:
+            yield from self.train(model, 0.08)
+        # windows that attention mixes are not near the flow as a splitting is
+        is_far = self.is_windowed and self.error <= FAR
+        model = None if self.is_exact or is_far else self.splitting(functions)
+        if model is not None:
+            yield from self.train(model, 0.08)
 
     def polynomials(
         self, degrees: Sequence[int], depth: int, functions: str = "polynomial"
@@ -289,10 +282,10 @@ class _Growth:
 
         None where nothing comes near the field, or all is large.
         """
-        best: Model | None = None
-        error, residual = math.inf, math.inf
-        if self.scheme == "none":
+        if self.kind.training.get("initial_scheme") == "none":
             return None
+        best: Model | None = None
+        error = residual = math.inf
         degree = self.kind.options.get("degree")
         for structure in self.structures():
             residual, stalled = math.inf, 0
@@ -301,7 +294,7 @@ class _Growth:
                 model = self.stack(functions=functions, degree=each, **structure)
                 if model is None:
                     continue
-                state = start_as_splitting(model, self.data, self.scheme)
+                state = start_as_splitting(model, self.data)
                 # a degree may add nothing that symmetries allow
                 stalled = 0 if state.residual < residual / 2 else stalled + 1
                 if stalled > 1:
@@ -327,7 +320,7 @@ class _Growth:
             model = self.stack(**{**arguments, "degree": higher})
             if model is None or count(model) > most:
                 continue
-            if start_as_splitting(model, self.data, self.scheme).error < 1.1 * error:
+            if start_as_splitting(model, self.data).error < 1.1 * error:
                 return model
         return None
 

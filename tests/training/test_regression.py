@@ -1,16 +1,85 @@
-"""Polynomial regression against NumPy's polynomials and least squares."""
+"""Linear maps and polynomials by least squares, against NumPy and fits to other pairs."""
 
 import numpy as np
 import pytest
 import torch
 from numpy.polynomial.chebyshev import chebvander2d
+from scipy.linalg import expm
 
 import vpintegrator as vp
+from tests.training.conftest import fits_of
 from vpintegrator.errors import InputError
-from vpintegrator.training.kinds.kind import Budget
-from vpintegrator.training.kinds.regression import PolynomialRegression
-from vpintegrator.training.regression import PENALTIES, descend, fit_polynomial
+from vpintegrator.training.kinds import LinearMaps, PolynomialRegression, kinds_of
+from vpintegrator.training.regression import PENALTIES, fit_linear_map, fit_polynomial
 from vpintegrator.training.training_data import TrainingData
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def oscillators(count=10, step=0.3):
+    springs = 2 * np.eye(count) - np.eye(count, k=1) - np.eye(count, k=-1)
+    zero = np.zeros((count, count))
+    return expm(step * np.block([[zero, np.eye(count)], [-springs, zero]]))
+
+
+@pytest.mark.parametrize("name", ["auto", "linear"])
+def test_a_chain_of_oscillators_is_symplectic_to_rounding(name):
+    before = np.random.default_rng(0).normal(size=(60, 20))
+    A = oscillators()
+    data = vp.import_pairs(before, before @ A.T, "a.h5", structure="symplectic")
+    model = vp.fit(data, kinds_of(name), progress=False).model
+    assert model.name == "linear"
+    unseen = np.random.default_rng(1).normal(size=(50, 20))
+    assert error(model, unseen, unseen @ A.T) < 1e-12 * (unseen @ A.T).std()
+    with torch.no_grad():
+        matrix = model(torch.eye(20).double()[:, None])[:, 0] - model(torch.zeros(1, 1, 20))[:, 0]
+    J = vp.nn.canonical_form(20)
+    assert float((matrix @ J @ matrix.mT - J).abs().max()) < 1e-12
+
+
+def test_left_out_pairs_are_predicted_by_the_others():
+    """The closed form is the error of fits that leave a pair out, one by one."""
+    z, y = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 14, 6)))
+    squares = []
+    for k in range(len(z)):
+        others = torch.arange(len(z)) != k
+        model = vp.models.LinearMap(dim=6)
+        fit_linear_map(model, z[others], y[others])
+        with torch.no_grad():
+            squares.append((((model(z[k][None, None]) - y[k]) / y.std(0)) ** 2).mean())
+    error = fit_linear_map(vp.models.LinearMap(dim=6), z, y).error
+    assert np.isclose(error, np.sqrt(np.mean(squares)), rtol=1e-6)
+
+
+def test_the_last_fifth_of_an_orbit_judges_its_linear_map():
+    """States beside the ones that are left out would tell them."""
+    q, p = [0.8], [0.0]
+    for _ in range(200):  # of a pendulum
+        p.append(p[-1] - 0.1 * np.sin(q[-1]))
+        q.append(q[-1] + 0.1 * p[-1])
+    data = vp.import_dataset(np.stack([q, p], 1)[None], "a.h5", step=0.1)
+    fit = vp.fit(data, [LinearMaps()])
+    before, after, folds = TrainingData(data).known_pairs
+    last = fit_linear_map(vp.models.LinearMap(dim=2), before, after, folds).error
+    rows, early = np.column_stack([before, np.ones(len(before))]), folds < 0
+    matrix = np.linalg.lstsq(rows[early], after.numpy()[early], rcond=None)[0]
+    wrong = (rows @ matrix - after.numpy())[~early] / after.numpy().std(0)
+    assert 4 * (~early).sum() == pytest.approx(early.sum(), abs=4)
+    assert last == pytest.approx(np.sqrt((wrong**2).mean()), rel=0.01)
+    assert fit.judged_by == "blocks" and last < fit.error < 1.1 * last
+
+
+def test_refusals():
+    z = torch.zeros(5, 2).double()
+    with pytest.raises(InputError, match="no linear map"):
+        fit_linear_map(vp.models.VolumePreservingFeedForward(dim=2), z, z)
+    with pytest.raises(InputError, match="two or more pairs of finite states"):
+        fit_linear_map(vp.models.LinearMap(dim=2), z[:1], z[:1])
+    with pytest.raises(TypeError, match="window"):
+        vp.models.LinearMap(dim=2, window=2)
 
 
 def henon(z):
@@ -32,17 +101,6 @@ def images(model, states):
 
 def error(model, before, after):
     return np.sqrt(((images(model, before) - after) ** 2).mean())
-
-
-def fits_of(data, kind):
-    fits = []
-    fits.extend(kind.train(trial, data, Budget()) for trial in kind.models(data, fits, Budget()))
-    return fits
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -100,15 +158,6 @@ def test_a_component_without_influence_is_followed_far_away():
     assert model.core.decays[1] > 100 * model.core.decays[0]
 
 
-def test_rates_are_found_one_by_one():
-    target = np.array([2.0, 300.0])
-
-    def distance(rates):
-        return float(np.abs(np.log(rates / target)).sum())
-
-    assert np.abs(np.log2(descend(distance, np.full(2, 8.0)) / target)).max() < 0.5
-
-
 def test_angles_have_harmonics(states):
     model = vp.models.PolynomialMap(dim=2, degree=3, periodic={0: 2 * np.pi})
     z = torch.from_numpy(3 * states)
@@ -133,7 +182,7 @@ def test_friction_is_a_reason_for_polynomials():
     kind = PolynomialRegression()
     assert kind.admits(data) is None
     assert kind.is_needed(data, [])
-    fits = fits_of(data, kind)
+    fits = fits_of(kind, data)
     assert min(fit.error for fit in fits) < 1e-12
     assert {fit.judged_by for fit in fits} == {"held out"}
     assert not fits[0].structured
@@ -143,33 +192,13 @@ def test_friction_is_a_reason_for_polynomials():
 def test_degrees_end_where_the_error_no_longer_falls(states):
     after = henon(states) + 1e-3 * np.random.default_rng(2).normal(size=states.shape)
     data = TrainingData.of(vp.import_pairs(states, after, "noisy.h5"))
-    fits = fits_of(data, PolynomialRegression())
+    fits = fits_of(PolynomialRegression(), data)
     assert [fit.size.partition(",")[0] for fit in fits] == [f"degree {d}" for d in range(1, 6)]
     assert fits[1].error < 1.2 * min(fit.error for fit in fits)
-    given = fits_of(data, PolynomialRegression({"degree": 3}))
+    given = fits_of(PolynomialRegression({"degree": 3}), data)
     assert [fit.size for fit in given] == ["degree 3, 20 coefficients"]
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"window": 2}, "a polynomial reads one state, no window"),
-        ({"dtype": "float32"}, "the linear solve needs double precision"),
-    ],
-)
-def test_reasons_without_polynomials_are_sentences(states, options, reason):
-    data = TrainingData.of(vp.import_pairs(states, henon(states), "pairs.h5"))
-    assert PolynomialRegression(options).admits(data) == reason
 
 
 def test_states_that_are_not_finite_are_refused(states):
     with pytest.raises(InputError, match="two or more pairs of finite states"):
         fitted(states, states * np.nan, 2)
-
-
-def test_the_command_trains_a_polynomial(states):
-    dataset = vp.import_pairs(states, henon(states), "henon.h5")
-    model = vp.models.build(dataset.system, "polynomial", {"degree": 3})
-    history = vp.train(model, dataset)
-    assert history.stopped_by == "solved"
-    assert history.test_error < 1e-13
