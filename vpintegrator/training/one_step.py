@@ -31,7 +31,7 @@ from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
-    from vpintegrator.maps import ClassicalMethod
+    from vpintegrator.maps import ClassicalMethod, Map
 
 KEY = "one_step"  # key of the metadata of a model
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
@@ -139,10 +139,11 @@ class _Case:
         from vpintegrator.maps import ClassicalMap
 
         dataset, scale = self.data.dataset, self.data.error_scale
-        note, map, every = "", machine, 1
         if isinstance(machine, str):
+            map: Map = ClassicalMap(method, dataset.system, dataset.step)
             note, every = machine, len(self.first) // 100 or 1
-            map = ClassicalMap(method, dataset.system, dataset.step)
+        else:
+            map, note, every = machine, "", 1
 
         def error(substeps: int) -> float:
             images = images_of(map.at_step(dataset.step / substeps), self.first[::every], substeps)
