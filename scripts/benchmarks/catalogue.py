@@ -40,7 +40,7 @@ TITLES = {
     "blanes-moan-6": "/ Blanes-Moan 6",
     "dormand-prince-8": "/ Dormand-Prince 8",
 }
-COLUMNS = ("rk4", "gauss-legendre-6", "blanes-moan-6", "dormand-prince-8")
+COLUMNS = ("gauss-legendre-6", "blanes-moan-6", "dormand-prince-8")
 OWN = "default"  # name of the model among the runs
 SYSTEMS = Path(__file__).parent / "systems"
 
@@ -104,25 +104,22 @@ def peers(result: dict[str, Any]) -> dict[str, dict[str, float]]:
     return {("explicit" if run in EXPLICIT else run): row for run, row in runs.items()}
 
 
-def report_accuracy(results: list[dict[str, Any]]) -> None:
-    """Print all errors over 300 steps, also divided by those of classical methods."""
+def report(results: list[dict[str, Any]]) -> None:
+    """Print error and cost of a step, RMSE over 300 steps, and how many classical methods win."""
+    verdicts = dict.fromkeys(("cheaper", "about the same", "dearer", "not compared"), 0)
     rows = []
     for r in results:
-        own, others = r["rollout"][OWN], peers(r)
-        keys = ("RMSE", "invariants")
-        ratios = [
-            f"{own['RMSE'] / others[name]['RMSE']:.2g}" if name in others else "-"
-            for name in COLUMNS
-        ]
-        rows.append([r["system"], r["model"], *(f"{own[key]:.1e}" for key in keys), *ratios])
-    header = [
-        "system",
-        "model",
-        "RMSE",
-        "invariants",
-        *(TITLES[name] for name in COLUMNS),
+        costs, verdict = cost_cells(r)
+        verdicts[verdict] += 1
+        rows.append([r["system"], r["model"], *costs, *error_cells(r)])
+    header = ["system", "model", "error", "step", "cheapest with this error", "at times the cost"]
+    header += ["RMSE", "invariants", *(TITLES[name] for name in COLUMNS)]
+    notes = [
+        "error: of a step, relative to the spread; step: of one of 1,000 states",
+        "RMSE: over 300 steps, median of 12 orbits, and divided by that of methods",
     ]
-    print_table("300 steps of 12 orbits; RMSE by peers", header, rows, ["RMSE: median orbit"])
+    print_table("Equal error and equal steps", header, rows, notes)
+    click.echo("; ".join(f"{verdict} on {count}" for verdict, count in verdicts.items()))
     everyone = {name: [r for r in results if name in peers(r)] for name in TITLES}
     for name, title in TITLES.items():
         below = [r for r in everyone[name] if is_below(r, [name])]
@@ -131,33 +128,35 @@ def report_accuracy(results: list[dict[str, Any]]) -> None:
     click.echo(f"RMSE below that of each method on {len(below)} of {len(results)}")
 
 
+def error_cells(result: dict[str, Any]) -> list[str]:
+    """Errors over 300 steps, also divided by those of classical methods."""
+    own, others = result["rollout"][OWN], peers(result)
+    ratios = [
+        f"{own['RMSE'] / others[name]['RMSE']:.2g}" if name in others else "-" for name in COLUMNS
+    ]
+    return [*(f"{own[key]:.1e}" for key in ("RMSE", "invariants")), *ratios]
+
+
 def is_below(result: dict[str, Any], methods: list[str]) -> bool:
     """Whether the RMSE of the model is below those of some methods."""
     errors = (finite(peers(result)[name]["RMSE"]) for name in methods)
     return finite(result["rollout"][OWN]["RMSE"]) < min(errors)
 
 
-def report_costs(results: list[dict[str, Any]]) -> None:
-    """Print error and cost of a step, and the cheapest classical method with this error."""
-    rows, counts = [], dict.fromkeys(("cheaper", "about the same", "dearer", "not compared"), 0)
-    for r in results:
-        table = OneStepTable.from_text(json.dumps(r["one_step"]), r["system"])
-        own = table.row(OWN)
-        rival, ratio = own.cheapest_rival, own.relative_cost
-        reached = any(each.substeps for each in own.rivals)
-        verdict = "not compared" if own.note or not own.rivals else "cheaper"
-        if rival is not None and ratio < ALIKE:
-            verdict = "dearer" if ratio <= 1 / ALIKE else "about the same"
-        elif rival is None and reached:
-            verdict = "not compared"
-        counts[verdict] += 1
-        words = rival.words if rival else "none" if own.rivals and not reached else "-"
-        cells = [f"{own.error:.1e}", duration(own.cost), words]
-        rows.append([r["system"], r["model"], *cells, two_digits(ratio) if rival else "-"])
-    header = ["system", "model", "error", "step", "cheapest with this error", "at times the cost"]
-    notes = ["error: of a step, relative to the spread; step: of one of 1,000 states"]
-    print_table("Equal error one step ahead", header, rows, notes)
-    click.echo("; ".join(f"{verdict} on {count}" for verdict, count in counts.items()))
+def cost_cells(result: dict[str, Any]) -> tuple[list[str], str]:
+    """Error and cost of a step, the cheapest classical method with this error, and a verdict."""
+    table = OneStepTable.from_text(json.dumps(result["one_step"]), result["system"])
+    own = table.row(OWN)
+    rival, ratio = own.cheapest_rival, own.relative_cost
+    reached = any(each.substeps for each in own.rivals)
+    verdict = "not compared" if own.note or not own.rivals else "cheaper"
+    if rival is not None and ratio < ALIKE:
+        verdict = "dearer" if ratio <= 1 / ALIKE else "about the same"
+    elif rival is None and reached:
+        verdict = "not compared"
+    words = rival.words if rival else "none" if own.rivals and not reached else "-"
+    cells = [f"{own.error:.1e}", duration(own.cost), words, two_digits(ratio) if rival else "-"]
+    return cells, verdict
 
 
 @click.command(cls=PlainCommand)
@@ -208,8 +207,7 @@ def main(
         click.echo(f"{number} of {len(chosen)}: {name}: {spent}", err=True)
     found = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
     results = [result for result in found if "failure" not in result]
-    report_accuracy(results)
-    report_costs(results)
+    report(results)
     for result in found:
         if "failure" in result:
             click.echo(f"{result['system']}: {result['failure']}")
