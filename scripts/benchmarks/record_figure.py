@@ -129,12 +129,11 @@ def _training(axes: Axes, known: Tables) -> None:
 
 
 def _work_precision(axes: Axes, known: Tables) -> None:
-    rows = _named(known, "a unit of simulated time")
-    for name in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == name]
+    for row in _named(known, "a unit of simulated time"):
+        name = row["method"]
         axes.plot(
-            [seconds(row["time"]) for row in own],
-            [float(row["error at t = 120"]) for row in own],
+            [seconds(time) for time in row["times"].split(", ")],
+            [float(error) for error in row["errors at t = 120"].split(", ")],
             label="learned" if name in _OURS else name.removesuffix(", compiled"),
             **_style(name),
         )

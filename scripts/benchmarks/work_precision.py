@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness import benchmark, duration, machine, print_table, ratio, time_together
+from harness import benchmark, duration, machine, print_table, time_together
 from heyoka_method import with_heyoka
 from rigid_body import STEP, network_options, trained
 
@@ -101,17 +101,17 @@ def main(
     }
     runs = {("network", f"{STEP:g}"): lambda: run_network(learned, initial, time), **runs}
     spent = time_together({" ".join(key): call for key, call in runs.items()}, seconds)
-    rows = []
-    network = spent[f"network {STEP:g}"]
+    rows: dict[str, list[list[str]]] = {}
     for (name, point), call in runs.items():
         total, difference = spent[f"{name} {point}"], call() - exact
         error = np.sqrt(np.mean(np.sum(difference**2, axis=-1)))
-        cost = duration(total / (time * count))
-        rows.append([name, point, cost, ratio(total, network), f"{error:.1e}"])
-    columns = ["method", "step or tolerance", "time", "by the network", f"error at t = {time:g}"]
+        cells = [point, duration(total / (time * count)), f"{error:.1e}"]
+        rows.setdefault(name, []).append(cells)
+    lines = [[name, *map(", ".join, zip(*cells, strict=True))] for name, cells in rows.items()]
+    columns = ["method", "steps or tolerances", "times", f"errors at t = {time:g}"]
     title = f"Rigid body, a unit of simulated time of one of {count:,} trajectories"
     notes = [] if find_spec("heyoka") else ["heyoka is left out: it is not installed"]
-    print_table(title, columns, rows, [*notes, machine()])
+    print_table(title, columns, lines, [*notes, machine()])
 
 
 if __name__ == "__main__":
