@@ -1,9 +1,15 @@
-"""Networks saved by GeometricMachineLearning.jl, as the equal models of this package."""
+"""Networks saved by GeometricMachineLearning.jl, as the equal models of this package.
+
+The HDF5 groups L1, L2, ... of a file hold the parameters of each layer. Julia's arrays are
+column-major, so h5py shows them transposed.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +17,6 @@ from torch import nn
 
 from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
-from vpintegrator.models.gml_file import StoredLayer, UnknownNetwork, read_layers
 from vpintegrator.models.model import Model
 from vpintegrator.models.residual_network import ResidualNetwork
 from vpintegrator.models.standard_transformer import StandardTransformer
@@ -20,6 +25,21 @@ from vpintegrator.models.volume_preserving_transformer import VolumePreservingTr
 from vpintegrator.nn.attention import MultiHeadAttention, VolumePreservingAttention
 from vpintegrator.nn.feed_forward import ResidualLayer
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
+from vpintegrator.storage.reading import StoredGroup, open_any
+
+_MATRICES = {"SkewSymMatrix": "skew", "LowerTriangular": "lower", "UpperTriangular": "upper"}
+_TRIANGULAR = {"lower", "upper"}
+_ATTENTION = {"skew", "arbitrary"}
+_HEADS = {"multihead", "stiefel"}
+_PROJECTIONS = ("PQ", "PK", "PV")
+
+
+class StoredLayer(NamedTuple):
+    """A layer of the file: its kind, its arrays in Julia's orientation, and its group."""
+
+    kind: str  # skew, arbitrary, multihead, stiefel, lower, upper, residual, dense
+    arrays: dict[str, np.ndarray]
+    place: str
 
 
 def load_gml(
@@ -73,25 +93,15 @@ def load_gml(
     vpintegrator.errors.InputError: there is no file network.h5
     """
     path = as_path("path", path)
-    options: dict[str, Any] = {"activation": activation, "prediction_window": prediction_window}
+    with open_any(path, "a network of GeometricMachineLearning.jl") as file:
+        root = StoredGroup(file, path)
+        names = [name for name in root.groups if re.fullmatch(r"L[0-9]{1,6}", name)]
+        layers = [_read(name, root.group(name)) for name in sorted(names, key=_number)]
+    options = {"activation": activation, "prediction_window": prediction_window}
     try:
-        layers = read_layers(path)
-        kinds = {layer.kind for layer in layers}
-        if "multihead" in kinds and kinds <= {"multihead", "residual", "dense"}:
-            options |= {"window": 3 if window is None else window, "residual": residual}
-            return _standard_transformer(layers, options)
-        if "attention" in kinds and kinds <= {"attention", "lower", "upper"}:
-            options["window"] = 3 if window is None else window
-            return _volume_preserving_transformer(layers, options)
-        if kinds <= {"lower", "upper"}:
-            if window not in (None, 1) or prediction_window not in (None, 1):
-                raise UnknownNetwork("it steps single states: window must be 1")
-            return _volume_preserving_feed_forward(layers, {"activation": activation})
-        options["window"] = 1 if window is None else window
-        if kinds == {"residual"}:
-            return _residual_network(layers, options)
-        raise UnknownNetwork(f"its layers are {', '.join(sorted(kinds))}")
-    except UnknownNetwork as error:
+        with torch.random.fork_rng(devices=[]):
+            return _model(layers, window, residual, options)
+    except ValueError as error:
         raise InputError(
             f"{path} is not a network of GeometricMachineLearning.jl that can be read here "
             "(volume-preserving or standard transformer, volume-preserving feed-forward, "
@@ -99,50 +109,113 @@ def load_gml(
         ) from None
 
 
-def _build(architecture: type[Model], layers: list[StoredLayer], **arguments: Any) -> Any:
-    """Return a model of the architecture in the precision of the file."""
-    arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
-    dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
-    try:
-        with torch.random.fork_rng(devices=[]):
-            return architecture(**arguments, dtype=dtype)
-    except InputError as error:
-        raise UnknownNetwork(f"no such model can be made: {error}") from None
+def _number(name: str) -> int:
+    return int(name[1:])
 
 
-def _tensor(layer: StoredLayer, value: Any, like: torch.Tensor) -> torch.Tensor:
-    tensor = torch.as_tensor(np.ascontiguousarray(value)).to(like)
-    if tensor.shape != like.shape:
-        raise UnknownNetwork(
-            f"{layer.place} has an array of shape {tuple(tensor.shape)} where one of "
-            f"{tuple(like.shape)} belongs",
+def _read(place: str, group: StoredGroup) -> StoredLayer:
+    if set(_PROJECTIONS) <= {*group.groups}:
+        on_manifold = all(group.group(key).groups for key in _PROJECTIONS)
+        arrays = {key: _heads(group.group(key), on_manifold) for key in _PROJECTIONS}
+        return StoredLayer("stiefel" if on_manifold else "multihead", arrays, place)
+    # attention holds A, dense layers W and b, others weight and bias
+    name = next((name for name in ("A", "W", "weight") if name in group), None)
+    if name is None:
+        raise InputError(f"{group} holds {', '.join(group.names) or 'nothing'}")
+    bias = "b" if name == "W" else "bias"
+    biases = {"bias": _array(group, bias, None).reshape(-1)} if bias in group else {}
+    if name in group.groups:
+        matrix = group.group(name)
+        kind = re.sub(r"\{.*", "", matrix.text("gml_type", "")).rpartition(".")[2]
+        if kind not in _MATRICES:
+            raise InputError(f"{matrix} is of type {kind!r}")
+        return StoredLayer(_MATRICES[kind], {"S": _array(matrix, "S", 1)} | biases, place)
+    array = _array(group, name, 2)
+    square = array.shape[0] == array.shape[1]
+    kind = {"A": "arbitrary", "W": "dense"}.get(name, "residual" if square else "dense")
+    return StoredLayer(kind, {"weight": array} | biases, place)
+
+
+def _heads(group: StoredGroup, on_manifold: bool) -> np.ndarray:
+    """Return the projections (head, dim, dim / heads) of multihead attention."""
+    names = [f"head_{k + 1}" for k in range(len(group.names))]
+    if on_manifold:
+        arrays = [_array(group.group(name), "A", 2) for name in names]
+    else:
+        arrays = [_array(group, name, 2) for name in names]
+    if len({array.shape for array in arrays}) != 1:
+        raise InputError(f"the heads in {group} are not of one shape")
+    return np.stack(arrays)
+
+
+def _array(group: StoredGroup, name: str, axes: int | None) -> np.ndarray:
+    """Return an array with the axes of Julia; a vector may be stored as a matrix of one column."""
+    if axes is None:
+        axes = len(group.labelled(name).raw.shape)
+    stored = group.dataset(name, [None] * axes)
+    array = group.array(name, [None] * axes).T
+    if not np.isfinite(array).all():
+        raise InputError(f"{group}: {name} holds numbers that are not finite")
+    return array.astype(np.float32) if stored.dtype == np.float32 else array
+
+
+def _model(
+    layers: list[StoredLayer], window: int | None, residual: bool, options: dict[str, Any]
+) -> Model:
+    """Return the model of some layers; a ValueError says why there is none."""
+    kinds = {layer.kind for layer in layers}
+    arrays = [array for layer in layers for array in layer.arrays.values()]
+    options["dtype"] = torch.float32 if all(a.dtype == np.float32 for a in arrays) else "float64"
+    if kinds & _HEADS and kinds <= {*_HEADS, "residual", "dense"}:
+        options |= {"window": 3 if window is None else window, "residual": residual}
+        return _standard_transformer(layers, options)
+    if kinds & _ATTENTION and kinds <= {*_ATTENTION, *_TRIANGULAR}:
+        options["window"] = 3 if window is None else window
+        return _volume_preserving_transformer(layers, options)
+    if kinds and kinds <= _TRIANGULAR:
+        if window not in (None, 1) or options.pop("prediction_window") not in (None, 1):
+            raise InputError("it steps single states: window must be 1")
+        arguments = _stack_arguments(layers)
+        model = VolumePreservingFeedForward(_dim(layers[0]), depth=1, **arguments, **options)
+        _fill_stack(layers, _of(model, TriangularFeedForward)[0])
+        return model
+    if kinds == {"residual"}:
+        options["window"] = 1 if window is None else window
+        return _residual_network(layers, options)
+    raise InputError(f"its layers are {', '.join(sorted(kinds)) or 'not in groups L1, L2, ...'}")
+
+
+def _dim(layer: StoredLayer) -> int:
+    """Return the size n of a matrix with n (n - 1) / 2 entries, or that of a full one."""
+    if layer.kind == "arbitrary":
+        return len(layer.arrays["weight"])
+    return (1 + math.isqrt(1 + 8 * len(layer.arrays["S"]))) // 2
+
+
+def _units(layers: list[StoredLayer], heads: set[str]) -> list[list[StoredLayer]]:
+    """Return the layers in units of equal kinds, each of which begins with attention."""
+    size = len(layers) // sum(layer.kind in heads for layer in layers)
+    units = [layers[k : k + size] for k in range(0, len(layers), size)]
+    kinds = [[(layer.kind, *layer.arrays) for layer in unit] for unit in units]
+    if layers[0].kind not in heads or any(unit != kinds[0] for unit in kinds):
+        raise InputError("its units of attention and other layers are not all alike")
+    return units
+
+
+def _fill(layer: StoredLayer, target: torch.Tensor, value: np.ndarray) -> None:
+    if value.shape != target.shape:
+        raise InputError(
+            f"{layer.place} has an array of shape {value.shape} where one of "
+            f"{tuple(target.shape)} belongs"
         )
-    return tensor
-
-
-def _set(layer: StoredLayer, target: torch.Tensor, value: Any) -> None:
     with torch.no_grad():
-        target.copy_(_tensor(layer, value, target))
+        target.copy_(torch.from_numpy(np.ascontiguousarray(value)))
 
 
-def _set_linear(layer: StoredLayer, linear: nn.Linear) -> None:
-    _set(layer, linear.weight, layer.arrays["weight"])
-    _set(layer, linear.bias, layer.arrays.get("bias", np.zeros(linear.out_features)))
-
-
-def _runs(
-    layers: list[StoredLayer], head: str
-) -> tuple[list[StoredLayer], list[list[StoredLayer]]]:
-    """Return the layers of kind ``head``, and what follows each of them."""
-    heads: list[StoredLayer] = []
-    runs: list[list[StoredLayer]] = []
-    for layer in layers:
-        if layer.kind == head:
-            heads.append(layer)
-            runs.append([])
-        elif runs:
-            runs[-1].append(layer)
-    return heads, runs
+def _fill_linear(layers: list[StoredLayer], targets: list[nn.Linear]) -> None:
+    for layer, linear in zip(layers, targets, strict=True):
+        _fill(layer, linear.weight, layer.arrays["weight"])
+        _fill(layer, linear.bias, layer.arrays.get("bias", np.zeros(linear.out_features)))
 
 
 def _stack_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
@@ -151,131 +224,94 @@ def _stack_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
     It is ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
     nonlinear pair both layers have biases, in a linear one the first has none.
     """
-    pairs = list(zip(layers[::2], layers[1::2], strict=False))
-    nonlinear = [index for index, (first, _) in enumerate(pairs) if first.has_bias]
-    kinds = {(first.kind, second.kind) for first, second in pairs}
-    if (
-        len(layers) % 2
-        or not nonlinear
-        or kinds not in ({("lower", "upper")}, {("upper", "lower")})
-    ):
-        raise UnknownNetwork("its triangular layers are not pairs of lower and upper ones")
-    linear = nonlinear[0]
-    expected = list(range(linear, len(pairs) - 1, linear + 1))
-    if linear == 0 or nonlinear != expected or len(pairs) != nonlinear[-1] + 2:
-        raise UnknownNetwork("its triangular layers are not in the order of the published network")
+    nonlinear = ["bias" in layer.arrays for layer in layers[::2]]
+    blocks, linear = sum(nonlinear), [*nonlinear, True].index(True)
+    order = ([False] * linear + [True]) * blocks + [False]
+    kinds = [layer.kind for layer in layers]
+    pair = ["upper", "lower"] if kinds[0] == "upper" else ["lower", "upper"]
+    if not linear or nonlinear != order or kinds != pair * len(order):
+        raise InputError("its triangular layers are not in the order of the published network")
     return {
         "feed_forward": "triangular",
-        "blocks": len(nonlinear),
+        "blocks": blocks,
         "linear": linear,
-        "upper_first": kinds == {("upper", "lower")},
+        "upper_first": kinds[0] == "upper",
     }
 
 
 def _fill_stack(layers: list[StoredLayer], stack: TriangularFeedForward) -> None:
     modules = [module for module in stack if isinstance(module, TriangularLayer)]
     nonlinear = False
-    offset = torch.zeros(modules[0].dim, dtype=modules[0].entries.dtype)
-    with torch.no_grad():
-        for index, (layer, module) in enumerate(zip(layers, modules, strict=True)):
-            _set(layer, module.entries, layer.arrays["S"])
-            bias = _tensor(layer, layer.arrays.get("bias", np.zeros(module.dim)), offset)
-            if index % 2 == 0:
-                nonlinear = layer.has_bias
-            if not nonlinear:
-                # image of zero under the linear layers: one bias after the last layer
-                bias = offset = offset + module.matrix() @ offset + bias
-            if module.bias is not None:
-                module.bias.copy_(bias)
-                offset = torch.zeros_like(offset)
-
-
-def _volume_preserving_feed_forward(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    arguments = _stack_arguments(layers) | {"dim": int(layers[0].arrays["n"]), "depth": 1}
-    model = _build(VolumePreservingFeedForward, layers, **arguments, **options)
-    _fill_stack(layers, _of(model, TriangularFeedForward)[0])
-    return model
+    offset = np.zeros(modules[0].dim)
+    for index, (layer, module) in enumerate(zip(layers, modules, strict=True)):
+        _fill(layer, module.entries, layer.arrays["S"])
+        bias = layer.arrays.get("bias", np.zeros(module.dim))
+        if index % 2 == 0:
+            nonlinear = "bias" in layer.arrays
+        if not nonlinear:
+            # image of zero under the linear layers: one bias after the last layer
+            bias = offset = offset + module.matrix().detach().numpy() @ offset + bias
+        if module.bias is not None:
+            _fill(layer, module.bias, bias)
+            offset = np.zeros_like(offset)
 
 
 def _volume_preserving_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    attentions, runs = _runs(layers, "attention")
-    first = attentions[0]
-    arguments = [_stack_arguments(run) for run in runs]
-    alike = all(stack == arguments[0] for stack in arguments)
-    if layers[0] is not first or not alike or len({layer.skew for layer in attentions}) > 1:
-        raise UnknownNetwork("its units of attention and triangular layers are not all alike")
-    dim = int(first.arrays["n"]) if first.skew else len(first.arrays["A"])
-    model = _build(
-        VolumePreservingTransformer,
-        layers,
-        dim=dim,
-        depth=len(attentions),
-        weighting="skew" if first.skew else "arbitrary",
-        attention_scale=None if first.skew else dim**-0.5,
-        **arguments[0],
+    units = _units(layers, _ATTENTION)
+    weighting, dim = layers[0].kind, _dim(layers[0])
+    model = VolumePreservingTransformer(
+        dim,
+        depth=len(units),
+        weighting=weighting,  # type: ignore[arg-type]
+        attention_scale=None if weighting == "skew" else dim**-0.5,
+        **_stack_arguments(units[0][1:]),
         **options,
     )
-    for layer, attention in zip(attentions, _of(model, VolumePreservingAttention), strict=True):
-        entries = layer.arrays["S"] if layer.skew else layer.arrays["A"].reshape(-1)
-        _set(layer, attention.scores.entries, entries)
-    for run, stack in zip(runs, _of(model, TriangularFeedForward), strict=True):
-        _fill_stack(run, stack)
+    parts = zip(
+        units, _of(model, VolumePreservingAttention), _of(model, TriangularFeedForward), strict=True
+    )
+    for (layer, *stack), attention, feed_forward in parts:
+        array = layer.arrays["S" if weighting == "skew" else "weight"]
+        _fill(layer, attention.scores.entries, array.reshape(-1))
+        _fill_stack(stack, feed_forward)
     return model
 
 
 def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    inner = layers
-    up_and_down = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
-    if up_and_down:
-        inner = layers[1:-1]
-    attentions, runs = _runs(inner, "multihead")
-    lengths = {len(run) for run in runs}
-    if (
-        inner[0] is not attentions[0]
-        or len(lengths) > 1
-        or 0 in lengths
-        or any(layer.kind == "dense" for layer in inner)
-        or (up_and_down and up_and_down[1].kind != "dense")
-    ):
-        raise UnknownNetwork("its units of attention and residual layers are not all alike")
-    heads, width, _ = attentions[0].arrays["PQ"].shape
-    model = _build(
-        StandardTransformer,
-        layers,
-        dim=layers[0].arrays["weight"].shape[1] if up_and_down else width,
+    outer = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
+    units = _units(layers[1:-1] if outer else layers, _HEADS)
+    heads, width, _ = units[0][0].arrays["PQ"].shape
+    stiefel = units[0][0].kind == "stiefel"
+    model = StandardTransformer(
+        outer[0].arrays["weight"].shape[1] if outer else width,
         width=width,
         positions=False,
-        depth=len(attentions),
+        depth=len(units),
         heads=heads,
-        blocks=lengths.pop() - 1,
-        stiefel=attentions[0].stiefel,
+        blocks=len(units[0]) - 2,
+        stiefel=stiefel,
         attention_scale=width**-0.5,
         **options,
     )
-    for layer, linear in zip(up_and_down, [model.core[0], model.core[-1]], strict=False):
-        _set_linear(layer, linear)
-    for layer, attention in zip(attentions, _of(model, MultiHeadAttention), strict=True):
+    _fill_linear(outer, [part for part in model.core.children() if isinstance(part, nn.Linear)])
+    for (layer, *_), attention in zip(units, _of(model, MultiHeadAttention), strict=True):
         # P^T z there is P z here; and the softmax runs over the index of PQ
         query, key = attention.scores.query, attention.scores.key
-        for heads, name in ((query, "PK"), (key, "PQ"), (attention.value, "PV")):
+        for projection, name in ((query, "PK"), (key, "PQ"), (attention.value, "PV")):
             value = layer.arrays[name].transpose(0, 2, 1)
-            if layer.stiefel:  # the parametrization takes an orthonormal matrix by assignment
-                heads.weight = _tensor(layer, value, heads.weight)
+            if stiefel:  # the parametrization takes an orthonormal matrix by assignment
+                projection.weight = torch.tensor(value).to(projection.weight)
             else:
-                _set(layer, heads.weight, value)
-    residuals = [layer for run in runs for layer in run]
-    for layer, module in zip(residuals, _of(model, ResidualLayer), strict=True):
-        _set_linear(layer, module.linear)
+                _fill(layer, projection.weight, value)
+    residuals = [layer for unit in units for layer in unit[1:]]
+    _fill_linear(residuals, [module.linear for module in _of(model, ResidualLayer)])
     return model
 
 
 def _residual_network(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    if len(layers) < 2:
-        raise UnknownNetwork("it has a single residual layer")
     dim = len(layers[0].arrays["weight"])
-    model = _build(ResidualNetwork, layers, dim=dim, depth=len(layers) - 1, width=None, **options)
-    for layer, module in zip(layers, _of(model, ResidualLayer), strict=True):
-        _set_linear(layer, module.linear)
+    model = ResidualNetwork(dim, depth=len(layers) - 1, width=None, **options)
+    _fill_linear(layers, [module.linear for module in _of(model, ResidualLayer)])
     return model
 
 
