@@ -27,7 +27,8 @@ from vpintegrator.catalogue import (
     system_summaries,
 )
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.models.built_in import BUILT_IN
+from vpintegrator.models.descriptions import DESCRIPTIONS
+from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.names import CLASSICAL_METHODS
 from vpintegrator.storage.files import check_input, check_output, replacing
 
@@ -149,7 +150,7 @@ def show(
     lists = dict(zip(LISTS, (_systems, _recipes, _methods, _models), strict=True))
     if name in lists:
         return lists[name]()
-    if name in BUILT_IN:
+    if name in ARCHITECTURES:
         return _show_architecture(name)
     if name in CLASSICAL_METHODS:
         return _show_method(name)
@@ -160,7 +161,7 @@ def show(
         return _show_file(check_input(name, "a file to show"), width)
     if name in catalogue(DATASETS) and name not in systems:
         return _show_recipe(name)
-    known = [*lists, *BUILT_IN, *CLASSICAL_METHODS, *systems, *catalogue(DATASETS)]
+    known = [*lists, *ARCHITECTURES, *CLASSICAL_METHODS, *systems, *catalogue(DATASETS)]
     if name in systems or name.endswith(".toml") or "=" in name:
         return _show_system(load_system(thing, **(parameters or {})), width)
     hint = nearest(name, known) or f"; {', '.join(lists)} are lists of names"
@@ -205,11 +206,8 @@ def _methods() -> Overview:
 
 
 def _models() -> Overview:
-    from vpintegrator.models import ARCHITECTURES
-
-    descriptions = ARCHITECTURES.descriptions()
-    text = _table(("model", "what it is"), descriptions.items())
-    return Overview(f"{text}\nvp-show vpt lists the arguments of vpt", {"models": descriptions})
+    text = _table(("model", "what it is"), DESCRIPTIONS.items())
+    return Overview(f"{text}\nvp-show vpt lists the arguments of vpt", {"models": DESCRIPTIONS})
 
 
 def _kept(method: Any) -> str:
@@ -253,9 +251,7 @@ def _show_recipe(name: str) -> Overview:
 
 
 def _show_architecture(name: str) -> Overview:
-    from vpintegrator.models import ARCHITECTURES
-
-    title = f"{name}: {ARCHITECTURES.descriptions()[name]}"
+    title = f"{name}: {DESCRIPTIONS[name]}"
     arguments = architecture_arguments(ARCHITECTURES.find(name))
     rows = [(each, *map(str, about.values())) for each, about in arguments.items()]
     text = _table(("argument", "value", "default", "meaning"), rows) if rows else "no arguments"

@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.models.built_in import BUILT_IN
-from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.registry import ARCHITECTURES, CLASSES, module_of
 
 if TYPE_CHECKING:
     from vpintegrator.models.classical_integrator import ClassicalIntegrator
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
     from vpintegrator.models.wrapped import wrap
 
-_MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
+_MODULES = {name: module_of(name) for name in CLASSES.values()} | {
     "ClassificationTransformer": "classification_transformer",
     "Components": "components",
     "Coordinates": "coordinates",

@@ -16,9 +16,9 @@ from vpintegrator.dynamics.training_domain import Domain, recorded_domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
 from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.built_in import BUILT_IN
 from vpintegrator.models.components import Components, angle_refusal
 from vpintegrator.models.coordinates import Coordinates
+from vpintegrator.models.descriptions import DESCRIPTIONS
 from vpintegrator.models.family import Stepping, conditions_of, extended, member
 from vpintegrator.models.iteration import (
     as_windows,
@@ -135,8 +135,7 @@ class Model(Stepping, Map):
         self.reversing_symmetries = known.reversing_symmetries
         self.conserved, self.scaling = known.conserved, known.scaling
         self.explicit_time = known.explicit_time
-        known_by_name = BUILT_IN[self.name].description if self.name in BUILT_IN else ""
-        self.description = description or self.description or known_by_name
+        self.description = description or self.description or DESCRIPTIONS.get(self.name, "")
         if self.explicit_time:
             self.register_buffer("time_step", torch.zeros(1, dtype=torch.float64))
         self.core = core

@@ -3,36 +3,53 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.built_in import BUILT_IN
 
 if TYPE_CHECKING:
     from vpintegrator.models.model import Model
+
+CLASSES = {
+    "vpt": "VolumePreservingTransformer",
+    "vpff": "VolumePreservingFeedForward",
+    "vpmt": "VolumePreservingMultiheadTransformer",
+    "spff": "SymplecticFeedForward",
+    "sgf": "SymplecticGeneratingFunctionMap",
+    "vpgf": "VolumePreservingGeneratingFunctionMap",
+    "linear": "LinearMap",
+    "polynomial": "PolynomialMap",
+    "split": "SplittingMap",
+    "classical": "ClassicalIntegrator",
+    "spt": "SymplecticTransformer",
+    "transformer": "StandardTransformer",
+    "resnet": "ResidualNetwork",
+}
+
+
+def module_of(class_name: str) -> str:
+    """Return the module of a class, which is named like it: ``linear_map`` of ``LinearMap``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", class_name).lower()
 
 
 class Architectures(Mapping[str, "type[Model]"]):
     """The classes of models by their names."""
 
     def __getitem__(self, name: str) -> type[Model]:
-        entry = BUILT_IN[name]
-        module = importlib.import_module(f"vpintegrator.models.{entry.module}")
-        return getattr(module, entry.class_name)
+        class_name = CLASSES[name]
+        module = importlib.import_module(f"vpintegrator.models.{module_of(class_name)}")
+        return getattr(module, class_name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(BUILT_IN)
+        return iter(CLASSES)
 
     def __len__(self) -> int:
-        return len(BUILT_IN)
+        return len(CLASSES)
 
     def __contains__(self, name: object) -> bool:
-        return name in BUILT_IN
-
-    def descriptions(self) -> dict[str, str]:
-        """Return a line about each, by its name."""
-        return {name: entry.description for name, entry in BUILT_IN.items()}
+        return name in CLASSES
 
     def find(self, name: str) -> type[Model]:
         """Return the class of this name, or InputError with the nearest one."""

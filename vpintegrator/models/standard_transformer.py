@@ -170,18 +170,12 @@ class StandardTransformer(Model):
             layers = [layer for layer in layers if not isinstance(layer, Norm)]
         if inside != dim:
             layers.append(nn.Linear(inside, dim, dtype=torch.float64))
-        words = ""
-        if encoder:
-            words = f"standard transformer: {attention} attention in encoder blocks"
-        elif attention != "multihead":
-            words = f"standard transformer: {attention} attention and residual layers"
         super().__init__(
             Composition(*layers),
             dim,
             window=window,
             prediction_window=prediction_window,
             dtype=dtype,
-            description=words,
         )
 
     @classmethod

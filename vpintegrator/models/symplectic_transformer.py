@@ -13,7 +13,6 @@ from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
 from vpintegrator.models.symplectic_layers import (
-    symplectic_in_words,
     symplectic_layer,
     symplectic_refusal,
 )
@@ -127,12 +126,10 @@ class SymplecticTransformer(Model):
                     initial_scale=initial_scale,
                 ),
             ]
-        words = symplectic_in_words(layer, functions, degree, expressions)
         super().__init__(
             Composition(*layers),
             components,
             window=window,
             prediction_window=prediction_window,
             dtype=dtype,
-            description=f"symplectic transformer: attention by rotations, then {words}",
         )

@@ -11,7 +11,7 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
 from vpintegrator.models.components import Components
-from vpintegrator.models.coupling_layers import coupling_refusal, couplings, couplings_in_words
+from vpintegrator.models.coupling_layers import coupling_refusal, couplings
 from vpintegrator.models.model import Model
 from vpintegrator.nn import AttentionCoupling, Composition
 from vpintegrator.nn.layer import default_dtype
@@ -151,15 +151,10 @@ class VolumePreservingMultiheadTransformer(Model):
                 activation=activation,
                 initial_scale=initial_scale,
             )
-        words = couplings_in_words(functions, degree, expressions, bases)
         super().__init__(
             Composition(*layers),
             components,
             window=window,
             prediction_window=prediction_window,
             dtype=dtype,
-            description=(
-                "volume-preserving multihead transformer: softmax attention inside couplings"
-                + ("" if functions == "neurons" else f", and {words}")
-            ),
         )

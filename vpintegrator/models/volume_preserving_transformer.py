@@ -15,7 +15,6 @@ from vpintegrator.models.components import Components
 from vpintegrator.models.coupling_layers import (
     coupling_refusal,
     couplings,
-    couplings_in_words,
     triangular,
 )
 from vpintegrator.models.model import Model
@@ -151,37 +150,20 @@ class VolumePreservingTransformer(Model):
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(dim, reversing_symmetries, periodic, cyclic)
-        group = components.group
         whole("dim", dim, 2)
         whole("window", window, 2)
         if reason := refused_weighting(weighting, components):
             raise InputError(reason)
         if weighting == "auto":
-            weighting = "skew" if skew_weighting_exists(group) else "coupled"
-        words = "triangular layers"
-        if feed_forward == "coupling":
-            words = couplings_in_words(functions, degree, expressions, bases)
-        attention = f"{weighting} weighting"
-        if weighting == "arbitrary":
-            attention += ", which does not preserve volume"
+            weighting = "skew" if skew_weighting_exists(components.group) else "coupled"
+        shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
             if weighting == "coupled":
-                partition = as_blocks(split, dim)
-                layers.append(
-                    CoupledAttention(
-                        dim, window, split=partition, symmetries=group, initial_scale=initial_scale
-                    )
-                )
+                layers.append(CoupledAttention(dim, window, split=as_blocks(split, dim), **shared))
             else:
                 layers.append(
-                    VolumePreservingAttention(
-                        dim,
-                        weighting,
-                        scale=attention_scale,
-                        symmetries=group,
-                        initial_scale=initial_scale,
-                    )
+                    VolumePreservingAttention(dim, weighting, scale=attention_scale, **shared)
                 )
             if time_mixing:
                 layers.append(TimeMixing(window, initial_scale=initial_scale))
@@ -213,9 +195,6 @@ class VolumePreservingTransformer(Model):
             window=window,
             prediction_window=prediction_window,
             dtype=dtype,
-            description=(
-                f"volume-preserving transformer: attention by rotations ({attention}), then {words}"
-            ),
         )
         self.weighting = weighting
 
