@@ -105,21 +105,6 @@ def test_progress_in_a_file_is_a_plain_line_now_and_then(monkeypatch):
     assert len(lines) == 11
 
 
-def test_a_bar_moves_at_its_pace_between_two_updates_and_never_backwards(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    bar = progress.moving_progress((), Console(file=io.StringIO()), quiet=False)
-    moving, still = (bar.add_task("", total=10.0, pace=pace) for pace in (1.0, 0.0))
-    completed = []
-    for seconds, known in ((1.5, None), (0.5, 1.0), (0.5, 4.0), (1.0, None), (20.0, None)):
-        clock[0] += seconds
-        bar.get_renderables()
-        bar.update(moving, completed=known)
-        completed.append(bar.tasks[moving].completed)
-    assert completed == [1.5, 2.0, 4.0, 5.0, 10.0]
-    assert bar.tasks[still].completed == 0.0
-
-
 @pytest.mark.parametrize("notebook", [False, True])
 def test_lines_in_a_notebook_are_plain(tmp_path, notebook):
     """Jupyter gives the commands of a cell a terminal, and shows all that they send to it."""

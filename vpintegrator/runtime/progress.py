@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import printable
@@ -33,8 +32,7 @@ def in_notebook() -> bool:
 def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     """Show a progress bar on standard error with time taken and time left.
 
-    If standard error is no terminal, plain lines are printed from time to time. A task with a field
-    ``pace``, in units of its total a second, moves between two updates, too.
+    If standard error is no terminal, plain lines are printed from time to time.
 
     Parameters
     ----------
@@ -46,22 +44,11 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
-        Task,
+        Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
-    from rich.text import Text
-
-    class TimeLeft(TimeRemainingColumn):
-        """Time left, by the pace of the task if it has one."""
-
-        def render(self, task: Task) -> Text:
-            pace = task.fields.get("pace")
-            if not pace or task.total is None:
-                return super().render(task)
-            seconds = round((task.total - task.completed) / pace)
-            return Text(str(timedelta(seconds=seconds)), style="progress.remaining")
 
     console = Console(stderr=True, quiet=quiet)
     shown = (
@@ -70,47 +57,16 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         *(columns or (TextColumn("{task.percentage:>3.0f}%"),)),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeLeft(),
+        TimeRemainingColumn(),
     )
     if console.is_terminal and not in_notebook():
-        bar = moving_progress(shown, console, quiet)
+        bar = Progress(*shown, console=console, disable=quiet)
     else:
-        console = Console(
-            stderr=True,
-            quiet=quiet,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            force_terminal=False,
-        )
+        plain: dict[str, Any] = dict.fromkeys(("highlight", "markup", "emoji"), False)
+        console = Console(stderr=True, quiet=quiet, force_terminal=False, **plain)
         bar = plain_progress(console, *shown)
     with bar as progress:
         yield progress
-
-
-def moving_progress(columns: Sequence[Any], console: Console, quiet: bool) -> Progress:
-    """Bar that moves at the pace of its tasks between two updates, and never backwards."""
-    from rich.progress import Progress, TaskID
-
-    class MovingProgress(Progress):
-        def __init__(self) -> None:
-            self._shown = time.monotonic()
-            super().__init__(*columns, console=console, disable=quiet)
-
-        def update(self, task_id: TaskID, **changes: Any) -> None:
-            if changes.get("completed") is not None:
-                changes["completed"] = max(changes["completed"], self._tasks[task_id].completed)
-            super().update(task_id, **changes)
-
-        def get_renderables(self) -> Any:
-            before, self._shown = self._shown, time.monotonic()
-            for task in self.tasks:
-                if task.total is not None and not task.finished:
-                    moved = task.fields.get("pace", 0.0) * (self._shown - before)
-                    task.completed = max(task.completed, min(task.completed + moved, task.total))
-            return super().get_renderables()
-
-    return MovingProgress()
 
 
 def plain_progress(console: Console, *columns: Any) -> Progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -136,9 +135,8 @@ class TrainingBar:
     def __init__(self, bar: Progress | None, seconds: float | None) -> None:
         self.bar, self.seconds, self.start = bar, seconds, time.perf_counter()
         if bar is not None:
-            pace = 1 / seconds if seconds else 0.0
             total = 1.0 if seconds else None  # without a limit the bar says only that it is at work
-            self.task = bar.add_task("", total=total, pace=pace, error="-", training="")
+            self.task = bar.add_task("", total=total, error="-", training="")
 
     def update(
         self, kind: str | None = None, error: float | None = None, share: float | None = None
@@ -148,11 +146,10 @@ class TrainingBar:
             return
         words: dict[str, Any] = {} if kind is None else {"description": kind, "training": ""}
         words |= {} if error is None else {"error": f"{error:.1e}"}
-        spent = time.perf_counter() - self.start
         if self.seconds:
-            share = max(share or 0.0, spent / self.seconds)
+            share = max(share or 0.0, (time.perf_counter() - self.start) / self.seconds)
         if share is not None:
-            words |= {"total": 1.0, "completed": share, "pace": share / (spent or math.inf)}
+            words |= {"total": 1.0, "completed": share}
         self.bar.update(self.task, **words)
 
     def show(self, history: History) -> None:
