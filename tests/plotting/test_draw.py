@@ -237,10 +237,6 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
         order = WorkPrecisionFigure(Scene(thinned)).orders[name]
         assert order == pytest.approx(thinned.runs[name].order, abs=0.2)
         assert label.endswith(f"order {order:.2f}")
-    study = thinned.work_precision["rk4"]
-    line = figure.axes[0].lines[1]
-    assert sorted(line.get_xdata()) == sorted(study.evaluations)
-    assert sorted(line.get_ydata()) == sorted(study.error)
     assert not FIGURES["work-precision"](Scene(body)).applies()
 
 

@@ -6,10 +6,8 @@ from matplotlib.figure import Figure
 
 from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
-from vpintegrator.plotting.figures.sections import PoincareFigure
 from vpintegrator.plotting.figures.studies import COSTS, WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.rollout import compare
 
 
 def drawn(draw, *arguments):
@@ -81,15 +79,3 @@ def test_curves_of_work_and_precision(thinned):
         for study, line in zip(thinned.work_precision.values(), lines, strict=False):
             points = sorted(zip(getattr(study, cost), study.error, strict=True))
             np.testing.assert_array_equal(line.T, points)
-
-
-def test_points_of_a_section():
-    name = "stoermer-verlet"
-    report = compare(None, [name], system="coupled-oscillators", steps=80, trajectories=3)
-    figure = PoincareFigure(Scene(report))
-    axes, _ = drawn(figure.panel, name)
-    section = report.runs[name].section
-    points = section.points[np.isin(section.trajectory, figure.level[0])]
-    assert len(points) > 3
-    expected = points[:, list(figure.pair)]
-    np.testing.assert_array_equal(np.asarray(axes.collections[0].get_offsets()), expected)
