@@ -6,11 +6,10 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from vpintegrator.errors import InputError, nearest
 
-Table = TypeVar("Table")
 
 MAXIMUM_SIZE = 500_000  # characters of a TOML file
 _DOTS = 16
