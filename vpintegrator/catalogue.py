@@ -114,26 +114,8 @@ def system_summaries() -> list[SystemSummary]:
             kind = "divergence-free" if free else "not divergence-free"
         title, subject = table["title"], table["subject"]
         components = (dim or len(table["state"])) + ("time" in table)
-        if "return_map" in table:
-            components, kind = _of_return_map(table, components, kind)
         result.append(SystemSummary(name, title, subject, components, size, kind))
     return sorted(result, key=lambda summary: (summary.subject, summary.name))
-
-
-def _of_return_map(table: Mapping[str, Any], components: int, kind: str) -> tuple[int, str]:
-    """Return number of components and kind of a return map, from those of its flow."""
-    own, hamiltonian = table["return_map"], kind == "Hamiltonian"
-    stroboscopic = "time" in table
-    left = components - (1 if stroboscopic or not hamiltonian else 2)
-    times = bool(own.get("return_times", False))
-    plane = stroboscopic and kind == "divergence-free" and left == 2
-    if times and hamiltonian:
-        kept = "volume-preserving map"
-    elif hamiltonian or (plane and not times):
-        kept = "symplectic map"
-    else:
-        kept = "volume-preserving map" if stroboscopic and "not" not in kind else "map"
-    return left + times, kept
 
 
 def recipe_summaries() -> list[RecipeSummary]:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import vpintegrator as vp
 from tests.dynamics.test_discrete import KICKED
@@ -82,16 +81,6 @@ def test_a_family_of_return_maps(tmp_path):
             arguments={"functions": "polynomial", "degree": 3, "depth": 2},
         )
         assert model.structure.is_symplectic
-
-
-def test_models_read_no_time_since_the_start():
-    system = vp.return_map("forced-duffing", "t = 0", return_times=True)
-    model = vp.models.build(system, arguments={"functions": "polynomial", "degree": 3, "depth": 2})
-    assert model.name == "vpff" and model.arguments["cyclic"] == [2]
-    z = torch.tensor([[[0.3, 0.2, 0.0]], [[0.3, 0.2, 7.0]]], dtype=torch.float64)
-    with torch.no_grad():
-        near, far = model(z)[:, 0].numpy()
-    assert far - near == pytest.approx([0, 0, 7])
 
 
 def test_own_initial_states_of_a_return_map(tmp_path):

@@ -167,7 +167,7 @@ def test_stroboscopic_maps_are_solutions_over_a_period():
         assert at_phase.map(z) == pytest.approx(end[:, :4], abs=1e-11)
 
 
-def test_crossings_directions_and_times():
+def test_crossings_and_directions():
     plain = vp.load_system(OSCILLATORS)
     z = plain.sample_initial(5, np.random.default_rng(0))
     twice = vp.load_system(OSCILLATORS + "crossings = 2")
@@ -175,16 +175,6 @@ def test_crossings_directions_and_times():
     down = vp.load_system(OSCILLATORS + 'direction = "down"')
     assert down.map(z) == pytest.approx(plain.map(z), abs=1e-11)  # by symmetry
     assert (down.section_map.flow_states(z, np.empty((5, 0)))[2] < 0).all()
-    timed = vp.load_system(OSCILLATORS + "return_times = true")
-    assert timed.components == ("q[1]", "p[1]", "T")
-    assert not timed.is_canonical and timed.divergence_free
-    states = vp.solve(timed, timed.sample_initial(5, np.random.default_rng(0)), np.arange(4))
-    assert states[..., 2] == pytest.approx(np.tile(2 * np.pi * np.arange(4), (5, 1)), abs=1e-10)
-    assert timed.cyclic == [2] and plain.cyclic == []
-    way = timed.states_between(np.hstack([z, np.ones((5, 1))]), 4)
-    assert way[..., 2] == pytest.approx(1 + np.pi / 2 * np.tile(np.arange(5)[:, None], 5), abs=1e-9)
-    (rho,) = timed.reversing_symmetries
-    assert rho[2, 2] == -1
 
 
 def test_angles_come_back_a_turn_later():
@@ -259,7 +249,6 @@ def test_what_does_not_come_back_is_told(henon_heiles):
         (("energy = 2.0", ""), "of a Hamiltonian flow have an energy"),
         (("energy = 2.0", "energi = 2.0"), "unknown key 'energi'"),
         (("energy = 2.0", "energy = 2.0\ncrossings = 0"), "crossings are a whole number"),
-        (("energy = 2.0", "energy = 2.0\nreturn_times = 1"), "expected true or false"),
         (("energy = 2.0", 'energy = 2.0\ndirection = "left"'), "direction is 'up' or 'down'"),
         (("p[0]**2 + q", "p[0]**4 + q"), "quadratic in it"),
         (("w = 0.3", "w = 0.3, energy = 1"), "that of the return map"),

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
-from vpintegrator.data.windows import count_starts, observed_starts
-from vpintegrator.errors import InputError
+from vpintegrator.data.windows import pair_starts
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -60,17 +59,8 @@ class Pairs(TorchDataset[Pair]):
         InputError
             If there are none.
         """
-        _, length, dim = states.shape
-        shift = window if prediction_window is None else prediction_window
-        starts, size = count_starts(length, window, shift, horizon), window + horizon * shift
-        found = observed_starts(states, size)
-        if not len(found):
-            raise InputError(
-                f"{where}: no {size} consecutive states are all observed, as a window of {window} "
-                "and its prediction need"
-            )
-        first = found // starts * length + found % starts
-        flat = torch.from_numpy(states.reshape(-1, dim))
+        first, shift, size = pair_starts(states, window, prediction_window, horizon, where)
+        flat = torch.from_numpy(states.reshape(-1, states.shape[2]))
         return cls(flat, torch.from_numpy(first), window, shift, size)
 
     @classmethod

@@ -47,52 +47,45 @@ def windows(
     (array([0., 1., 2.]), array([1., 2., 3.]))
     """
     states = real_array("states", states, ("trajectory", "time", "dim"))
-    shift = window if prediction_window is None else prediction_window
-    trajectories, length, dim = states.shape
-    starts = count_starts(length, window, shift, horizon)
-
-    def cut(first: int, size: int) -> np.ndarray:
-        view = np.lib.stride_tricks.sliding_window_view(states, size, axis=1).swapaxes(2, 3)
-        pairs = view[:, first : first + starts].reshape(trajectories * starts, size, dim)
-        # a single trajectory needs no copy to be reshaped, and a view is read-only
-        return pairs if pairs.flags.writeable else pairs.copy()
-
-    inputs, targets = cut(0, window), cut(shift, window + (horizon - 1) * shift)
-    if not np.isnan(states).any():
-        return inputs, targets
-    whole = observed_starts(states, window + horizon * shift)
-    if not len(whole):
-        raise InputError(
-            f"no {window + horizon * shift} consecutive states are all observed, as a window of "
-            f"{window} states and what follows need"
-        )
-    return inputs[whole], targets[whole]
+    first, shift, size = pair_starts(states, window, prediction_window, horizon)
+    pairs = states.reshape(-1, states.shape[2])[first[:, None] + np.arange(size)]
+    return pairs[:, :window].copy(), pairs[:, shift:].copy()
 
 
-def count_starts(length: int, window: int, shift: int, horizon: int) -> int:
-    """Return the number of pairs of windows in a trajectory of ``length`` states.
+def pair_starts(
+    states: np.ndarray,
+    window: int,
+    prediction_window: int | None,
+    horizon: int,
+    where: str = "the states",
+) -> tuple[np.ndarray, int, int]:
+    """Return the first state of each pair of windows, (pair,), the shift, and the size of a pair.
+
+    States (trajectory, time, dim) are numbered one trajectory after the other. Pairs with a state
+    that was not observed (NaN) are left out.
 
     Raises
     ------
     InputError
-        If there is none.
+        If there is no pair.
     """
+    shift = window if prediction_window is None else prediction_window
     window, horizon = whole_number("window", window, 1), whole_number("horizon", horizon, 1)
     if not 1 <= shift <= window:
         raise InputError(f"prediction_window = {shift} must lie between 1 and window = {window}")
-    starts = length - window - horizon * shift + 1
-    if starts < 1:
-        needed = window + horizon * shift
+    length, size = states.shape[1], window + horizon * shift
+    if length < size:
         ahead = "its prediction" if horizon == 1 else f"{horizon} predictions"
         raise InputError(
-            f"a window of {window} states and {ahead} need trajectories of {needed} states, but "
-            f"these have {length}; generate them with steps = {needed - 1} or more"
+            f"a window of {window} states and {ahead} need trajectories of {size} states, but "
+            f"these have {length}; generate them with steps = {size - 1} or more"
         )
-    return starts
-
-
-def observed_starts(states: np.ndarray, size: int) -> np.ndarray:
-    """Return the numbers of the runs of ``size`` consecutive observed states."""
     seen = ~np.isnan(states).any(axis=-1)
     runs = np.lib.stride_tricks.sliding_window_view(seen, size, axis=1).all(axis=-1)
-    return np.flatnonzero(runs)
+    trajectory, time = np.nonzero(runs)
+    if not len(time):
+        raise InputError(
+            f"{where}: no {size} consecutive states are all observed, as a window of {window} "
+            "states and what follows need"
+        )
+    return trajectory * length + time, shift, size

@@ -19,18 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.equations import DoubleFormulas, Equations
 from vpintegrator.dynamics.expressions import (
     Arithmetic,
     Call,
-    ComponentFunction,
     Expression,
     Number,
     Product,
     Symbol,
     TooLong,
     Value,
-    arithmetic,
     below,
     evaluator,
 )
@@ -89,22 +87,6 @@ class ExactFormulas:
         for row, state in zip(values, states, strict=True):
             with suppress(ArithmeticError, ValueError):
                 row[:] = [HIGH.convert(value) for value in self._function(*state)]
-        return values
-
-
-class DoubleFormulas:
-    """Expressions as a function of states (state, dim) of doubles, not compiled."""
-
-    def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
-        self._count = len(expressions)
-        self._function: ComponentFunction = evaluator(expressions, symbols, arithmetic("numpy"))
-
-    def __call__(self, states: np.ndarray) -> np.ndarray:
-        """Return values (state, expression); not finite where there are none."""
-        values = np.empty((len(states), self._count))
-        with np.errstate(all="ignore"):
-            for column, value in zip(values.T, self._function(*states.T), strict=True):
-                column[:] = value
         return values
 
 

@@ -184,8 +184,6 @@ class ReturnSection:
         Number of crossings in one step.
     energy
         Energy on the section of a Hamiltonian flow without explicit time, else None.
-    return_times
-        Whether the time since the start is a further component.
     where
         The file and the table, for messages.
     period
@@ -198,7 +196,6 @@ class ReturnSection:
     sign: int
     crossings: int
     energy: Value | None
-    return_times: bool
     where: str
     period: Value | None = None
 
@@ -224,12 +221,12 @@ class ReturnSection:
     @property
     def dim(self) -> int:
         """Number of components of the map's states."""
-        return len(self.kept) + self.return_times
+        return len(self.kept)
 
     @property
     def is_canonical(self) -> bool:
         """Whether the states are (q, p) of a Hamiltonian flow."""
-        return self.flow.hamiltonian is not None and not self.return_times
+        return self.flow.hamiltonian is not None
 
     @cached_property
     def parabola(self) -> tuple[Value, Value, Value] | None:
@@ -286,8 +283,7 @@ class ReturnSection:
         if e.hamiltonian is not None:
             kept = "area" if len(self.kept) == 2 else "the form dq dp"
             form = f", in which {kept} is kept"
-        further = "; and the time since the start" if self.return_times else ""
-        return f"{what}; {kind} ({names}){form}{further}"
+        return f"{what}; {kind} ({names}){form}"
 
 
 def is_tensor(state: object) -> bool:
@@ -460,6 +456,22 @@ class MatrixFunction(StateFunction):
         return result
 
 
+class DoubleFormulas:
+    """Expressions as a function of rows (row, symbol) of doubles, not compiled."""
+
+    def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
+        self._count = len(expressions)
+        self._function: ComponentFunction = evaluator(expressions, symbols, arithmetic("numpy"))
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Return values (row, expression); not finite where there are none."""
+        values = np.empty((len(rows), self._count))
+        with np.errstate(all="ignore"):
+            for column, value in zip(values.T, self._function(*rows.T), strict=True):
+                column[:] = value
+        return values
+
+
 _NAMED = 4  # components in a message
 
 
@@ -484,29 +496,20 @@ class FormulaDomain:
         energy = [] if equations.hamiltonian is None else [equations.hamiltonian]
         return cls(equations, [*energy, *equations.vector_field, *first])
 
-    @cached_property
-    def _function(self) -> ComponentFunction:
-        # not compiled: it is called once
-        return evaluator(self.formulas, self.equations.arguments, arithmetic("numpy"))
-
     def outside(self, states: np.ndarray, parameters: np.ndarray | None = None) -> np.ndarray:
         """Return whether states (state, dim) are outside, of values of parameters (state, name)."""
-        columns = [*states.T, *(() if parameters is None else parameters.T)]
-        found = np.zeros(len(states), bool)
-        with np.errstate(all="ignore"):
-            for value in self._function(*columns):
-                found |= ~np.isfinite(value)
-        return found
+        rows = states if parameters is None else np.hstack([states, parameters])
+        values = DoubleFormulas(self.formulas, self.equations.arguments)(rows)
+        return ~np.isfinite(values).all(axis=1)
 
     def reason(self, state: np.ndarray, parameters: np.ndarray | None = None) -> str:
         """Return the reason why a state (dim,) is outside: ``q = -1 is outside of log(q)``."""
         e, numbers = self.equations, [*state, *(() if parameters is None else parameters)]
         for formula in self.formulas:
             nodes = below([formula])
-            parts: dict[Any, Any] = dict(zip(e.arguments, map(np.float64, numbers), strict=True))
-            with np.errstate(all="ignore"):
-                values = evaluator(nodes, e.arguments, arithmetic("numpy"))(*parts.values())
-            parts |= zip(nodes, values, strict=True)
+            parts: dict[Any, Any] = dict(zip(e.arguments, numbers, strict=True))
+            row = np.array([numbers], dtype=np.float64)
+            parts |= zip(nodes, DoubleFormulas(nodes, e.arguments)(row)[0], strict=True)
             for node in nodes:
                 if not np.isfinite(parts[node]) and all(np.isfinite(parts[p]) for p in node.parts):
                     return self._words(node, parts)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.claims import TrialStates, check_claims
 from vpintegrator.dynamics.equations import Equations, stack_numpy
 from vpintegrator.dynamics.expressions import (
     Algebra,
@@ -432,5 +431,4 @@ def _extended_definition(family: Family, equations: Equations) -> Definition:
     )
     if equations.is_map or base.is_measured:
         return found
-    free, _ = check_claims(TrialStates(equations), source)
-    return replace(found, divergence_free=free, is_canonical=equations.hamiltonian is not None)
+    return replace(found, is_canonical=equations.hamiltonian is not None)

@@ -122,8 +122,7 @@ class InitialConditions:
         if missing := kinds.keys() - self.table.keys():
             needed = ", ".join(sorted(missing))
             raise InputError(f"{self.where}: distribution '{name}' needs {needed}")
-        # without the time since the start of a return map, which begins at 0
-        self._dim = system.phase_dim if e.returns is None else len(e.returns.kept)
+        self._dim = system.phase_dim
         times = {} if system.time is None else {system.time: (*_NUMBER, list)}
         check_table(self.table, {"distribution": str, **kinds, **times}, self.where)
         self._symbols: tuple[Symbol, ...] = e.open

@@ -136,7 +136,6 @@ def return_map(
     energy: float | str | None = None,
     direction: str | None = None,
     crossings: int = 1,
-    return_times: bool = False,
 ) -> System:
     r"""Return the map of a flow from a section back to it, as a discrete system.
 
@@ -157,8 +156,6 @@ def return_map(
         Direction of crossings: ``"up"``, the default, or ``"down"``.
     crossings
         Number of returns, or periods, in one step.
-    return_times
-        Whether the time since the start is a further component of the states.
 
     Raises
     ------
@@ -182,6 +179,5 @@ def return_map(
     table |= {} if direction is None else {"direction": direction}
     table |= {} if crossings == 1 else {"crossings": crossings}
     table |= {} if energy is None else {ENERGY: energy}
-    table |= {"return_times": True} if return_times else {}
     text = flow.text.rstrip("\n") + "\n" + toml_text({}, {"return_map": table})
     return System(text, f"{flow.name}-map", flow.definitions, source=f"{flow.name}-map")

@@ -409,13 +409,9 @@ class SystemProperties:
 
     @property
     def cyclic(self) -> list[int]:
-        """Numbers of the components that the vector field does not depend on.
-
-        Of maps, only the time since the start of return maps that have it.
-        """
+        """Numbers of the components that the vector field does not depend on; none of maps."""
         if self.is_discrete:
-            returns = self.equations.returns
-            return [len(returns.kept)] if returns is not None and returns.return_times else []
+            return []
         used = 0
         for value in self.equations.vector_field:
             used |= value.depends if isinstance(value, Expression) else 0

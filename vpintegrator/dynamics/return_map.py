@@ -67,8 +67,7 @@ class ReturnMap:
     def sizes(self) -> np.ndarray:
         """Sizes of the components of the map in its domain, (dim,); 0 where they are not known."""
         kept = self.section.kept
-        known = np.broadcast_to(self._sizes, len(self.section.flow.symbols))[kept]
-        return np.append(known, 0.0) if self.section.return_times else known
+        return np.broadcast_to(self._sizes, len(self.section.flow.symbols))[kept]
 
     def iteration(
         self, rtol: float, atol: float, parameters: np.ndarray | None = None
@@ -118,7 +117,7 @@ class ReturnMap:
         """
         s, count = self.section, len(states)
         full = np.empty((len(s.flow.symbols), count))
-        full[s.kept] = states.T[: len(s.kept)]
+        full[s.kept] = states.T
         columns = [*full[s.kept], *parameters.T]
         with np.errstate(all="ignore"):
             full[s.component] = self._value(*columns)[0]
@@ -138,10 +137,7 @@ class ReturnMap:
             begin = self.flow_states(states, parameters)
             event = self.event(begin, parameters.T)
             ends, durations = follow(formulas, begin, event, parameters.T)
-        image = np.empty_like(states)
-        image[:, : len(s.kept)] = ends[s.kept].T
-        if s.return_times:
-            image[:, -1] = states[:, -1] + durations
+        image = ends[s.kept].T
         image[np.isnan(image).any(axis=1) | np.isnan(states).any(axis=1)] = np.nan
         return image, durations
 
@@ -220,7 +216,6 @@ def return_parts(
     ((5, 2, 2), True)
     """
     section = returns.section
-    found: tuple[np.ndarray, np.ndarray] | None
     if section.conjugate is None and not section.stroboscopic:
         return None
     with np.errstate(all="ignore"):
@@ -240,11 +235,7 @@ def return_parts(
             found = _one_after_another(steps, begin, columns, ways)
         else:
             found = _on_rays(returns, steps, begin, columns, parts)
-    if found is None:
-        return None
-    way = found[0][:, section.kept].transpose(0, 2, 1)
-    if section.return_times:
-        way = np.concatenate([way, (states[:, -1] + found[1])[..., None]], axis=-1)
+    way = found[:, section.kept].transpose(0, 2, 1)
     way = np.concatenate([states[None], way])
     known = np.isfinite(way).all(axis=(0, 2))
     if not known.mean() > _MOST:
@@ -256,24 +247,23 @@ def return_parts(
 
 def _one_after_another(
     steps: AdaptiveSteps, begin: np.ndarray, columns: np.ndarray, ways: list[Event]
-) -> tuple[np.ndarray, np.ndarray]:
-    """States of the flow (part, component, n) at the ends of each part, and when, (part, n)."""
-    found, times = [], []
+) -> np.ndarray:
+    """States of the flow (part, component, n) at the ends of each part."""
+    found = []
     for way in ways:
-        begin, lasted = follow(steps, begin, way, columns)
+        begin, _ = follow(steps, begin, way, columns)
         found.append(begin)
-        times.append(lasted)
-    return np.stack(found), np.cumsum(times, axis=0)
+    return np.stack(found)
 
 
 def _on_rays(
     returns: ReturnMap, steps: AdaptiveSteps, begin: np.ndarray, columns: np.ndarray, parts: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> np.ndarray:
     section, event = returns.section, returns.event(begin, columns)
     end, durations = follow(steps, begin, event, columns)
     count = max(_FEWEST * event.count, 4 * parts)
     ways = [Event(None, durations / count)] * count
-    way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)[0]])
+    way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)])
     assert section.conjugate is not None
     plane = [section.component, section.conjugate]
     centre = np.stack([event.value, np.zeros_like(event.value)])[:, None]
@@ -285,7 +275,7 @@ def _on_rays(
 
     angles = np.unwrap(np.stack([angle(state) for state in way]), axis=0)
     end = np.where((np.diff(angles, axis=0) > 0).all(axis=0), end, np.nan)
-    found, times = np.empty((parts, *begin.shape)), np.empty((parts, begin.shape[1]))
+    found = np.empty((parts, *begin.shape))
     rows = np.arange(begin.shape[1])
     for k in range(1, parts):
         target = 2 * np.pi * event.count * k / parts
@@ -302,9 +292,9 @@ def _on_rays(
             u, v = (section.sign * speed[plane].T / scale).T
             missed = np.remainder(angle(at) - target + np.pi, 2 * np.pi) - np.pi
             later = later - missed * (x * x + y * y) / (u * y - x * v)
-        found[k - 1], times[k - 1] = at, last * durations / count + later
-    found[-1], times[-1] = end, durations
-    return found, times
+        found[k - 1] = at
+    found[-1] = end
+    return found
 
 
 class SectionStates:
@@ -383,24 +373,18 @@ class SectionStates:
     def _of_flow(
         self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
     ) -> np.ndarray:
-        """Return states of the flow on the section, 0 for the time since the start."""
-        found = np.zeros((count, self._section.dim))
-        kept = self._section.kept
-        found[:, : len(kept)] = self._flow(count, generator, parameters)[:, kept]
-        return found
+        """Return states of the flow on the section."""
+        return self._flow(count, generator, parameters)[:, self._section.kept]
 
     def _in_box(
         self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
     ) -> np.ndarray:
         low, high = self._box
-        found = np.zeros((count, self._section.dim))
-        found[:, : len(low)] = generator.uniform(low, high, (count, len(low)))
-        return found
+        return generator.uniform(low, high, (count, len(low)))
 
     @cached_property
     def _box(self) -> tuple[np.ndarray, np.ndarray]:
         found = self._of_flow(_SAMPLE, np.random.default_rng(0), None)
-        found = found[:, : len(self._section.kept)]
         return found.min(axis=0), found.max(axis=0)
 
     def _no_momentum(self, state: np.ndarray) -> InputError:

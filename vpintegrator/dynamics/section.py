@@ -5,7 +5,6 @@
     direction = "up"            # of crossings: up (default) or down
     crossings = 1               # how many returns make one step
     energy = 0.1                # of a Hamiltonian flow
-    return_times = false        # true: a further component, the time since the start
 
 The states of the map are the remaining components of the flow. A stroboscopic map leaves out the
 time. A section q[i] = c at an energy leaves out q[i], and p[i], which follows from H = energy and
@@ -36,7 +35,7 @@ from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError
 
 _KEYS: dict[str, Any] = {"section": str, "direction": str, "crossings": int}
-_KEYS |= {"energy": (str, int, float), "return_times": bool, "initial_conditions": Mapping}
+_KEYS |= {"energy": (str, int, float), "initial_conditions": Mapping}
 ENERGY = "energy"  # a parameter of return maps
 _MOST_CROSSINGS = 10_000
 SAMPLED = 6  # points at which a mirror symmetry is tried
@@ -81,13 +80,12 @@ def read_section(
             f"{where}: the direction is 'up' or 'down', and crossings are a whole number from 1 to "
             f"{_MOST_CROSSINGS}, not {direction!r} and {crossings}"
         )
-    times = table.get("return_times", False)
     _check_fit(flow, component, energy, "direction" in table, where)
     sign = 1 if direction == "up" else -1
     period = None
     if component == flow.explicit_time:
         period = constant(flow, flow.table["period"], f"{source}, period")
-    section = ReturnSection(flow, component, value, sign, crossings, energy, times, where, period)
+    section = ReturnSection(flow, component, value, sign, crossings, energy, where, period)
     _ = section.parabola
     return section
 
@@ -151,11 +149,6 @@ def section_equations(
     open_ = e.reversing_symmetries if like is None else ()
     found = [rho for rho in (section_symmetry(section, r, trial) for r in open_) if rho is not None]
     rhos = [rho for k, rho in enumerate(found) if rho not in found[:k]]  # symmetries may coincide
-    if section.return_times:
-        name = "T" if "T" not in {s.name for s in e.symbols} else "T_"
-        components.append(name)
-        symbols.append(e.algebra.symbol(name))
-        rhos = [(*rho, {len(kept): -1}) for rho in rhos]
     order = [kept.index(i) for i in e.order if i in kept]
     state = {*e.arrays, *e.components}
     values = {name: value for name, value in e.scope.values.items() if name not in state}

@@ -21,13 +21,12 @@ import numpy as np
 from vpintegrator.dynamics.claims import (
     POINTS,
     Claim,
-    DoubleFormulas,
     TrialStates,
     claims_of,
     exact_states,
     symmetry_claim,
 )
-from vpintegrator.dynamics.equations import Equations, FormulaMap, stack_rows
+from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap, stack_rows
 from vpintegrator.dynamics.expressions import Call, Expression, Value, below
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties

@@ -71,7 +71,7 @@ class PeriodMap(Map):
                 f"{method.name} needs a vector field, but {system.name} is a map that is not "
                 "stroboscopic: its steps are iterations"
             )
-        period = self._period = returns.crossings * (flow.period or math.nan)
+        period = returns.crossings * (flow.period or math.nan)
         fixed = isinstance(method, OneStepMethod)
         if steps is not None and not fixed:
             raise InputError(
@@ -87,7 +87,6 @@ class PeriodMap(Map):
         self.description, self.order = method.source, method.order
         self.structure, self.differentiable = method.structure(flow), fixed
         self.system, self.dim = system, system.dim
-        self._times = returns.return_times
         self._phase = float(returns.value)  # type: ignore[arg-type]
 
     def embedded(self, states: np.ndarray) -> np.ndarray:
@@ -97,8 +96,6 @@ class PeriodMap(Map):
 
     def __call__(self, states: Tensor, parameters: Parameters | None = None) -> Tensor:
         """Return the states one period later, as :meth:`ClassicalMap.__call__` does."""
-        if self._times:
-            raise InputError(f"{self.name} has no derivative of return times")
         import torch
 
         phase = states.new_full((*states.shape[:-1], 1), self._phase)
@@ -112,8 +109,6 @@ class PeriodMap(Map):
 
     def derivative(self, windows: np.ndarray, parameters: Parameters | None = None) -> np.ndarray:
         """Return the product of the derivatives of the steps in a period."""
-        if self._times:
-            raise InputError(f"{self.name} has no derivative of return times")
         full = self.embedded(windows[:, 0])[:, None]
         result = np.broadcast_to(np.eye(self.inner.dim), (len(full), *2 * (self.inner.dim,)))
         for _ in range(self.steps):
@@ -129,10 +124,5 @@ class PeriodMap(Map):
         periods = self.inner.advance(
             self.embedded(first)[:, None], sys.maxsize, chunk=self.steps, parameters=parameters
         )
-        for number, states in enumerate(periods, start=1):
-            new = states[:, -1:, :-1]
-            if self._times:
-                times = first[:, -1:] + self._period * number
-                times = np.where(np.isnan(new[..., 0]), np.nan, times)
-                new = np.concatenate([new, times[..., None]], axis=-1)
-            yield new
+        for states in periods:
+            yield states[:, -1:, :-1]

@@ -10,7 +10,6 @@ from typing import Any
 
 from vpintegrator.errors import InputError, nearest
 
-
 MAXIMUM_SIZE = 500_000  # characters of a TOML file
 _DOTS = 16
 _STRINGS = re.compile(
