@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import vpintegrator as vp
-from vpintegrator.cli.command import COMMANDS
+from vpintegrator.cli.command import COMMANDS, flags_of
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -87,22 +87,32 @@ def test_there_are_seven_results():
     assert len(ROWS) == 7
 
 
-def options(command):
-    parameters = command.params
-    return {name for each in parameters for name in (*each.opts, *each.secondary_opts)}
+def command_lines():
+    """Lines of README and documents that call our commands, with their page."""
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))):
+        text = path.read_text(encoding="utf-8")
+        for line in re.findall(r"^(?:    |!|\$ |)(vp-[a-z]+ [^\n`]*)$", text, re.M):
+            if "..." not in line and "NAME" not in line:
+                yield f"{path.stem}: {line}"
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
+def test_a_command_of_a_document_has_such_options(line):
+    name, *arguments = shlex.split(line.partition(": ")[2], comments=True)
+    command = importlib.import_module(f"vpintegrator.cli.{COMMANDS[name][0]}").main
+    assert command.make_context(name, arguments).params
 
 
 def test_the_options_named_exist():
     """Those of our commands, else those of scripts, or of programs that are called beside ours."""
-    known = {"--rm", "--constraint", "--nthreads", "--all"}
+    known = {"--rm", "--constraint", "--nthreads", "--all", "--help", "--version"}
     for name, _ in COMMANDS.values():
-        known |= options(importlib.import_module(f"vpintegrator.cli.{name}").main)
+        known |= {*flags_of(importlib.import_module(f"vpintegrator.cli.{name}").main)}
     scripts = [path for path in ROOT.glob("scripts/**/*") if path.suffix in (".py", "")]
     sources = "\n".join(path.read_text(encoding="utf-8") for path in scripts if path.is_file())
     for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")):
         named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", path.read_text(encoding="utf-8")))
-        unknown = {name for name in named - known if f'"{name}' not in sources}
-        assert not unknown - {"--help", "--version"}, path
+        assert not {name for name in named - known if f'"{name}' not in sources}, path
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

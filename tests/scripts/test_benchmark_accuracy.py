@@ -1,8 +1,6 @@
 """The accuracy benchmark, run for an instant."""
 
-import importlib
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,15 +8,12 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 
-SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(tmp_path, monkeypatch):
+def benchmark(script, tmp_path, monkeypatch):
     """The script as a module, in an empty folder."""
-    monkeypatch.syspath_prepend(SCRIPTS)
     monkeypatch.chdir(tmp_path)
-    return importlib.import_module("accuracy")
+    return script("accuracy")
 
 
 def table(path):
@@ -34,8 +29,6 @@ def test_the_table(tmp_path, benchmark):
     assert [path.name for path in tmp_path.iterdir()] == ["accuracy.md"]
     header, _, *rows = table(tmp_path / "accuracy.md")
     assert "at 1,000 steps" in header
-    # the note names the invariants in the order of the numbers
-    assert list(vp.load_system("rigid-body").invariants) == ["energy", "squared_momentum"]
     assert [row[:2] for row in rows] == [
         ["vpff", "576"],
         ["published", "180"],
@@ -45,9 +38,6 @@ def test_the_table(tmp_path, benchmark):
     errors = [float(row[2]) for row in rows]
     assert ratios[0] == 1  # the best of ours, even where a peer is better after an instant
     assert ratios == pytest.approx([error / errors[0] for error in errors], rel=0.1, abs=0.1)
-    text = (tmp_path / "accuracy.md").read_text()
-    assert f"torch {torch.__version__}" in text
-    assert "vpff: reversible symmetric couplings, one step (levenberg-marquardt)" in text
     again = CliRunner().invoke(benchmark.main, arguments)
     assert again.exit_code == 2 and "--overwrite" in again.output
 

@@ -1,25 +1,16 @@
 """The benchmark over the catalogue, on one system for a second."""
 
-import importlib
 import json
 import math
-import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from vpintegrator.errors import InputError
-
-SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(tmp_path, monkeypatch):
+def benchmark(script, monkeypatch):
     """The script as a module; systems are measured in this process."""
-    monkeypatch.syspath_prepend(SCRIPTS)
-    sys.modules.pop("catalogue", None)
-    module = importlib.import_module("catalogue")
+    module = script("catalogue")
     monkeypatch.setattr(module.time, "perf_counter", module.time.perf_counter)  # given back
     monkeypatch.setattr(module.multiprocessing, "get_context", lambda _: InProcess)
     return module
@@ -76,12 +67,3 @@ def test_an_error_that_is_no_number_is_larger_than_all_others(benchmark):
     assert below(1e-4, rk4=2e-3) and not below(1e-4, rk4=1e-5)
     assert below(1e-4, rk4=math.nan) and not below(math.nan, rk4=1.0)
     assert not below(math.inf, rk4=math.inf)
-
-
-def test_mistakes(tmp_path, benchmark):
-    arguments = ["--folder", str(tmp_path), "--systems", "pendulumm"]
-    result = CliRunner().invoke(benchmark.main, arguments)
-    assert result.exit_code == 2
-    assert "--systems: 'pendulumm' is none of" in result.output
-    with pytest.raises(InputError, match=r"figures end in \.png"):
-        benchmark.catalogue_figure.draw({}, tmp_path / "catalogue.jpeg")

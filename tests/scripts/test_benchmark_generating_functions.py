@@ -38,7 +38,7 @@ def benchmark(script, compiler, monkeypatch):
     return module
 
 
-def test_the_table_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
+def test_the_table(tmp_path, benchmark):
     arguments = ["--folder", str(tmp_path), "--quick", "--markdown"]
     result = CliRunner().invoke(benchmark.main, arguments)
     assert result.exit_code == 0, result.output
@@ -59,8 +59,3 @@ def test_the_table_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     assert of_map["cost"].keys() == {"solved"}
     assert f"| {oscillator['validation']:.1e} |" in result.output
     assert "Generating functions by linear solves" in result.output
-
-    monkeypatch.setattr(benchmark, "measure", None)  # nothing is measured again
-    again = CliRunner().invoke(benchmark.main, [*arguments, "--only", "a map"])
-    assert again.exit_code == 0, again.output
-    assert "product-oscillator" not in again.output

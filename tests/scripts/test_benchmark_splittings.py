@@ -32,8 +32,3 @@ def test_the_table_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     again = CliRunner().invoke(benchmark.main, arguments)
     assert again.output.splitlines()[-3:] == result.output.splitlines()[-3:]
     assert "| pendulum |" in again.output
-
-
-def test_an_unknown_case(tmp_path, benchmark):
-    result = CliRunner().invoke(benchmark.main, ["--folder", str(tmp_path), "--only", "x"])
-    assert result.exit_code == 2 or "none of pendulum" in str(result.exception)

@@ -43,22 +43,3 @@ def test_trajectories_are_finite_bounded_and_keep_what_is_claimed(path, tmp_path
     for invariant in system.invariants.values():
         values = invariant(states)
         assert np.ptp(values, axis=1).max() < 1e-9 * np.abs(values).max()
-
-
-def test_numbers_in_descriptions():
-    ring = vp.load_system(BENCHMARKS / "systems" / "storage-ring.toml")
-    cell = vp.load_system(BENCHMARKS / "systems" / "storage-ring.toml", cells=1)
-    slope = vp.maps.ExactMap(cell).derivative(np.zeros((1, 1, 4)))[0]
-    for plane, phase in enumerate((0.264, 0.3155)):
-        block = slope[np.ix_([plane, plane + 2], [plane, plane + 2])]
-        np.testing.assert_allclose(np.trace(block) / 2, np.cos(2 * np.pi * phase), atol=1e-13)
-    whole = vp.maps.ExactMap(ring).derivative(np.zeros((1, 1, 4)))[0]
-    np.testing.assert_allclose(whole, np.linalg.matrix_power(slope, 20), atol=1e-9)
-    pendulum = vp.load_system(BENCHMARKS / "systems" / "elastic-pendulum.toml")
-    assert pendulum.periods == {1: 2 * np.pi}
-    dipole = vp.load_system(BENCHMARKS / "systems" / "dipole.toml")
-    assert dipole.invariants["energy"](np.array([2.0, 0.0, 0.0, 0.0])) == 1 / 32
-    cluster = vp.load_system(BENCHMARKS / "systems" / "lennard-jones-cluster.toml")
-    still = np.append(cluster.parameters["q0"], np.zeros(21))
-    assert np.abs(cluster.vector_field(still)).max() < 1e-4
-    assert abs(cluster.invariants["energy"](still) + 16.505384) < 1e-6  # Wales, Doye, table 1
