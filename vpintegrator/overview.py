@@ -253,7 +253,10 @@ def _show_recipe(name: str) -> Overview:
 def _show_architecture(name: str) -> Overview:
     title = f"{name}: {DESCRIPTIONS[name]}"
     arguments = architecture_arguments(ARCHITECTURES.find(name))
-    rows = [(each, *map(str, about.values())) for each, about in arguments.items()]
+    rows = [
+        (each, about["value"], str(about["default"]), f"{about['meaning'].partition('. ')[0]}")
+        for each, about in arguments.items()
+    ]
     text = _table(("argument", "value", "default", "meaning"), rows) if rows else "no arguments"
     return Overview(f"{title}\n\n{text}", {"model": name, "description": title, **arguments})
 

@@ -66,7 +66,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     device=text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]", default="cpu"),
 )
 @output_group(
-    "Model to write. [DATASET.safetensors, or DATASET-NAME with --model]",
+    "Model to write. [DATASET.safetensors, DATASET-NAME, MODEL-continued]",
     "Print each model that is tried, and what was chosen.",
 )
 def main(
@@ -108,6 +108,7 @@ def main(
         raise InputError(f"the model has its own sizes; leave out {', '.join(wrong)}")
     data = vp.open_dataset(dataset)
     name = f"{dataset.stem}-{model}" if model else dataset.stem
+    name = f"{start.stem}-continued" if start else name
     path = output or Path(f"{name}.safetensors")
     paths = [path]
     if seeds > 1:
