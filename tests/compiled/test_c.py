@@ -203,7 +203,7 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence(tmp_path):
 
     family = vp.models.VolumePreservingFeedForward(dim=3)
     family.metadata[KEY] = FamilyConditions({"step": (0.1, 0.3)}, ["z[0]"], {}).text
-    refused(r"a family, of step from 0\.1 to 0\.3: .* --step 0\.1 \(model\.at", family)
+    refused(r"a family, of step from 0\.1 to 0\.3: .* -p step=0\.1 \(model\.at", family)
     large = vp.models.VolumePreservingFeedForward(dim=64, width=2000, depth=2)
     refused("cannot be exported: it needs more than", large)
 

@@ -132,12 +132,9 @@ def export(
         raise InputError(_of_a_family(model))
     model = copy.deepcopy(model).cpu().eval()
     model = model if dtype is None else model.to(getattr(torch, dtype))
-    facts = facts_of(model)
-    first = ": ".join(facts.pop(key) for key in ("model", "description") if key in facts)
-    about = [first, *(f"{key.replace('_', ' ')}: {text}" for key, text in facts.items())]
     note = "" if verify else "it was not asked for"
     try:
-        source = write_c(model, name, jacobian, many, about)
+        source = write_c(model, name, jacobian, many, described(model))
         if verify:
             try:
                 library = CLibrary(source, model)
@@ -156,13 +153,12 @@ def export(
 
 def _of_a_family(model: Model) -> str:
     """Return the message that tells the user to name one model of the family."""
-    given = {name: f"{low:g}" for name, (low, _) in model.conditions.items()}
-    told = [f"{name} from {low:g} to {high:g}" for name, (low, high) in model.conditions.items()]
-    flags = [f"-p {name}={x}" for name, x in given.items()]
-    arguments = ", ".join(f"{name}={x}" for name, x in given.items())
+    ranges = model.conditions.items()
+    told = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in ranges)
+    given = [f"{name}={low:g}" for name, (low, _) in ranges]
     return (
-        f"{model.name} is a family, of {', '.join(told)}: name the model to export, as by "
-        f"{' '.join(flags)} (model.at({arguments}) in Python)"
+        f"{model.name} is a family, of {told}: name the model to export, as by "
+        f"-p {' -p '.join(given)} (model.at({', '.join(given)}) in Python)"
     )
 
 
@@ -241,35 +237,35 @@ class CLibrary:
             raise NotCompilable(f"its derivatives differ from PyTorch's by {error:.1e}")
 
 
-def facts_of(model: Model) -> dict[str, str]:
-    """Return the facts known of a model, as texts by name, without control characters of a file."""
-    metadata, structure = model.metadata, model.structure
-    found = {"model": model.name or type(model).__name__, "description": model.description}
-    found |= {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
+def described(model: Model) -> list[str]:
+    """Return the facts known of a model, a line each, without control characters of a file."""
+    metadata, structure, several = model.metadata, model.structure, model.window > 1
+    name = ": ".join(filter(None, (model.name or type(model).__name__, model.description)))
+    found = {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
     parameters = _told(metadata, "parameters")
     found["states"] = f"{model.dim} components{_components(model, parameters)}"
     if model.explicit_time:
         time = model.get_buffer("time_step").item()
         found["time"] = f"the last component, which a step moves on by {time:g}"
-    if model.window > 1:
+    if several:
         found["windows"] = f"{model.window} states, of which {model.prediction_window} are new"
     found["parameters"] = _listed(f"{key} = {json.dumps(v)}" for key, v in parameters.items())
-    of = "windows" if model.window > 1 else "phase space"
     kept = {
         "the symplectic form": structure.is_symplectic,
-        f"the volume of {of}": structure.keeps_volume,
+        f"the volume of {'windows' if several else 'phase space'}": structure.keeps_volume,
         "the volume of its chart": model.measure_preserving and not structure.keeps_volume,
         "reversing symmetries": bool(structure.reversing_symmetries),
     }
-    found["keeps"] = ", ".join(name for name, holds in kept.items() if holds)
+    found["keeps"] = ", ".join(law for law, holds in kept.items() if holds)
     training, of = _told(metadata, "training"), " of its family" if MEMBER in metadata else ""
     for group in ("validation", "test"):
         error = training.get(f"{group}_error")
         if isinstance(error, int | float) and math.isfinite(error):
             words = f"relative error one window ahead {error:.2e} on {group} data{of}"
             found["training"] = words
-    found["made_by"] = f"vpintegrator {version('vpintegrator')}"
-    return {name: printable(text, _LONGEST) for name, text in found.items() if text}
+    found["made by"] = f"vpintegrator {version('vpintegrator')}"
+    facts = [name, *(f"{key}: {text}" for key, text in found.items() if text)]
+    return [printable(fact, _LONGEST) for fact in facts]
 
 
 def _told(metadata: Mapping[str, str], key: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-// Public functions of exported C and their documentation, in sections: c_interface.py puts names
+// Public functions of exported C and their documentation, in sections: c_source.py puts names
 // and numbers in the place of ${words}.
 
 //// declared
