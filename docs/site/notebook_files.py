@@ -42,4 +42,4 @@ def _write(app: Sphinx, error: Exception | None) -> None:
     for name in app.env.found_docs:
         source = Path(app.env.doc2path(name))
         if is_notebook(source):
-            jupytext.write(jupytext.read(source), target / f"{source.stem}.ipynb")
+            jupytext.write(jupytext.read(source, fmt="md:myst"), target / f"{source.stem}.ipynb")

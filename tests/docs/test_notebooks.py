@@ -65,7 +65,7 @@ def test_it_runs(path, tmp_path, site, monkeypatch):
     "path", sorted(ROOT.glob("docs/tutorials/*.md")), ids=lambda path: path.stem
 )
 def test_no_measured_number_is_typed_in(path):
-    notebook = jupytext.read(path)
+    notebook = jupytext.read(path, fmt="md:myst")
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             prose = re.sub(r"```.*?```|`[^`]*`", "", cell.source, flags=re.DOTALL)
