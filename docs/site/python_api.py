@@ -37,7 +37,17 @@ _RESULT = re.compile(r"(?<=^:returns: )\*([A-Z]\w*[a-z]\w*)\*")
 _SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
 _COLON = "\ue000"  # of no text's
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
-_OF_MODULES = {"models": "models", "nn": "attention"}  # the first page of each
+_OF_MODULES = {  # the first page of each
+    "compiled": "running",
+    "data": "data",
+    "dynamics": "systems",
+    "maps": "classical-methods",
+    "models": "models",
+    "nn": "attention",
+    "plotting": "plotting",
+    "runtime": "running",
+    "training": "training",
+}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -148,18 +148,17 @@ def measure(name: str, case: dict[str, Any], folder: Path, seconds: float) -> di
 
 def report(results: list[dict[str, Any]]) -> None:
     """The table."""
-    columns = ["case", "model", "degree", "maps in a row", "coefficients", "seconds"]
-    columns += ["error", "couplings", "Gauss-Legendre 6", "step", "of couplings", "of heyoka"]
+    columns = ["case", "model", "degree", "coefficients", "seconds"]
+    columns += ["error", "couplings", "Gauss-Legendre 6", "step", "of heyoka"]
     rows = []
     for r in results:
-        cost = [r["cost"].get(k) for k in ("solved", "couplings", "heyoka")]
+        cost = [r["cost"].get(k) for k in ("solved", "heyoka")]
         errors = [r[k] for k in ("validation", "couplings", "gauss-legendre-6")]
         rows.append(
             [
                 r["system"],
                 r["model"],
                 r["degree"],
-                r["repeats"],
                 r["coefficients"],
                 f"{r['seconds']:.1f}",
                 *("-" if e is None else f"{e:.1e}" for e in errors),
