@@ -148,7 +148,7 @@ def test_a_kind_of_ones_own_is_tried_and_can_win():
     assert result.kind == "turns" and result.error < 1e-14
     assert [*result.kinds] == ["generating functions", "turns"]
     torch.testing.assert_close(weights(result.model), torch.tensor([0.5, 0.2]).double())
-    assert "turns" in str(result) and "2 parameters" in result._repr_html_()
+    assert "turns" in str(result) and "2 parameters" in str(result)
 
 
 def test_kinds_that_do_not_admit_the_data_are_left_out_with_a_reason(body):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
@@ -97,15 +96,6 @@ class Fit:
             f"  {attention}" if (attention := self.model.metadata.get("attention")) else "",
         ]
         return "\n".join(line for line in lines if line)
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(fit.kind)}</td><td>{escape(fit.size)}</td>"
-            f"<td>{fit.error:.1e}</td><td>{fit.seconds:.1f} s</td></tr>"
-            for fit in self.tried
-        )
-        head = "<tr><th>kind</th><th>size</th><th>error</th><th>time</th></tr>"
-        return f"<pre>{escape(str(self))}</pre><table>{head}{rows}</table>"
 
     @property
     def _ending(self) -> str:

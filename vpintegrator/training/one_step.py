@@ -31,7 +31,7 @@ from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
 if TYPE_CHECKING:
-    from vpintegrator.maps import ClassicalMethod, Map
+    from vpintegrator.maps import ClassicalMethod
 
 KEY = "one_step"  # key of the metadata of a model
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
@@ -140,7 +140,7 @@ class _Case:
 
         dataset, scale = self.data.dataset, self.data.error_scale
         if isinstance(machine, str):
-            map: Map = ClassicalMap(method, dataset.system, dataset.step)
+            map: ClassicalMap | CompiledMethod = ClassicalMap(method, dataset.system, dataset.step)
             note, every = machine, len(self.first) // 100 or 1
         else:
             map, note, every = machine, "", 1

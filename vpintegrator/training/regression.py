@@ -197,13 +197,12 @@ def fit_polynomial(
     with torch.no_grad():
         layer.coefficients.copy_(torch.from_numpy(coefficients))
     layer.decays = tuple(rates.tolist())
-    chosen = squares[best]
-    typical, deviation = trimmed(chosen)
+    typical, deviation = trimmed(squares[best])
     return LinearFit(
         coefficients=layer.coefficients.numel(),
         rank=layer.coefficients.numel(),
         pairs=len(before),
-        error=math.sqrt(float(chosen.mean())),
+        error=math.sqrt(float(squares[best].mean())),
         penalty=float(PENALTIES[best]),
         deviation=deviation,
         seconds=time.perf_counter() - began,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from vpintegrator.training.kinds.kind import (
     GOOD,
     ROUNDING,
     Budget,
+    Sizes,
     SolvedKind,
     Trial,
     count,
@@ -106,7 +106,7 @@ class GeneratingFunctions(SolvedKind):
         most: int,
     ) -> Iterator[Trial]:
         """Yield models of higher and higher degree while the error falls by a factor of two."""
-        error, stalled = math.inf, 0
+        sizes = Sizes()
         far: bool | None = None  # whether a linear map is fitted first, once that is known
         before: Model | None = None
         for degree in self._sequence(data, functions):
@@ -125,26 +125,21 @@ class GeneratingFunctions(SolvedKind):
             if far is None and (degree >= self.compared or "degree" in self.options):
                 other = self._model(data, degree, budget, functions)
                 assert isinstance(other, Model)
-                # a linear map in front would not respect scaling parameters
-                if not other.scaling:
+                far = False
+                if not other.scaling:  # a linear map in front would not respect the parameters
                     yield Trial(other, f"linear map, then {size}", training={"far": True})
                     far = fits[-1].error < last.error / 2
                     last = fits[-1] if far else last
-                else:
-                    far = False
             before = last.model
-            ratio = min(last.error / error, 1.0)  # 0 at the first degree
+            ratio = min(last.error / sizes.error, 1.0)  # 0 at the first degree
             # terms are as many as the degree to the power of the number of components
             degrees = degree * ((most / count(model)) ** (1 / self._moving(data)) - 1)
             if degree > 4 and last.error * ratio ** max(degrees / 2, 0.0) > least_explicit(fits):
                 return  # an explicit map stays better
-            stalled = 0 if last.error < error / 2 else stalled + 1
-            error = min(error, last.error)
             # a product of even polynomials gains at every second degree; small solves are cheap
             patience = 1 if functions or count(model) > 200 else 5
             rounding = ROUNDING if data.is_few else ROUNDING / 10
-            met = budget.target is not None and error <= budget.target
-            if error < rounding or stalled >= patience or met:
+            if sizes.end(last.error, patience, budget.target, rounding):
                 return
 
     def _sequence(self, data: TrainingData, functions: Mapping[str, Any]) -> Sequence[int]:

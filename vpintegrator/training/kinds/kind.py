@@ -201,6 +201,29 @@ class Kind(ABC):
         return model
 
 
+class Sizes:
+    """Errors of models from small to large, and whether a larger one is of use.
+
+    Attributes
+    ----------
+    error
+        Least error so far.
+    stalled
+        Number of models in a row that have not halved it.
+    """
+
+    def __init__(self) -> None:
+        self.error, self.stalled = math.inf, 0
+
+    def end(
+        self, error: float, patience: int, target: float | None, rounding: float = ROUNDING
+    ) -> bool:
+        """Note the error of a larger model; return whether no further one is of use."""
+        self.stalled = 0 if error < self.error / 2 else self.stalled + 1
+        self.error = min(self.error, error)
+        return self.error < rounding or self.stalled >= patience or self.error <= (target or 0.0)
+
+
 class SolvedKind(Kind):
     """A kind of map whose coefficients one linear solve gives."""
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vpintegrator.errors import InputError
-from vpintegrator.models import Model
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import (
     GOOD,
-    ROUNDING,
     Budget,
+    Sizes,
     SolvedKind,
     Trial,
     count,
@@ -58,12 +56,12 @@ class PolynomialRegression(SolvedKind):
     highest
         Largest degree.
     patience
-        Degrees in a row that may fail to halve the least error.
+        Degrees in a row that fail to halve the least error, after which no higher one is tried.
     """
 
     coefficients: int = 1_500
     highest: int = 64
-    patience: int = 2
+    patience: int = 3
     name: ClassVar[str] = "polynomial regression"
     structured: ClassVar[bool] = False
 
@@ -71,15 +69,9 @@ class PolynomialRegression(SolvedKind):
         """Return the reason why these data have no polynomial regression, or None."""
         if data.dataset.is_family:
             return "a family of maps is no polynomial of the states"
-        if not data.dataset.is_complete:
-            return "some states were not observed"
-        if self.options.get("window", 1) != 1:
-            return "a polynomial reads one state, no window"
-        if self.options.get("dtype", "float64") != "float64":
-            return "the linear solve needs double precision"
         if data.dataset.dim >= self.coefficients:
             return f"polynomials of {data.dataset.dim:,} components have too many terms"
-        return None
+        return why_not_complete(data)
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no structure is known, or the maps that keep it err by more than 1e-9."""
@@ -90,20 +82,17 @@ class PolynomialRegression(SolvedKind):
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield polynomials of higher and higher degree while the error falls by a half."""
         given = self.options.get("degree")
-        error, failures = math.inf, 0
-        before: Model | None = None
+        sizes, before = Sizes(), None
         for degree in range(1, self.highest + 1) if given is None else [given]:
             model = self.build(data, "polynomial", budget.seed, {"degree": degree})
+            if isinstance(model, str) and before is None:
+                raise InputError(model)
             if isinstance(model, str):
                 return  # too many terms
-            terms = count(model) // model.dim
-            if terms > self.coefficients and before is not None:
+            if before is not None and count(model) > self.coefficients * model.dim:
                 return
             size = f"degree {degree}, {count(model)} coefficients"
             yield Trial(model, size, training={"start": before})
             before = fits[-1].model
-            failures = 0 if fits[-1].error < error / 2 else failures + 1
-            error = min(error, fits[-1].error)
-            met = budget.target is not None and error <= budget.target
-            if error < ROUNDING or failures > self.patience or met:
+            if sizes.end(fits[-1].error, self.patience, budget.target):
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -12,9 +11,9 @@ from vpintegrator.models import Model
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import (
-    ROUNDING,
     Budget,
     Kind,
+    Sizes,
     Trial,
     count,
     forms,
@@ -79,7 +78,7 @@ class Splittings(Kind):
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield splittings as long as one of the last two halved the error."""
-        error, stalled, needed = math.inf, 0, 0.0
+        sizes, needed = Sizes(), 0.0
         schemes = self._schemes(data, budget)
         for scheme in schemes:
             if scheme.stages < needed and scheme is not schemes[-1]:
@@ -90,13 +89,10 @@ class Splittings(Kind):
             size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
             training = {"initial_scheme": "none"}
             yield Trial(model, size, self.iterations, self.patience, training)
-            last = fits[-1].error
-            stalled = 0 if last < error / 2 else stalled + 1
-            error = min(error, last)
-            if error < ROUNDING or stalled == 2 or fits[-1].stopped_by == "target":
+            if sizes.end(fits[-1].error, 2, budget.target):
                 return
             if not splitting_of(model).commutators.numel() and budget.target is None:
-                needed = scheme.stages * (last / self.rounding) ** (1 / self.order)
+                needed = scheme.stages * (fits[-1].error / self.rounding) ** (1 / self.order)
 
     def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
         model = self.build(data, "split", 0, {"stages": 1, **self.options})
