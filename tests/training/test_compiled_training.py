@@ -18,6 +18,7 @@ CASES = {
     "noise": {"optimizer": "adam", "noise": 1e-2, "horizon": 2},
     "adam": {"optimizer": "adam", "batch": 100},
     "l-bfgs": {"optimizer": "l-bfgs"},
+    "single precision": {"optimizer": "adam", "batch": 100, "dtype": torch.float32},
 }
 
 
@@ -25,26 +26,20 @@ CASES = {
 def test_equal_to_pytorch(body, one_step, case):
     found, histories = [], []
     for compiled in (False, True):
-        model = one_step(2)
         options = {"optimizer": case} | CASES[case]
+        dtype = options.pop("dtype", torch.float64)
+        model = one_step(2, dtype=dtype)
         # line searches and damping amplify rounding from one iteration to the next
         history = train(model, body, epochs=2, compiled=compiled, **options)
         found.append(weights(model))
         histories.append(history)
     assert [history.compiled for history in histories] == [False, True]
-    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-7)
+    rel = 1e-6 if dtype == torch.float64 else 1e-3
+    torch.testing.assert_close(found[1], found[0], rtol=rel, atol=0.1 * rel)
     for name in ("training_error", "validation_error"):
         errors = [getattr(history, name) for history in histories]
-        assert errors[1] == pytest.approx(errors[0], rel=1e-6)
-    assert histories[1].test_error == pytest.approx(histories[0].test_error, rel=1e-6)
-
-
-def test_single_precision(body, one_step):
-    errors = []
-    for compiled in (False, True):
-        model = one_step(2, dtype=torch.float32)
-        errors.append(train(model, body, epochs=4, compiled=compiled).validation_error)
-    assert errors[1] == pytest.approx(errors[0], rel=1e-3)
+        assert errors[1] == pytest.approx(errors[0], rel=rel)
+    assert histories[1].test_error == pytest.approx(histories[0].test_error, rel=rel)
 
 
 @pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "adam", "l-bfgs"])
@@ -127,18 +122,3 @@ def test_without_a_compiler(body, one_step, monkeypatch):
         history = train(one_step(2), body, seconds=100, epochs=1000, target=1.0)
     assert history.stopped_by == "target"
     assert not history.compiled
-
-
-def test_an_interrupt_while_compiling_ends_training(body, one_step, monkeypatch):
-    """There are no better weights yet than the first."""
-
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LOOP, "CompiledResidual", interrupt)
-    model = one_step(2)
-    before = weights(model)
-    history = train(model, body, epochs=3, compiled=True)
-    assert history.stopped_by == "interrupt"
-    assert history.epochs == 0
-    assert torch.equal(weights(model), before)

@@ -79,15 +79,6 @@ def test_the_next_states_of_an_orbit_are_predicted(field):
     assert fit.judged_by == "blocks"
 
 
-def test_the_last_fifth_of_the_time_judges():
-    states = orbit("round")[:101]
-    known = TrainingData(vp.import_dataset(states, "o.h5", step=0.2, split="time")).known_pairs
-    assert not known.are_single
-    number = len(known.folds) // 5
-    assert known.folds.tolist() == [-1] * (len(known.folds) - number) + [0] * number
-    np.testing.assert_array_equal(known.after[-14:], states[72:86])  # the end of validation
-
-
 def test_an_orbit_with_a_gap_stays_in_the_order_of_time():
     states = orbit("round")[:201]
     kept = np.arange(200) != 77

@@ -54,19 +54,6 @@ def test_data_of_known_equations_and_many_pairs_are_not_few(tmp_path):
     assert not TrainingData(pairs(tmp_path / "many.h5", 2 * FEW)).is_few
 
 
-def test_an_orbit_given_as_pairs_is_one_trajectory_with_folds_in_time(tmp_path):
-    orbit = [np.array([[0.3, 0.2]])]
-    for _ in range(50):
-        orbit.append(twist(orbit[-1]))
-    states = np.concatenate(orbit)
-    data = vp.import_pairs(states[:-1], states[1:], tmp_path / "orbit.h5", fractions=(1, 0, 0))
-    assert data.shapes["train"] == (1, 51, 2)
-    folds = TrainingData(data).known_pairs.folds
-    assert folds.tolist() == [-1] * 40 + [0] * 10  # the last fifth is left out
-    found = vp.fit(data, [GeneratingFunctions()], progress=False)
-    assert np.isnan(found.history.test_error) and found.error < 1e-3
-
-
 def test_the_leave_one_out_error_tells_the_error_on_fresh_states(tmp_path):
     data = TrainingData(pairs(tmp_path / "noisy.h5", 120, noise=1e-3))
     model = make(data.dataset)({"functions": "polynomial", "degree": 6, "depth": 2})

@@ -154,12 +154,6 @@ def test_none_below_the_error_is_cheaper_than_what_is_taken(rows, target):
         assert taken.error == min(row.error for row in rows)
 
 
-def test_maps_have_no_classical_methods(tmp_path):
-    standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
-    model = vp.models.build(standard.system, "sgf", {"degree": 2})
-    assert vp.one_step(model, standard, seconds=0).methods == []
-
-
 def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
     monkeypatch.setattr("vpintegrator.cli.train.VERDICT_SECONDS", 60.0)
     path = tmp_path / "model.safetensors"

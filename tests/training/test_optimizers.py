@@ -133,18 +133,6 @@ def test_the_horizon_loss_is_that_of_a_rollout(body):
         torch.testing.assert_close(found[[0, starts]], expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.thorough
-def test_a_longer_horizon_and_noise_train(body, one_step):
-    assert train(one_step(), body, epochs=15, horizon=3).best_validation_error < 0.05
-    noisy = train(one_step(), body, epochs=15, noise=1e-3).best_validation_error
-    assert noisy < 0.05
-    with pytest.raises(InputError, match="9 predictions need trajectories of 10 states"):
-        train(one_step(), body, epochs=1, horizon=9)
-    for wrong in ({"loss": "huber"}, {"horizon": 0}, {"noise": -1.0}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
-            train(one_step(), body, epochs=1, **wrong)
-
-
 def test_an_explosion_is_rolled_back(body, one_step):
     """A weight is spoiled in the middle; training notices and goes on from the best weights."""
     model = one_step()

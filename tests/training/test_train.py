@@ -91,6 +91,9 @@ def test_mistakes(body, one_step):
         train(one_step(), body, seconds=-1)
     with pytest.raises(InputError, match="learning_rate is an option of adam"):
         train(one_step(), body, epochs=1, learning_rate=1.0)
+    for options in ({"loss": "huber"}, {"horizon": 0}, {"noise": -1.0}):
+        with pytest.raises(InputError, match=next(iter(options))):
+            train(one_step(), body, epochs=1, **options)
 
 
 def test_batch_norm_is_judged_as_it_is_rolled_out(body):
@@ -115,15 +118,17 @@ def test_batch_norm_is_judged_as_it_is_rolled_out(body):
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
-@pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "l-bfgs"])
-def test_batch_norm_needs_whole_batches(body, optimizer):
-    with pytest.raises(InputError, match="use adam, or "):
-        train(models.StandardTransformer(dim=3, norm="batch"), body, optimizer=optimizer, epochs=1)
-
-
-def test_batch_norm_is_not_compiled(body):
-    with pytest.raises(InputError, match="train in PyTorch only"):
-        train(models.StandardTransformer(dim=3, norm="batch"), body, compiled=True, epochs=1)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": "levenberg-marquardt"}, "use adam, or "),
+        ({"optimizer": "l-bfgs"}, "use adam, or "),
+        ({"compiled": True}, "train in PyTorch only"),
+    ],
+)
+def test_batch_norm_needs_whole_batches_of_pytorch(body, options, message):
+    with pytest.raises(InputError, match=message):
+        train(models.StandardTransformer(dim=3, norm="batch"), body, epochs=1, **options)
 
 
 def test_a_batch_of_one_has_no_statistics_of_its_own():
