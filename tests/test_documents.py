@@ -82,16 +82,10 @@ def test_a_page_begins_with_what_its_reader_can_do(path):
 
 
 def test_the_documents_are_short():
-    """Without tutorials and reference, where one looks up what one needs."""
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    trees = dict(re.findall(r":caption: (\w+)\n:hidden:\n\n(.*?)\n```", index, re.DOTALL))
-    assert set(trees) >= {"Tutorials", "Guides", "Reference", "Theory", "Results"}
-    count = 0
-    for name in ("Guides", "Theory", "Results"):
-        for page in trees[name].split():
-            text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-            count += sum(bool(re.search(r"[A-Za-z]{2}|`", word)) for word in words(text))
-    assert 10_000 < count <= 25_000
+    """As ``wc -w`` counts them, tables and code included."""
+    pages = (*ROOT.glob("docs/**/*.md"), *map(ROOT.joinpath, ("README.md", "CHANGELOG.md")))
+    pages += (ROOT / "CONTRIBUTING.md",)
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 45_000
 
 
 def anchors(page):
