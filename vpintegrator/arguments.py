@@ -11,7 +11,7 @@ from typing import Any
 
 from vpintegrator.errors import InputError
 
-_OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "conditions")
+_OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "ranges")
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
 

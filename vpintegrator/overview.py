@@ -47,7 +47,7 @@ GIVEN_OTHERWISE = {
     "reversing_symmetries": "they are those of the system",
     "periodic": "angles are those that the system declares",
     **dict.fromkeys(
-        ("cyclic", "conserved", "scaling", "explicit_time"),
+        ("cyclic", "conserved", "explicit_time", "parameters", "vanishing"),
         "the equations say which components are",
     ),
     "expressions": "functions=system takes those of the system",
@@ -661,7 +661,7 @@ def _of_model(model: Model, path: Path) -> Lines:
     for key, heading in _OF_TRAINING.items():
         if key in metadata:
             yield heading, _plain(str(metadata[key]))
-    for name, (low, high) in model.conditions.items():
+    for name, (low, high) in model.ranges.items():
         yield "family", f"{_plain(name)} from {low:.6g} to {high:.6g}"
     if KEY in metadata:
         table = OneStepTable.from_text(metadata[KEY], f"{path}: the table of one step")

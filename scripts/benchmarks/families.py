@@ -30,7 +30,6 @@ import torch
 import vpintegrator as vp
 from vpintegrator.cli import train
 from vpintegrator.cli.command import PlainCommand
-from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 
@@ -65,9 +64,7 @@ def one_step_errors(
             values = dict(zip(box, corner, strict=True))
             own = vp.load_system(system.name, **values)
             exact = vp.solve(own, z, np.array([0, step]), rtol=1e-13, atol=1e-14)[:, 1]
-            window = model.extended(z, step=step, **values).unsqueeze(1)
-            with torch.inference_mode():
-                new = model(window)[:, 0, : model.state_dim].numpy()
+            new = model.map(z[:, None], {"step": step} | values)[:, 0]
             errors.append(float(np.linalg.norm(new - exact) / np.linalg.norm(exact)))
         found[f"{step:g}"] = max(errors)
     return found
@@ -76,19 +73,15 @@ def one_step_errors(
 def structure(model: Model, system: vp.System, box: Ranges, largest: float) -> dict[str, float]:
     """Largest |det - 1|, |Phi_-h Phi_h - 1| and |Phi_0 - 1| over random steps and parameters."""
     generator = np.random.default_rng(2)
-    n = model.state_dim
-    z = torch.from_numpy(system.sample_initial(STATES, generator))
+    z = torch.from_numpy(system.sample_initial(STATES, generator)).unsqueeze(1)
     values = {name: generator.uniform(low, high, STATES) for name, (low, high) in box.items()}
     step = generator.uniform(-largest, largest, STATES)
-    there, back, still = (
-        model.extended(z, step=h, **values).unsqueeze(1) for h in (step, -step, 0 * step)
-    )
+    assert model.family is not None
+    there, back, none = (model.family.values({"step": h} | values) for h in (step, -step, 0 * step))
     with torch.no_grad():
-        again = back.clone()
-        again[..., :n] = model(there)[..., :n]
-        turned = (model(again)[:, 0, :n] - z).abs().max()
-        rest = (model(still)[:, 0, :n] - z).abs().max()
-    D = torch.func.vmap(torch.func.jacrev(lambda x: model(x[None])[0]))(there[:, 0])[:, :n, :n]
+        turned = (model(model(z, there), back) - z).abs().max()
+        rest = (model(z, none) - z).abs().max()
+    D = torch.from_numpy(model.derivative(z.numpy(), there))
     found = {"det": (torch.linalg.det(D) - 1).abs().max(), "back": turned, "zero": rest}
     return {name: float(value) for name, value in found.items()}
 
@@ -122,6 +115,22 @@ def family(
     }
 
 
+def with_coefficients(data: vp.data.Dataset, path: Path) -> vp.data.Dataset:
+    """The states of a dataset with the coefficients of each trajectory as further components."""
+    assert data.family is not None
+    parts = []
+    for group in ("train", "validation", "test"):
+        states, k = data.states(group), data.family.components(data.conditions(group))
+        beside = np.broadcast_to(k[:, None], (*states.shape[:2], k.shape[1]))
+        parts.append(np.concatenate([states, beside], -1))
+    shares = [len(part) for part in parts]
+    whole = sum(shares)
+    fractions = (shares[0] / whole, shares[1] / whole, shares[2] / whole)
+    return vp.import_dataset(
+        np.concatenate(parts), path, step=1.0, fractions=fractions, overwrite=True
+    )
+
+
 def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
     """The rigid body of every step to 0.4 by our default and by VolNet, on the same pairs."""
     if find_spec("strupnet") is None:
@@ -132,7 +141,7 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
     )
     ours = json.loads(trained(data, folder, seconds).metadata["training"])["test_error"]
     found: dict[str, Any] = {"ours": ours}
-    extended = ExtendedDataset(data)
+    extended = with_coefficients(data, folder / "with-steps.h5")
     sizes: dict[str, dict[str, int]] = {
         "R": {"layers": 12, "width": 8},
         "P": {"layers": 8, "max_degree": 6},

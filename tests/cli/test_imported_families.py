@@ -52,7 +52,7 @@ def compare(*arguments, **options):
 
 def trained(dataset, name):
     arguments = {"width": 8, "depth": 2} if name == "resnet" else {"degree": 4}
-    model = vp.models.build(vp.data.ExtendedDataset(dataset).system, name, arguments)
+    model = vp.models.build(dataset.family.extended, name, arguments)
     options = {"optimizer": "levenberg-marquardt", "epochs": 60, "compiled": False}
     vp.train(model, dataset, **(options if name == "resnet" else {"optimizer": "linear"}))
     return model

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vpintegrator.compiled import CompiledResidual, NotWorthIt
+from vpintegrator.data.pairs import Pair
 from vpintegrator.training.residuals import Objective, ParameterVector
 
 from .conftest import MODELS, build, windows
@@ -34,7 +35,7 @@ def oracle(model, horizon, vector, x, y):
     objective, parameters = Objective(horizon=horizon), ParameterVector(model)
 
     def residual(v):
-        difference = objective.difference(model, x, y, parameters.named(v))
+        difference = objective.difference(model, Pair(x, y), parameters.named(v))
         found = objective.weighted(model, difference).flatten(1).mT
         return found, found
 

@@ -30,18 +30,23 @@ def test_shards_of_maps_are_put_together(tmp_path):
     )
 
 
+def extended_states(dataset):
+    """Training states with the coefficients of their trajectory."""
+    states, k = dataset.states("train"), dataset.family.components(dataset.conditions("train"))
+    beside = np.broadcast_to(k[:, None], (*states.shape[:2], k.shape[1]))
+    return np.concatenate([states, beside], -1)
+
+
 def test_a_family_of_maps_is_one_of_its_parameters(tmp_path):
     vary = {"K": [0.2, 0.5]}
     dataset = vp.generate(KICKED, tmp_path / "family.h5", count=30, vary=vary)
-    extended = vp.data.ExtendedDataset(dataset)
-    family = extended.family
-    assert family.coefficients == ["z[0]"] and family.scaling == []
-    assert extended.system.components == ("q", "p", "K") and extended.system.is_canonical
-    states = extended.states("train")
-    assert np.array_equal(extended.system.map(states[:, :-1]), states[:, 1:])
+    family = dataset.family
+    assert family.coefficients == ["z[0]"] and family.vanishing == []
+    assert family.extended.components == ("q", "p", "K") and family.extended.is_canonical
+    states = extended_states(dataset)
+    assert np.array_equal(family.extended.map(states[:, :-1]), states[:, 1:])
     model = vp.models.build(
-        extended.system,
-        arguments={"functions": "polynomial", "degree": 3, "depth": 2},
+        family.extended, arguments={"functions": "polynomial", "degree": 3, "depth": 2}
     )
     assert model.name == "spff" and model.structure.is_symplectic
 
@@ -71,14 +76,13 @@ def test_a_family_of_return_maps(tmp_path):
         (vp.return_map("forced-duffing", "t = 0"), {"gamma": [0.02, 0.06], "omega": [1.2, 1.6]}),
     ):
         dataset = vp.generate(system, tmp_path / f"{system.name}.h5", count=12, steps=2, vary=vary)
-        extended = vp.data.ExtendedDataset(dataset)
-        assert extended.family.scaling == [] and extended.system.is_canonical
-        assert extended.system.components[2:] == tuple(vary)
-        states = extended.states("train")
-        assert extended.system.map(states[:, 0]) == pytest.approx(states[:, 1], abs=1e-11)
+        extended = dataset.family.extended
+        assert dataset.family.vanishing == [] and extended.is_canonical
+        assert extended.components[2:] == tuple(vary)
+        states = extended_states(dataset)
+        assert extended.map(states[:, 0]) == pytest.approx(states[:, 1], abs=1e-11)
         model = vp.models.build(
-            extended.system,
-            arguments={"functions": "polynomial", "degree": 3, "depth": 2},
+            extended, arguments={"functions": "polynomial", "degree": 3, "depth": 2}
         )
         assert model.structure.is_symplectic
 

@@ -70,8 +70,8 @@ def test_batches_hold_every_pair_once(dataset):
     pairs, generator = dataset.windows(2), torch.Generator().manual_seed(0)
     expected = rows(*pairs[:])
     batches = list(pairs.batches(64, generator))
-    assert [len(inputs) for inputs, _ in batches[:-1]] == [64] * (len(batches) - 1)
-    found = [torch.cat(part) for part in zip(*batches, strict=True)]
+    assert [len(each.inputs) for each in batches[:-1]] == [64] * (len(batches) - 1)
+    found = [torch.cat(part) for part in zip(*(each[:2] for each in batches), strict=True)]
     np.testing.assert_array_equal(rows(*found), expected)
     assert not torch.equal(found[0], pairs[:][0])
     loaded = [torch.cat(part) for part in zip(*DataLoader(pairs, batch_size=50), strict=True)]
@@ -80,7 +80,7 @@ def test_batches_hold_every_pair_once(dataset):
 
 def test_a_random_subset(dataset):
     pairs = dataset.windows(2)
-    inputs, _ = pairs.sample(60, torch.Generator().manual_seed(1))
+    inputs, *_ = pairs.sample(60, torch.Generator().manual_seed(1))
     drawn = {window.numpy().tobytes() for window in inputs}
     assert len(drawn) == 60
     assert drawn <= {window.numpy().tobytes() for window in pairs[:][0]}

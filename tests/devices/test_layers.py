@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.devices.same import assert_same, assert_same_map
-from tests.nn import test_conserved, test_symplectic, test_volume_preserving
-from tests.nn.laws import randomise, sample
+from tests.nn import test_parameters, test_symplectic, test_volume_preserving
+from tests.nn.laws import OnVariables, randomise, sample
 from vpintegrator import nn
 
 OTHERS = {
@@ -29,7 +29,10 @@ OTHERS = {
 LAYERS = {
     **{f"volume, {name}": partial(m, 4, 3) for name, m in test_volume_preserving.LAYERS.items()},
     **{f"form, {name}": partial(m, 2, 3) for name, m in test_symplectic.LAYERS.items()},
-    **{f"conserved, {name}": make for name, make in test_conserved.LAYERS.items()},
+    **{
+        f"parameters, {name}": lambda make=make: OnVariables(make())
+        for name, make in test_parameters.LAYERS.items()
+    },
     **OTHERS,
 }
 
@@ -50,11 +53,11 @@ def test_the_same_numbers_on_a_device(device, name):
     layer = made(name)
     x = sample(2, 3, dim_of(name, layer), seed=2, scale=0.5)
     there = assert_same_map(layer, x, device, transforms=name.startswith("volume"))
-    if name.startswith("conserved"):  # what is made of a layer on the device stays there
+    if name.startswith("parameters"):  # what is made of a layer on the device stays there
         k = torch.tensor([0.3, -0.7], dtype=torch.float64)
         plain = there.at(k.to(device))
         assert_same(plain(x[..., :4].to(device)), layer.at(k)(x[..., :4]), device)
 
 
 def dim_of(name, layer):
-    return getattr(layer, "dim", 6 if name.startswith("conserved") else 4)
+    return getattr(layer, "dim", 6 if name.startswith("parameters") else 4)

@@ -11,7 +11,6 @@ from tests.devices.same import assert_same, assert_same_map
 from tests.models.needed import needed
 from tests.models.test_charts import LOGARITHMS, POLAR
 from tests.nn.laws import SIGN_FLIPS, randomise, sample
-from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
@@ -42,7 +41,7 @@ MODELS = {
     "polar": ("vpff", {"dim": 2, **POLAR, "periodic": [(1, 2 * np.pi)], **POLYNOMIAL}),
     "explicit_time": ("vpff", {"dim": 3, "explicit_time": True, **POLYNOMIAL}),
     "explicit time of neurons": ("spff", {"dim": 5, "explicit_time": True, "width": 4}),
-    "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], "scaling": [3], **POLYNOMIAL}),
+    "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], **POLYNOMIAL}),
     "window with fewer new": ("vpt", {"dim": 3, "window": 3, "prediction_window": 1}),
 }
 
@@ -81,10 +80,10 @@ def test_the_same_numbers_on_a_device(device, name, tmp_path):
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory):
-    """A family, and some of its extended states."""
+    """A family, and some of its states."""
     path = tmp_path_factory.mktemp("family") / "family.h5"
     data = vp.generate("pendulum", path, count=12, steps=3, vary={"step": [0.01, 0.2]})
-    system = ExtendedDataset(data).system
+    system = data.family.extended
     model = vp.models.build(system, "spff", {"functions": "polynomial", "degree": 3, "depth": 1})
     vp.train(model, data, epochs=1, progress=False)
     return model, torch.from_numpy(data.states("train")[:3, 0].copy())
@@ -93,11 +92,10 @@ def family(tmp_path_factory):
 def test_a_family_and_its_members(device, family):
     model, states = family
     there = copy.deepcopy(model).to(device)
-    x = model.extended(states, step=0.1)
-    assert_same(there.extended(states.to(device), step=0.1), x, device)
+    k = torch.tensor([0.1], dtype=torch.float64)
     member, own = there.at(step=0.1), model.at(step=0.1)
     assert_same(member(states[:, None].to(device)), own(states[:, None]), device)
-    assert_same(there(x[:, None].to(device)), model(x[:, None]), device)
+    assert_same(there(states[:, None].to(device), k.to(device)), model(states[:, None], k), device)
 
 
 def test_what_models_become_stays_on_the_device(device):

@@ -11,7 +11,6 @@ from tests.devices.pretended_gpu import counted, on_the_cpu
 from tests.devices.same import assert_same
 from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
-from vpintegrator.data import ExtendedDataset
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.training import kinds_of
 from vpintegrator.training.optimizers import BY_NAME, LBFGS
@@ -123,7 +122,7 @@ def test_a_family_trains(device, tmp_path):
         "pendulum", tmp_path / "family.h5", count=16, steps=3, vary={"step": [0.05, 0.2]}
     )
     options = {"functions": "polynomial", "degree": 4, "depth": 1}
-    built = [vp.models.build(ExtendedDataset(data).system, "spff", options)]
+    built = [vp.models.build(data.family.extended, "spff", options)]
     built.append(copy.deepcopy(built[0]))
     for model, where in zip(built, (device, "cpu"), strict=True):
         vp.train(model, data, epochs=2, device=where, **FEW)

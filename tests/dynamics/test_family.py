@@ -62,9 +62,9 @@ def test_nothing_moves_without_rates(case):
     source, names, step, _ = CASES[case]
     family = Family(vp.load_system(source), names, step)
     x = np.random.default_rng(0).uniform(0.5, 1, (9, family.extended.dim))
-    x[:, family.scaling] = 0
-    assert family.scaling == [] or not family.extended.vector_field(x).any()
-    assert bool(family.scaling) == ("step" in names)
+    x[:, [family.system.dim + i for i in family.vanishing]] = 0
+    assert family.vanishing == [] or not family.extended.vector_field(x).any()
+    assert bool(family.vanishing) == ("step" in names)
 
 
 def test_a_step_that_turns_round_is_a_reversing_symmetry():
@@ -92,7 +92,7 @@ def test_measured_states_have_their_conditions_as_they_are():
     text = 'state = ["q", "p"]\nmeasured = true\n[parameters]\nload = 2.0\n'
     system = vp.load_system(f'{text}[[reversing_symmetry]]\np = "-p"')
     family = Family(system, ["step", "load"])
-    assert family.coefficients == ["z[0]", "z[1]"] and family.scaling == [2]
+    assert family.coefficients == ["z[0]", "z[1]"] and family.vanishing == [0]
     assert family.extended.is_measured and family.extended.dim == 4
     assert len(family.extended.reversing_symmetries) == 2
 

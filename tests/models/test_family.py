@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
-from vpintegrator.models.family import KEY, OutsideTraining
+from vpintegrator.models.family import MEMBER, FamilyParameters, OutsideTraining
 
 SIZES = {"functions": "polynomial", "degree": 3, "depth": 2}
 # system, model, what varies, arguments
@@ -42,7 +41,7 @@ def family(tmp_path_factory):
             source, name, vary, arguments = CASES[case]
             path = tmp_path_factory.mktemp("family") / "family.h5"
             data = vp.generate(source, path, count=24, steps=4, vary=vary)
-            model = vp.models.build(ExtendedDataset(data).system, name, arguments)
+            model = vp.models.build(data.family.extended, name, arguments)
             vp.train(model, data, epochs=1, progress=False)
             torch.manual_seed(1)
             with torch.no_grad():
@@ -54,11 +53,18 @@ def family(tmp_path_factory):
     return make
 
 
-def windows_of(model, conditions, count=7):
+def windows_of(model, count=7):
     system = vp.load_system(CASES_OF[model.metadata["system_name"]])
     z = torch.from_numpy(system.sample_initial(count, np.random.default_rng(0)))
-    z = z.unsqueeze(1) + 0.01 * torch.arange(model.window).view(1, -1, 1)
-    return z, model.extended(z, **conditions)
+    return z.unsqueeze(1) + 0.01 * torch.arange(model.window).view(1, -1, 1)
+
+
+def parameters_of(model, share):
+    return {name: low + share * (high - low) for name, (low, high) in model.ranges.items()}
+
+
+def tensor(values):
+    return torch.tensor([*values.values()], dtype=torch.float64)
 
 
 CASES_OF = {source: source for source, *_ in CASES.values()}
@@ -69,20 +75,13 @@ CASES_OF = {source: source for source, *_ in CASES.values()}
 @given(share=st.floats(0, 1))
 def test_is_the_map_of_the_family(family, case, share):
     model = family(case)
-    conditions = {
-        name: low + share * (high - low) for name, (low, high) in model.conditions.items()
-    }
-    single = model.at(**conditions)
-    z, extended = windows_of(model, conditions)
-    assert single.dim == model.state_dim == z.shape[-1] and not single.conditions
+    values, z = parameters_of(model, share), windows_of(model)
+    single = model.at(**values)
+    assert single.dim == model.dim == z.shape[-1] and not single.ranges
     with torch.no_grad():
-        expected, found = model(extended)[..., : single.dim], single(z)
+        found, expected = single(z), model(z, tensor(values))
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-        torch.testing.assert_close(model(extended)[..., single.dim :], extended[..., single.dim :])
-    assert (single.structure.is_symplectic, single.structure.keeps_volume) == (
-        model.structure.is_symplectic,
-        model.structure.keeps_volume,
-    )
+    assert single.structure == model.structure
 
 
 MAPS = [c for c in CASES if "step" in CASES[c][2] and c != "no structure"]
@@ -93,28 +92,35 @@ MAPS = [c for c in CASES if "step" in CASES[c][2] and c != "no structure"]
 @given(share=st.floats(0, 1))
 def test_no_step_is_no_motion_and_a_step_back_the_inverse(family, case, share):
     model = family(case)
-    conditions = {
-        name: low + share * (high - low) for name, (low, high) in model.conditions.items()
-    }
-    n, step = model.state_dim, conditions.pop("step")
+    values, z = parameters_of(model, share), windows_of(model)
+    k, none, back = (tensor(values | {"step": f * values["step"]}) for f in (1.0, 0.0, -1.0))
     with torch.no_grad():
-        z, still = windows_of(model, {"step": 0.0, **conditions})
-        if model.window == 1:
-            assert torch.equal(
-                model(still)[..., :n], model.coordinates.inverse(model.coordinates(still))[..., :n]
-            )
-        _, there = windows_of(model, {"step": step, **conditions})
-        torch.testing.assert_close(model.inverse(model(there)), there, rtol=0, atol=1e-11)
-        if len(model.reversing_symmetries) and model.window == 1:
-            moved = model(there)[..., :n]
-            back = model.extended(moved, step=-step, **conditions)
-            torch.testing.assert_close(model(back)[..., :n], z, rtol=0, atol=1e-11)
+        assert torch.equal(model(z, none), model.coordinates.inverse(model.coordinates(z)))
+        torch.testing.assert_close(model.inverse(model(z, k), k), z, rtol=0, atol=1e-11)
+        if len(model.reversing_symmetries):
+            torch.testing.assert_close(model(model(z, k), back), z, rtol=0, atol=1e-11)
+
+
+def test_arrays_and_derivatives(family):
+    """As a Map it takes arrays, a set of parameters or one for each window."""
+    model = family("vpff")
+    z, k = windows_of(model, 3), torch.tensor([[0.1, 1.7], [0.2, 2.0], [0.3, 2.3]]).double()
+    with torch.no_grad():
+        np.testing.assert_array_equal(model.map(z.numpy(), k.numpy()), model(z, k).numpy())
+    D = model.derivative(z.numpy(), k.numpy())
+    np.testing.assert_allclose(np.linalg.det(D), 1, atol=1e-11)
+    vectors = np.eye(3)[:, :1]
+    images = model.tangent(z.numpy(), vectors, k.numpy())
+    np.testing.assert_allclose(images, D @ vectors, atol=1e-13)
+    steps = next(model.advance(z.numpy(), 2, parameters=k[0].numpy()))
+    twice = model(model(z, k[0]), k[0]).detach()
+    np.testing.assert_allclose(steps[:, 1:], twice, atol=1e-14)
 
 
 def test_is_a_model_like_any_other(family, tmp_path):
     model = family("vpff")
     single = model.at(step=0.17, I1=2.2)
-    assert single.metadata["step"] == "0.17" and KEY not in single.metadata
+    assert single.metadata["step"] == "0.17" and MEMBER in single.metadata
     assert json.loads(single.metadata["parameters"])["I1"] == 2.2
     path = tmp_path / "single.safetensors"
     vp.save(single, path)
@@ -135,12 +141,14 @@ def test_each_trajectory_may_have_its_own_conditions(family):
     model = family("vpff")
     z = vp.load_system("rigid-body").sample_initial(4, np.random.default_rng(0))
     steps, moments = np.array([0.05, 0.1, 0.2, 0.3]), np.array([1.7, 1.8, 2.0, 2.3])
-    extended = model.extended(z, step=steps, I1=moments).unsqueeze(1)
-    states = vp.rollout(model, extended, 3, compiled=False)
+    k = {"step": steps, "I1": moments}
+    states = vp.rollout(model, torch.from_numpy(z[:, None]), 3, compiled=False, parameters=k)
+    machine = vp.rollout(model, torch.from_numpy(z[:, None]), 3, compiled=True, parameters=k)
+    torch.testing.assert_close(machine, states, rtol=0, atol=1e-12)
     for n in range(4):
         single = model.at(step=steps[n], I1=moments[n])
         alone = vp.rollout(single, torch.from_numpy(z[n : n + 1, None]), 3, compiled=False)
-        torch.testing.assert_close(states[n : n + 1, :, :3], alone, rtol=0, atol=1e-12)
+        torch.testing.assert_close(states[n : n + 1], alone, rtol=0, atol=1e-12)
 
 
 def test_outside_of_the_ranges_it_warns(family):
@@ -150,16 +158,16 @@ def test_outside_of_the_ranges_it_warns(family):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for step in (-0.4, 0.0, 0.4):
-            model.extended(np.zeros(3), step=step, I1=1.6)
+            model.at(step=step, I1=1.6)
 
 
 @pytest.mark.parametrize(
     "conditions, message",
     [
         ({}, "needs a value of step"),
-        ({"step": 0.1, "I4": 1.0}, "I4 is no condition"),
+        ({"step": 0.1, "I4": 1.0}, "I4 is no parameter"),
         ({"step": float("nan")}, "must be finite"),
-        ({"step": "long"}, "must be one number"),
+        ({"step": "long"}, "must be a number"),
         ({"step": 0.1, "I1": 0.0}, "not finite"),
     ],
 )
@@ -173,17 +181,15 @@ def test_what_is_wrong_is_said(family, conditions, message):
     "text",
     [
         "[]",
-        '{"conditions": {}, "coefficients": [], "nominal": {}}',
-        '{"conditions": {"step": [1, 0]}, "coefficients": ["z[0]"], "nominal": {}}',
-        '{"conditions": {"step": [0, 1]}, "coefficients": ["z[1]"], "nominal": {}}',
-        '{"conditions": {"step": [0, 1]}, "coefficients": ["open(1)"], "nominal": {}}',
-        '{"conditions": {"step": [0, 1]}, "coefficients": 3, "nominal": {}}',
-        '{"conditions": {"g": [0, 1]}, "coefficients": ["z[0]"], "nominal": {}}',
-        '{"conditions": {"step": [0, 1]}, "coefficients": ["z[0]"], "nominal": {"g": "x"}}',
+        '{"ranges": {}, "coefficients": [], "nominal": {}}',
+        '{"ranges": {"step": [1, 0]}, "coefficients": ["z[0]"], "nominal": {}}',
+        '{"ranges": {"step": [0, 1]}, "coefficients": ["z[1]"], "nominal": {}}',
+        '{"ranges": {"step": [0, 1]}, "coefficients": ["open(1)"], "nominal": {}}',
+        '{"ranges": {"step": [0, 1]}, "coefficients": 3, "nominal": {}}',
+        '{"ranges": {"g": [0, 1]}, "coefficients": ["z[0]"], "nominal": {}}',
+        '{"ranges": {"step": [0, 1]}, "coefficients": ["z[0]"], "nominal": {"g": "x"}}',
     ],
 )
 def test_a_strangers_family_is_looked_at(text):
-    model = vp.models.VolumePreservingFeedForward(dim=3)
-    model.metadata[KEY] = text
     with pytest.raises(InputError):
-        model.at(step=0.1)
+        FamilyParameters.from_text(text, "a file")

@@ -66,11 +66,9 @@ def test_a_family_judges_the_state_itself(tmp_path):
     data = vp.generate(
         "pendulum", tmp_path / "data.h5", vary={"step": [0.1, 0.2]}, count=20, steps=6
     )
-    extended = vp.data.ExtendedDataset(data)
-    model = vp.models.build(extended.system, "spff", {"functions": "polynomial", "degree": 3})
-    vp.train(model, extended, epochs=1, compiled=False)
-    states = model.extended([[0.5, 0.0], [0.5, 9.0]], step=0.15)
-    assert model.in_domain(states).tolist() == [True, False]
+    model = vp.models.build(data.family.extended, "spff", {"functions": "polynomial", "degree": 3})
+    vp.train(model, data, epochs=1, compiled=False)
+    assert model.in_domain([[0.5, 0.0], [0.5, 9.0]]).tolist() == [True, False]
     assert model.at(step=0.15).in_domain([[0.5, 0.0], [0.5, 9.0]]).tolist() == [True, False]
 
 

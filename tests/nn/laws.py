@@ -48,3 +48,32 @@ def assert_close(actual, expected, tolerance=1e-10):
 SIGN_FLIPS = [
     torch.diag(torch.tensor(s)).tolist() for s in ([-1.0, 1, 1], [1, -1.0, 1], [1, 1, -1.0])
 ]
+
+
+class OnVariables(torch.nn.Module):
+    """A layer as a map of variables (..., dim + m), its parameters beside states, which stay."""
+
+    def __init__(self, layer, dim=4):
+        super().__init__()
+        self.layer, self.states = layer, getattr(layer, "dim", dim)
+        self.dim = self.states + layer.parameter_count
+
+    def forward(self, x):
+        return self.on_variables(self.layer, x)
+
+    def inverse(self, x):
+        return self.on_variables(self.layer.inverse, x)
+
+    def on_variables(self, function, x):
+        n = self.states
+        if n == self.dim:
+            return function(x)
+        return torch.cat([function(x[..., None, :n], x[..., n:]).squeeze(-2), x[..., n:]], -1)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if "layer" not in self.__dict__.get("_modules", ()):
+                raise
+            return getattr(self._modules["layer"], name)

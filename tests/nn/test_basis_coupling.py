@@ -15,7 +15,7 @@ from vpintegrator import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import terms
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
-from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, SCALING
+from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, VANISHING
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 FLIP_MOMENTUM = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
@@ -264,11 +264,7 @@ def test_a_model_of_polynomials_is_saved_and_says_what_it_is(
         ({"expressions": ["exp(z[0]*z[1])"]}, "depends on components of every block"),
         ({"expressions": ["sin(z[0])", "sin(-z[0])"]}, "the same function, but for the sign"),
         ({"expressions": ["exp(z[0])"] * 65}, "65 expressions are more than the 64 allowed"),
-        (
-            {"scaling": [1]},
-            r"scaling must be among the components that stay as they are, \[\], not",
-        ),
-        ({"dim": 3, "sweep": [0, 1], "scaling": [1]}, r"that stay as they are, \[2\], not \[1\]"),
+        ({"parameters": 1, "vanishing": [1]}, r"parameters, of which there are 1, not \[1\]"),
     ],
 )
 def test_what_cannot_be(options, message):
@@ -293,29 +289,29 @@ FLIP_RATE = torch.diag(torch.tensor([1.0, 1, 1, -1, -1])).tolist()
 @given(st.integers(0, 10**6), st.booleans())
 def test_where_rates_are_zero_nothing_moves(seed, angle):
     """Bit by bit, whatever the coefficients; one rate is enough for motion."""
-    layer = nn.BasisCoupling(5, 3, periodic=[1] * angle, sweep=[0, 1, 2, 1], scaling=[3, 4])
+    layer = nn.BasisCoupling(
+        3, 3, periodic=[1] * angle, sweep=[0, 1, 2, 1], parameters=2, vanishing=[0, 1]
+    )
     randomise(layer, 0.3, seed)
-    z = sample(7, 5, seed=seed)
-    still = z * torch.tensor([1.0, 1, 1, 0, 0])
-    assert torch.equal(layer(still), still) and torch.equal(layer.inverse(still), still)
-    assert torch.equal(layer(z)[:, 3:], z[:, 3:])
-    moving = z * torch.tensor([0.3, 0.3, 0.3, 0, 0.3])
-    assert (layer(moving) - moving)[:, :3].abs().max() > 0
-    assert determinant_error(layer, z[0]) <= 1e-11
+    z, none = sample(7, 3, seed=seed), torch.zeros(2)
+    assert torch.equal(layer(z, none), z) and torch.equal(layer.inverse(z, none), z)
+    k = 0.3 * sample(2, seed=seed)
+    assert (layer(0.3 * z, torch.tensor([0.0, k[1]])) - 0.3 * z).abs().max() > 0
+    assert determinant_error(lambda z: layer(z[None], k)[0], z[0]) <= 1e-11
 
 
 def test_functions_of_rates_have_the_parity_of_their_degree():
     x = torch.linspace(-4, 4, 17, dtype=torch.float64)
-    one, *others = SCALING.values(x, 6)
+    one, *others = VANISHING.values(x, 6)
     assert_close(one, torch.ones_like(x), 0)
     for n, value in enumerate(others, 1):
         assert_close(value, x / RADIUS * POLYNOMIALS.values(x, 6)[n - 1], 1e-11)
         assert_close(value.flip(0), (-1) ** n * value, 1e-11)
-        assert SCALING.is_odd(n) == bool(n % 2)
+        assert VANISHING.is_odd(n) == bool(n % 2)
     # with the reversing symmetry of rates the products of two rates with anything even are left
     flips = [FLIP_RATE, (-torch.eye(5)).tolist()]
     layer = nn.BasisCoupling(
-        5, 4, sweep=[0, 1, 2], scaling=[3, 4], symmetries=symmetry_group(flips, 5)
+        3, 4, parameters=2, vanishing=[0, 1], symmetries=symmetry_group(flips, 5)
     )
     chosen = layer.terms[0].chosen
     assert bool((chosen[:, 2:].sum(1) > 0).all())
@@ -323,21 +319,20 @@ def test_functions_of_rates_have_the_parity_of_their_degree():
 
 
 def test_rates_of_potentials_and_models():
-    V = randomise(nn.BasisPotential(2, 3, conserved=2, scaling=[2]), 0.5, 1)
+    V = randomise(nn.BasisPotential(2, 3, parameters=2, vanishing=[0]), 0.5, 1)
     x = sample(5, 4) * torch.tensor([1.0, 1, 0, 1])
     assert V.gradient(x).shape == (5, 2) and not V.gradient(x).any()
     x[:, 2] = 0.1
     assert V.gradient(x).all()
     D = torch.func.jacrev(V.gradient)(x[0])
     assert_close(D[:, :2], D[:, :2].mT, 1e-14)
-    with pytest.raises(InputError, match=r"among the conserved components 2 ... 3 of x, not \[1\]"):
-        nn.BasisPotential(2, 3, conserved=2, scaling=[1])
-    given_ = {"dim": 4, "functions": "polynomial", "conserved": [2, 3], "scaling": [3]}
+    given_ = {"dim": 2, "functions": "polynomial", "parameters": 2, "vanishing": [1]}
     model = vp.models.VolumePreservingFeedForward(**given_)
-    model.set_normalisation([0.1, 0.2, 0.3, 0.4], [1, 2, 0.5, 0.25])
+    model.set_parameter_normalisation(torch.tensor([[0.3, 0.4], [0.5, 0.2]]).double())
+    model.set_normalisation([0.1, 0.2], [1, 2])
     randomise(model.core, 0.3, 1)
-    assert model.arguments["scaling"] == [3] and model.shift[3] == 0
-    z = sample(5, 1, 4) * torch.tensor([1.0, 1, 1, 0])
-    assert torch.equal(model.core(z), z)
-    with pytest.raises(InputError, match="scaling must be among the conserved components"):
-        vp.models.VolumePreservingFeedForward(**given_ | {"scaling": [1]})
+    assert model.arguments["vanishing"] == [1] and model.parameter_shift.tolist() == [0.4, 0]
+    z = sample(5, 1, 2)
+    assert torch.equal(model.core(z, torch.tensor([0.7, 0.0])), z)
+    with pytest.raises(InputError, match="vanishing must name parameters"):
+        vp.models.VolumePreservingFeedForward(**given_ | {"vanishing": [2]})

@@ -12,8 +12,8 @@ DRIVEN = "z[1]**2/2 - cos(z[0])*(1 + z[2]**2/3)"
 SYSTEMS = {
     "pendulum": (PENDULUM, {"size": 2}),
     "four": (FOUR, {"size": 4}),
-    "driven": (DRIVEN, {"size": 2, "conserved": 1, "explicit_time": True}),
-    "family": (f"z[2]*({PENDULUM})", {"size": 2, "conserved": 1}),
+    "driven": (DRIVEN, {"size": 2, "parameters": 1, "explicit_time": True}),
+    "family": (f"z[2]*({PENDULUM})", {"size": 2, "parameters": 1}),
 }
 
 
@@ -60,7 +60,7 @@ def expected_terms(name, size):
 def test_terms_are_nested_derivatives(name):
     text, sizes = SYSTEMS[name]
     E = ElementaryHamiltonians(text, **sizes)
-    size, dim = E.size, E.size + E.conserved
+    size, dim = E.size, E.size + E.parameter_count
     shift, scale = sample(dim, seed=1), sample(dim, seed=2).abs() + 0.5
     E.set_units(shift, scale)
     for x in sample(3, dim):
@@ -74,7 +74,7 @@ def test_terms_are_nested_derivatives(name):
 def test_hessians_are_derivatives_of_gradients(name):
     text, sizes = SYSTEMS[name]
     E = ElementaryHamiltonians(text, **sizes)
-    x = sample(5, E.size + E.conserved)
+    x = sample(5, E.size + E.parameter_count)
     E.adapt(x)
     c = sample(5, seed=3)
     gradient, hessian = E.leading(x, c)
@@ -96,7 +96,7 @@ def test_gradients_have_size_one_in_the_units_of_the_states():
 
 
 def test_terms_of_a_family_are_those_of_a_member():
-    E = ElementaryHamiltonians(f"z[2]*({PENDULUM})", 2, conserved=1)
+    E = ElementaryHamiltonians(f"z[2]*({PENDULUM})", 2, parameters=1)
     E.set_units(torch.tensor([0.1, 0.2, 0.0]), torch.tensor([1.0, 2.0, 0.5]))
     x = sample(4, 3)
     E.adapt(x)

@@ -34,21 +34,21 @@ FUNCTIONS = {
         "degree": 3,
         "periodic": [0],
         "differentiated": [0, 1],
-        "conserved": 2,
-        "scaling": [2],
+        "parameters": 2,
+        "vanishing": [0],
     },
     "cyclic": {"size": 3, "degree": 4, "cyclic": [1]},
     "group": {"size": 4, "degree": 4, "group": GROUP},
     "signs": {"size": 4, "degree": 3, "group": (GROUP, torch.tensor([1.0, -1, 1, -1]).double())},
     "formulas": {"size": 2, "degree": 3, "expressions": ["exp(z[0])", "z[0]*sin(z[1])"]},
     "formulas alone": {"size": 2, "degree": 3, "expressions": ["z[0]**2 + z[1]"], "cyclic": [0, 1]},
-    "conserved": {"size": 2, "degree": 4, "conserved": 2},
-    "scaling": {"size": 2, "degree": 4, "conserved": 2, "scaling": [3]},
-    "formulas beside constants": {
+    "parameters": {"size": 2, "degree": 4, "parameters": 2},
+    "vanishing": {"size": 2, "degree": 4, "parameters": 2, "vanishing": [1]},
+    "formulas of parameters": {
         "size": 2,
         "degree": 3,
-        "conserved": 2,
-        "scaling": [2],
+        "parameters": 2,
+        "vanishing": [0],
         "expressions": ["z[3]*cos(z[0])", "exp(z[3])"],
     },
 }
@@ -59,14 +59,16 @@ def made(name, seed=0):
     S = GeneratingFunction(**FUNCTIONS[name], initial_scale=0.5)
     if S.formulas:
         S.formulas.set_units(
-            sample(S.size + S.conserved, seed=1, scale=0.3), torch.tensor(0.7).expand(4)
+            sample(S.size + S.parameter_count, seed=1, scale=0.3), torch.tensor(0.7).expand(4)
         )
-    S.adapt(states(S, 200, 2) * torch.tensor([1.0, 2.0, 0.5, 1.5])[: S.size + S.conserved] + 0.3)
+    S.adapt(
+        states(S, 200, 2) * torch.tensor([1.0, 2.0, 0.5, 1.5])[: S.size + S.parameter_count] + 0.3
+    )
     return S
 
 
 def states(S, count, seed=0):
-    return sample(count, S.size + S.conserved, seed=seed)
+    return sample(count, S.size + S.parameter_count, seed=seed)
 
 
 def value(S, x):
@@ -195,7 +197,7 @@ def test_the_box_holds_the_states(seed, shift, size):
 
 def test_what_the_box_of_special_components_is():
     """Of an angle none, of a rate one about zero, of a constant component one of length one."""
-    S = GeneratingFunction(3, 2, periodic=[0], conserved=2, scaling=[4])
+    S = GeneratingFunction(3, 2, periodic=[0], parameters=2, vanishing=[1])
     x = sample(50, 5) + 7
     x[:, 1] = 4.0
     S.adapt(x)
@@ -233,7 +235,7 @@ def test_nothing_depends_on_cyclic_components():
 
 
 def test_without_rates_there_is_no_gradient():
-    S = made("scaling")
+    S = made("vanishing")
     x = states(S, 5)
     x[:, 3] = 0.0
     assert bool((S.gradient(x) == 0).all())
@@ -260,15 +262,15 @@ def test_terms_linear_in_an_angle_have_periodic_derivatives(name, shift, by):
 
 
 @pytest.mark.parametrize(
-    "name", ["conserved", "scaling", "linear in an angle, rates", "formulas beside constants"]
+    "name", ["parameters", "vanishing", "linear in an angle, rates", "formulas of parameters"]
 )
-def test_constants_of_motion_are_multiplied_out(name):
+def test_parameters_are_multiplied_out(name):
     S = made(name)
     x = states(S, 5)
     values = torch.tensor([0.4, -0.3]).double()
     x[:, 2:] = values
     found = S.at(values)
-    assert (found.size, found.conserved) == (2, 0)
+    assert (found.size, found.parameter_count) == (2, 0)
     for own, expected in zip(
         found.gradient_and_hessian(x[:, :2]), S.gradient_and_hessian(x), strict=True
     ):

@@ -6,7 +6,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from tests.nn.laws import assert_close, determinant_error, sample, symplecticity_defect
+from tests.nn.laws import (
+    OnVariables,
+    assert_close,
+    determinant_error,
+    sample,
+    symplecticity_defect,
+)
 from vpintegrator.errors import InputError
 from vpintegrator.nn import (
     ElementaryHamiltonians,
@@ -35,11 +41,11 @@ def symplectic(size=2, degree=3, **options):
     return SymplecticGeneratingFunction(GeneratingFunction(size, degree, **options))
 
 
-def exact(text="z[1]**2/2 - cos(z[0])", conserved=0, **options):
-    potential = GeneratingFunction(2, 3, conserved=conserved, scaling=[2] * conserved)
-    terms = ElementaryHamiltonians(text, 2, conserved=conserved)
+def exact(text="z[1]**2/2 - cos(z[0])", parameters=0, **options):
+    potential = GeneratingFunction(2, 3, parameters=parameters, vanishing=[0] * parameters)
+    terms = ElementaryHamiltonians(text, 2, parameters=parameters)
     layer = SymplecticGeneratingFunction(potential, terms, **options)
-    layer.adapt(sample(50, layer.dim))
+    layer.adapt(sample(50, 2 + parameters))
     return layer
 
 
@@ -58,16 +64,16 @@ def torus(dim=3, degree=3, **options):
 # an example or more of every implicit map
 LAYERS = {
     "symplectic": symplectic,
-    "symplectic beside a constant": lambda: symplectic(2, conserved=1, scaling=[2]),
+    "symplectic of a parameter": lambda: symplectic(2, parameters=1, vanishing=[0]),
     "symplectic of formulas": lambda: symplectic(2, expressions=["exp(z[0]/3)"]),
     "exact terms": exact,
-    "exact terms beside a constant": lambda: exact("z[2]*(z[1]**2/2 - cos(z[0]))", 1),
+    "exact terms of a parameter": lambda: exact("z[2]*(z[1]**2/2 - cos(z[0]))", 1),
     "chain": chain,
     "chain of two components": lambda: chain(2),
-    "chain beside a constant": lambda: chain(2, conserved=1),
+    "chain of a parameter": lambda: chain(2, parameters=1),
     "chain of angles": lambda: chain(3, 2, periodic=[1]),
     "torus": lambda: torus(degree=2),
-    "torus beside a constant": lambda: torus(3, 2, conserved=[2], scaling=[2]),
+    "torus of a parameter": lambda: torus(2, 2, parameters=1, vanishing=[0]),
     "cyclic component": lambda: torus(3, 2, periodic={2: 2 * torch.pi}, cyclic=[1]),
 }
 
@@ -76,7 +82,7 @@ every_layer = pytest.mark.parametrize("name", LAYERS)
 
 
 def made(name, scale=0.03, seed=0):
-    return filled(LAYERS[name](), scale, seed)
+    return OnVariables(filled(LAYERS[name](), scale, seed))
 
 
 @every_layer
@@ -106,7 +112,7 @@ def test_equations_are_the_residual(name):
     """Linear in the coefficients: the matrix times them, less the right side."""
     layer = made(name)
     z, image = sample(6, layer.dim), sample(6, layer.dim, seed=1)
-    n = layer.dim - layer.conserved
+    n = layer.layer.dim
     image[:, n:] = z[:, n:]
     matrix, right = layer.equations(z, image)
     c = torch.cat([c.detach() for c in layer.coefficients()])
@@ -132,7 +138,7 @@ def test_derivatives_by_states_and_coefficients(name, inverse):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["symplectic beside a constant", "exact terms", "chain"])
+@pytest.mark.parametrize("name", ["symplectic of a parameter", "exact terms", "chain"])
 def test_higher_derivatives_in_any_mode(name):
     """Those of the iteration itself, with every operation recorded, are the reference."""
     layer = made(name)
@@ -349,15 +355,12 @@ def test_changes_of_sign_are_symmetries_of_maps_of_angles():
     assert_close(model(turned) - turned, image - z, 1e-12)
 
 
-def test_functions_of_pairs_at_values_of_constants():
-    layer = filled(torus(4, conserved=[3], scaling=[3]))
+def test_functions_of_pairs_at_parameters():
+    layer, z = filled(torus(3, parameters=1, vanishing=[0])), sample(5, 3)
     assert layer.pairs == [(0, 1), (1, 2), (0, 2)]
-    z = sample(5, 4)
-    z[:, 3] = 0.4
-    values = torch.tensor([0.4], dtype=torch.float64)
-    assert_close(layer.at(values)(z[:, :3]), layer(z)[:, :3], 1e-13)
-    z[:, 3] = 0.0
-    assert torch.equal(layer(z), z)
+    k = torch.tensor([0.4], dtype=torch.float64)
+    assert_close(layer.at(k)(z), layer(z, k), 1e-13)
+    assert torch.equal(layer(z, 0 * k), z)
 
 
 def test_pairs_of_components():

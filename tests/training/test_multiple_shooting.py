@@ -49,7 +49,7 @@ def builder(data, name="auto", reversible=None, **options):
 
     def build(depth):
         arguments = {"functions": "polynomial", "degree": 8, "depth": depth, **options}
-        model = models.build(data.dataset.system, name, arguments, reversible=reversible)
+        model = models.build(data.dataset.system, name, arguments, reversible=reversible, seed=0)
         data.normalise(model)
         return model
 

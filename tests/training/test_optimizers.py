@@ -6,7 +6,7 @@ import torch
 from tests.training.conftest import ITERATIVE
 from vpintegrator import models
 from vpintegrator.data import windows
-from vpintegrator.data.pairs import Pairs
+from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, train
 from vpintegrator.training.optimizers import BY_NAME, LevenbergMarquardt, Optimizer
@@ -74,12 +74,12 @@ class Momentum(Optimizer):
     def epoch(self, progress):
         self.parameters.data.copy_(self.residuals.read())
         for pair in self.pairs.batches(self.batch, self.generator):
-            inputs, targets = self.ready(pair)
-            squares, gradient = self.residuals.gradient(self.parameters, inputs, targets)
-            self.parameters.grad = gradient / targets.numel()
+            pair = self.ready(pair)
+            squares, gradient = self.residuals.gradient(self.parameters, pair)
+            self.parameters.grad = gradient / pair.targets.numel()
             self.optimizer.step()
         self.residuals.write(self.parameters.detach())
-        return relative(squares[1].item(), targets.square().sum().item())
+        return relative(squares[1].item(), pair.targets.square().sum().item())
 
     def roll_back(self):
         self.optimizer = torch.optim.SGD([self.parameters], lr=1e-2, momentum=0.9)
@@ -123,7 +123,8 @@ def test_the_horizon_loss_is_that_of_a_rollout(body):
         inputs, targets = map(torch.from_numpy, windows(path, window, new, horizon))
         objective = Objective(horizon=horizon)
         with torch.no_grad():
-            found = objective.difference(model, inputs, objective.new_states(model, targets))
+            pair = Pair(inputs, objective.new_states(model, targets))
+            found = objective.difference(model, pair)
         from vpintegrator.rollout import rollout
 
         steps = window + horizon * new - 1

@@ -184,4 +184,4 @@ def test_blocks_that_do_not_move_one_another(name, blocks):
     system = vp.load_system(name)
     group = symmetry_group(system.reversing_symmetries, system.dim)
     states = np.random.default_rng(0).uniform(0.5, 1.5, (20, system.dim))
-    assert separable_blocks(system, states, group) == blocks
+    assert separable_blocks(system, states, group, system.dim) == blocks

@@ -51,7 +51,7 @@ def main(
     from vpintegrator.storage.files import safe_name
 
     values, chosen = read_parameters(parameter), load(model)
-    if values and not chosen.conditions:
+    if values and not chosen.ranges:
         raise InputError(f"{chosen.name} is no family: it has one step; leave out -p")
     chosen = chosen.at(**values) if values else chosen
     path = output or Path(f"{safe_name(model.stem, 'model')}.c")

@@ -54,17 +54,17 @@ def at_parameters(
 ) -> Models:
     """Return families at the step and parameters that are named, or at those of the system."""
     single = [model for members in models.values() for model in members]
-    if parameters and system is None and not any(model.conditions for model in single):
+    if parameters and system is None and not any(model.ranges for model in single):
         raise InputError(f"-p {next(iter(parameters))}: these models are no families")
     for model in single:
-        if "step" in model.conditions and step is None:
-            low, high = model.conditions["step"]
+        if "step" in model.ranges and step is None:
+            low, high = model.ranges["step"]
             raise InputError(f"this family takes any step from {low:g} to {high:g}; give --step")
     values = dict(parameters if system is None else system.parameters)
     values |= {} if step is None else {"step": step}
 
     def member(model: Model) -> Model:
-        varied = model.conditions
+        varied = model.ranges
         own = {name: v for name, v in values.items() if name in varied or name in parameters}
         return model.at(**own) if varied else model
 

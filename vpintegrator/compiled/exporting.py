@@ -128,7 +128,7 @@ def export(
         raise InputError(f"{path}: the header must be another file")
     model = load(model) if isinstance(model, str | os.PathLike) else model
     check_integrator(model)
-    if model.conditions:
+    if model.ranges:
         raise InputError(_of_a_family(model))
     model = copy.deepcopy(model).cpu().eval()
     model = model if dtype is None else model.to(getattr(torch, dtype))
@@ -153,7 +153,7 @@ def export(
 
 def _of_a_family(model: Model) -> str:
     """Return the message that tells the user to name one model of the family."""
-    ranges = model.conditions.items()
+    ranges = model.ranges.items()
     told = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in ranges)
     given = [f"{name}={low:g}" for name, (low, _) in ranges]
     return (

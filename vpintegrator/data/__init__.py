@@ -2,7 +2,6 @@
 
 from vpintegrator.catalogue import list_recipes
 from vpintegrator.data.dataset import Dataset, open_dataset
-from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset, import_pairs
 from vpintegrator.data.recipe import Recipe
@@ -13,7 +12,6 @@ from vpintegrator.data.windows import windows
 
 __all__ = [
     "Dataset",
-    "ExtendedDataset",
     "Recipe",
     "Split",
     "Variation",

@@ -17,7 +17,7 @@ from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_var
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import find_shards, view_of_shards
-from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError, printable
@@ -127,6 +127,13 @@ class Dataset:
     def is_family(self) -> bool:
         """Whether trajectories differ in their step or parameters."""
         return bool(self.varied)
+
+    @cached_property
+    def family(self) -> Family | None:
+        """The coefficients of step and parameters that vary, for models of all; else None."""
+        if not self.varied:
+            return None
+        return Family(self.system, list(self.varied), None if STEP in self.varied else self.step)
 
     def conditions(
         self, group: str, trajectories: slice | int | np.ndarray = slice(None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,13 +11,36 @@ from torch.utils.data import Dataset as TorchDataset
 
 from vpintegrator.data.windows import pair_starts
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+
+class Pair(NamedTuple):
+    """Windows before and after, and of a family the parameters of each.
+
+    Attributes
+    ----------
+    inputs, targets : (pair, window, dim), (pair, time, dim)
+    parameters : (pair, p) or None
+    """
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    parameters: torch.Tensor | None = None
+
+    def to(self, like: torch.Tensor) -> Pair:
+        """Return the pairs with the type and device of ``like``."""
+        return Pair(*(None if part is None else part.to(like) for part in self))  # type: ignore[arg-type]
+
+    def split(self, size: int) -> Iterator[Pair]:
+        """Yield so many of the pairs at a time."""
+        for first in range(0, len(self.inputs), size):
+            own = slice(first, first + size)
+            yield Pair(*(None if part is None else part[own] for part in self))  # type: ignore[arg-type]
 
 
-class Pairs(TorchDataset[Pair]):
+class Pairs(TorchDataset[tuple[torch.Tensor, ...]]):
     """Pairs of windows of states in memory, none of which is there twice, by number.
 
-    The pairs of several numbers are inputs (pair, window, dim) and targets (pair, time, dim).
+    The pairs of several numbers are inputs (pair, window, dim) and targets (pair, time, dim); of a
+    family also the parameters (pair, p).
 
     Parameters
     ----------
@@ -27,12 +50,20 @@ class Pairs(TorchDataset[Pair]):
         The number of each pair's first state, (pair,).
     window, shift, size
         States in an input, by how many the target begins later, and states in both together.
+    parameters
+        Of a family: the parameters of each state, (state, p).
     """
 
     def __init__(
-        self, states: torch.Tensor, first: torch.Tensor, window: int, shift: int, size: int
+        self,
+        states: torch.Tensor,
+        first: torch.Tensor,
+        window: int,
+        shift: int,
+        size: int,
+        parameters: torch.Tensor | None = None,
     ) -> None:
-        self.states, self.first = states, first
+        self.states, self.first, self.parameters = states, first, parameters
         self.window, self.shift, self.size = window, shift, size
         self._steps = torch.arange(size, device=first.device)
 
@@ -44,6 +75,7 @@ class Pairs(TorchDataset[Pair]):
         prediction_window: int | None = None,
         horizon: int = 1,
         where: str = "the states",
+        parameters: np.ndarray | None = None,
     ) -> Self:
         """All pairs in trajectories (trajectory, time, dim) in which every state was observed.
 
@@ -53,6 +85,8 @@ class Pairs(TorchDataset[Pair]):
             Arguments of :func:`vpintegrator.windows`.
         where
             Source of the states, for messages.
+        parameters
+            Of a family: the parameters of each trajectory, (trajectory, p).
 
         Raises
         ------
@@ -61,25 +95,36 @@ class Pairs(TorchDataset[Pair]):
         """
         first, shift, size = pair_starts(states, window, prediction_window, horizon, where)
         flat = torch.from_numpy(states.reshape(-1, states.shape[2]))
-        return cls(flat, torch.from_numpy(first), window, shift, size)
+        own = None
+        if parameters is not None:
+            own = torch.from_numpy(np.repeat(parameters, states.shape[1], 0))
+        return cls(flat, torch.from_numpy(first), window, shift, size, own)
 
     @classmethod
-    def of_tensors(cls, inputs: torch.Tensor, targets: torch.Tensor) -> Self:
+    def of_tensors(
+        cls, inputs: torch.Tensor, targets: torch.Tensor, parameters: torch.Tensor | None = None
+    ) -> Self:
         """Return pairs that were cut already, (pair, window, dim) and (pair, time, dim)."""
         both = torch.cat([inputs, targets], dim=1)
         count, size, dim = both.shape
         first = size * torch.arange(count, device=both.device)
-        return cls(both.reshape(-1, dim), first, inputs.shape[1], inputs.shape[1], size)
+        own = None if parameters is None else parameters.repeat_interleave(size, 0)
+        return cls(both.reshape(-1, dim), first, inputs.shape[1], inputs.shape[1], size, own)
 
     def __len__(self) -> int:
         return len(self.first)
 
-    def __getitem__(self, index: Any) -> Pair:
+    def __getitem__(self, index: Any) -> tuple[torch.Tensor, ...]:
+        return tuple(part for part in self.pair(index) if part is not None)
+
+    def pair(self, index: Any) -> Pair:
+        """Return the pairs of some numbers."""
         first = self.first[index]
         places = (first[..., None] + self._steps).reshape(-1)
         chosen = self.states.index_select(0, places).reshape(*first.shape, self.size, -1)
         inputs, targets = chosen[..., : self.window, :], chosen[..., self.shift :, :]
-        return inputs.contiguous(), targets.contiguous()
+        own = None if self.parameters is None else self.parameters[first]
+        return Pair(inputs.contiguous(), targets.contiguous(), own)
 
     def __repr__(self) -> str:
         return f"<{len(self)} pairs of windows of {self.window} states>"
@@ -87,11 +132,11 @@ class Pairs(TorchDataset[Pair]):
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
         order = torch.randperm(len(self), generator=generator).to(self.first.device)
-        return (self[chosen] for chosen in order.split(size))
+        return (self.pair(chosen) for chosen in order.split(size))
 
     def evenly(self, count: int) -> Pair:
         """Return a number of pairs, evenly chosen from all; all if there are no more."""
-        return self[self.places(count)]
+        return self.pair(self.places(count))
 
     def places(self, count: int) -> torch.Tensor:
         """Return the numbers of these pairs."""
@@ -100,9 +145,10 @@ class Pairs(TorchDataset[Pair]):
 
     def sample(self, count: int, generator: torch.Generator) -> Pair:
         """Return different pairs at random: ``count``, or all if there are no more."""
-        return self[torch.randperm(len(self), generator=generator)[:count]]
+        return self.pair(torch.randperm(len(self), generator=generator)[:count])
 
     def to(self, like: torch.Tensor) -> Self:
         """Return the pairs with the type and device of ``like``."""
         states, first = self.states.to(like), self.first.to(like.device)
-        return type(self)(states, first, self.window, self.shift, self.size)
+        own = None if self.parameters is None else self.parameters.to(like)
+        return type(self)(states, first, self.window, self.shift, self.size, own)

@@ -193,9 +193,8 @@ class Family:
         The names in order.
     coefficients
         The further components k as expressions of the conditions, ``z[0]``, ``z[1]``, ...
-    scaling
-        Numbers of those components of an extended state without which nothing moves:
-        :math:`k = h c`.
+    vanishing
+        Numbers of those coefficients, from 0 on, at zero of which nothing moves: :math:`k = h c`.
     extended
         The autonomous system of states (z, k), whose map over a step of one is that of the system
         over the step in k.
@@ -247,15 +246,9 @@ class Family:
         return f"one model for every {', '.join(self.conditions)}, by {', '.join(parts)}"
 
     @property
-    def scaling(self) -> list[int]:
-        """Numbers of the components without which nothing moves."""
+    def vanishing(self) -> list[int]:
+        """Numbers of the coefficients at zero of which nothing moves."""
         return self._made[2]
-
-    @property
-    def places(self) -> list[int]:
-        """Numbers of the further components of an extended state."""
-        dim = self.system.dim
-        return list(range(dim, dim + len(self._made[1])))
 
     @cached_property
     def extended(self) -> System:
@@ -287,7 +280,7 @@ class Family:
         return [self._step if name == STEP else own[name] for name in self.conditions]  # type: ignore[misc]
 
 
-_Made = tuple[Equations, list[Value], list[int]]  # extended equations, components k, scaling
+_Made = tuple[Equations, list[Value], list[int]]  # extended equations, coefficients k, vanishing
 
 
 def _separated_equations(family: Family) -> _Made | None:
@@ -312,9 +305,9 @@ def _separated_equations(family: Family) -> _Made | None:
     symbols = [algebra.symbol(name) for name in _unused(names, equations)]
     values = _summed(found, symbols, family._step, algebra)
     constant = any(CONSTANT in combination for terms in found.terms for combination, _ in terms)
-    scaling = [] if constant else list(range(len(components)))
-    made = _extended(equations, symbols, values, scaling, hamiltonian is not None)
-    return made, components, [len(equations.symbols) + n for n in scaling]
+    vanishing = [] if constant else list(range(len(components)))
+    made = _extended(equations, symbols, values, vanishing, hamiltonian is not None)
+    return made, components, vanishing
 
 
 def _plain_equations(family: Family) -> _Made:
@@ -327,9 +320,9 @@ def _plain_equations(family: Family) -> _Made:
     hamiltonian = _hamiltonian(equations)
     formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
     values = [algebra.multiply(step, value) for value in formulas]
-    scaling = [family.conditions.index(STEP)] if family.step is None else []
-    made = _extended(equations, family._symbols, values, scaling, hamiltonian is not None)
-    return made, list(family._symbols), [len(equations.symbols) + n for n in scaling]
+    vanishing = [family.conditions.index(STEP)] if family.step is None else []
+    made = _extended(equations, family._symbols, values, vanishing, hamiltonian is not None)
+    return made, list(family._symbols), vanishing
 
 
 def _hamiltonian(equations: Equations) -> Value | None:
@@ -368,7 +361,7 @@ def _extended(
     equations: Equations,
     symbols: Sequence[Symbol],
     values: Sequence[Value],
-    scaling: Sequence[int],
+    vanishing: Sequence[int],
     hamiltonian: bool,
 ) -> Equations:
     """Return equations of states with further components, which stay as they are.
@@ -377,7 +370,7 @@ def _extended(
     ----------
     values
         The vector field of the first components, or the Hamiltonian alone.
-    scaling
+    vanishing
         Numbers of the symbols whose change of sign turns time round.
     """
     algebra, dim = equations.algebra, len(equations.symbols)
@@ -392,10 +385,10 @@ def _extended(
     field = [*field, *(0 for _ in symbols)] if field else []
     same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
     turned: tuple[dict[int, Number], ...] = tuple(
-        {dim + n: -1 if n in scaling else 1} for n in range(len(symbols))
+        {dim + n: -1 if n in vanishing else 1} for n in range(len(symbols))
     )
     rhos = [(*rho, *same) for rho in equations.reversing_symmetries]
-    if rhos and scaling:
+    if rhos and vanishing:
         # a map that is reversible turns back where the step does; of others that is not asked for
         still: tuple[dict[int, Number], ...] = tuple({i: 1} for i in range(dim))
         rhos.append((*still, *turned))

@@ -1,4 +1,4 @@
-"""The components of a state of a model: angles, constants of motion, time, symmetries."""
+"""The variables of a model: components of a state, parameters, and their symmetries."""
 
 from __future__ import annotations
 
@@ -10,45 +10,59 @@ import torch
 from vpintegrator.arguments import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
+from vpintegrator.nn.parameters import check_vanishing
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, symmetry_group
 
 
 class Components:
     r"""Properties of the components of a state, in the order in which layers take them.
 
+    The last components may be such as layers read and do not move: constants of motion, then the
+    time. Layers take them as parameters; a family has none. Numbers from ``dim`` on are those of
+    the parameters of a family.
+
     Parameters
     ----------
     dim
         Components of a state.
     reversing_symmetries
-        Matrices :math:`\rho` (dim, dim) with :math:`f(\rho z) = -\rho f(z)`.
+        Matrices :math:`\rho` with :math:`f(\rho z) = -\rho f(z)`, (dim, dim), or for a family
+        (dim + parameters, dim + parameters).
     periodic
         Components that are angles, by number, with their periods.
     cyclic
         Components that polynomials do not depend on.
     conserved
-        Components that stay as they are, bit by bit, and that the others depend on.
-    scaling
-        Conserved components without which nothing moves, as a step is.
+        The last components, before the time, that stay as they are, bit by bit.
     explicit_time
-        Whether the last component is the time; it is conserved by the layers.
+        Whether the last component is the time.
+    parameters
+        Number of the parameters of a family.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves.
 
     Attributes
     ----------
-    group : Tensor, (element, dim, dim)
+    group : Tensor, (element, dim + parameters, dim + parameters)
         The symmetries that are products of two reversing ones.
+    moving
+        Number of the components that layers move.
+    read
+        Number of parameters of the layers: the components that they do not move, or the parameters
+        of a family.
     periods : dict
         The period of each angle.
 
     Raises
     ------
     InputError
-        If numbers are none of components, or a symmetry connects an angle with another component.
+        If numbers are none of components, conserved ones are not the last, or a symmetry connects
+        an angle with another component.
 
     Examples
     --------
     >>> components = vp.models.Components(3, [[[1, 0, 0], [0, -1, 0], [0, 0, 1]]], conserved=[2])
-    >>> components.moving, len(components.group)
+    >>> components.moving, components.read
     (2, 1)
     """
 
@@ -59,48 +73,32 @@ class Components:
         periodic: Periods = (),
         cyclic: Sequence[int] = (),
         conserved: Sequence[int] = (),
-        scaling: Sequence[int] = (),
         explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
     ) -> None:
-        self.dim = whole("dim", dim)
-        self.reversing_symmetries = as_reversing_symmetries(reversing_symmetries, dim)
-        self.group = symmetry_group(reversing_symmetries, dim)
+        self.dim, self.parameters = whole("dim", dim), whole("parameters", parameters, 0)
+        variables = dim + parameters
+        self.reversing_symmetries = as_reversing_symmetries(reversing_symmetries, variables)
+        self.group = symmetry_group(reversing_symmetries, variables)
         self.periods = _periods(periodic, dim)
-        self.cyclic = _numbers("cyclic", cyclic, dim)
-        self.conserved = _numbers("conserved", conserved, dim)
-        self.scaling = _numbers("scaling", scaling, dim)
+        self.cyclic = _numbers("cyclic", cyclic, variables)
         self.explicit_time = explicit_time
-        if explicit_time:
-            self.conserved = sorted({*self.conserved, dim - 1})
-        if not {*self.scaling}.issubset(self.conserved):
+        constant = {*_numbers("conserved", conserved, dim)}
+        constant |= {dim - 1} if explicit_time else set()
+        self.moving = dim - len(constant)
+        if constant != {*range(self.moving, dim)} or not self.moving:
             raise InputError(
-                f"scaling must be among the conserved components {self.conserved}, not "
-                f"{self.scaling}"
+                f"conserved must name the last of {dim} components, and not all of them, not "
+                f"{sorted(constant)}"
             )
+        if constant and parameters:
+            raise InputError("layers of a family move all components: leave out conserved and time")
+        self.read = variables - self.moving
+        self.vanishing = [*vanishing]
+        check_vanishing(self.vanishing, parameters)
         if reason := angle_refusal(self.reversing_symmetries, self.periods):
             raise InputError(reason)
-
-    @property
-    def constants(self) -> int:
-        """Number of conserved components, which must be the last ones.
-
-        Raises
-        ------
-        InputError
-            If they are not the last ones, or all.
-        """
-        count = len(self.conserved)
-        if sorted(self.conserved) != list(range(self.dim - count, self.dim)) or count == self.dim:
-            raise InputError(
-                f"conserved must name the last of {self.dim} components, and not all of them, not "
-                f"{self.conserved}"
-            )
-        return count
-
-    @property
-    def moving(self) -> int:
-        """Number of the components before the conserved ones."""
-        return self.dim - self.constants
 
 
 def _numbers(name: str, numbers: Any, dim: int) -> list[int]:

@@ -144,8 +144,7 @@ class Coordinates(nn.Module):
         spread: Any = None,
         *,
         symmetries: torch.Tensor | None = None,
-        fixed: Sequence[int] = (),
-        constants: int | None = None,
+        canonical: int = 0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Set shift and scale as near to what is given as a model's structure allows.
 
@@ -155,11 +154,9 @@ class Coordinates(nn.Module):
             Arguments of ``Model.set_normalisation``.
         symmetries
             Matrices (count, dim, dim) that must commute with the normalisation.
-        fixed
-            Components that are not shifted.
-        constants
-            For symplectic layers: the number of conserved components after (q, p). Then the scales
-            of positions and momenta have equal products.
+        canonical
+            For symplectic layers: the number of components of (q, p), which come first. Then the
+            scales of positions and momenta have equal products.
 
         Returns
         -------
@@ -178,11 +175,10 @@ class Coordinates(nn.Module):
             offset = fixed_point_projection(symmetries, dim) @ offset
             unit = _averaged(unit, symmetries)
         offset, unit = offset.clone(), unit.clone()
-        offset[list(fixed)] = 0
         for component, period in self.periods.items():
             unit[component] = period / (2 * math.pi)
-        if constants is not None:
-            unit = canonical_scale(unit, constants)
+        if canonical:
+            unit[:canonical] = canonical_scale(unit[:canonical])
         with torch.no_grad():
             self.shift.copy_(self.restored(offset))
             self.scale.copy_(self.restored(unit))

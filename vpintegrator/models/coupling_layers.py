@@ -49,9 +49,9 @@ def couplings(
     InputError
         If symmetries mix blocks of the split, or an argument is for other functions.
     """
-    dim, expressions = components.dim, as_expressions(expressions)
-    blocks = as_blocks(split, dim, components.conserved)
-    moving = [n for n, own in enumerate(blocks) if not {*own}.issubset(components.conserved)]
+    dim, expressions = components.moving, as_expressions(expressions)
+    blocks = as_blocks(split, dim, components.read)
+    forward = [*range(len(blocks))]
     back = sweep == "symmetric"
 
     def coupling(blocks: list[list[int]], order: list[int]) -> nn.Module:
@@ -61,7 +61,8 @@ def couplings(
             degree,
             periodic=list(components.periods),
             cyclic=components.cyclic,
-            scaling=components.scaling,
+            parameters=components.read,
+            vanishing=components.vanishing,
             expressions=expressions,
             split=blocks,
             sweep=order,
@@ -77,19 +78,19 @@ def couplings(
             AdditiveCoupling(
                 dim,
                 width,
-                split=[blocks[n] for n in moving],
-                conserved=components.constants,
-                scaling=components.scaling,
+                split=blocks,
+                parameters=components.read,
+                vanishing=components.vanishing,
                 symmetries=components.group,
                 activation=activation,
                 initial_scale=initial_scale,
             )
         ]
     if bases == 1:
-        return [coupling(blocks, [*moving, *moving[-2:0:-1]] if back else moving)]
+        return [coupling(blocks, [*forward, *forward[-2:0:-1]] if back else forward)]
     if len(components.group) > 1:
         raise InputError(_ONE_SYMMETRY)
-    aside = {*components.periods, *components.cyclic, *components.conserved}
+    aside = {*components.periods, *components.cyclic}
     turned = [index for index in range(dim) if index not in aside]
     if len(turned) < 2:
         raise InputError(
@@ -98,7 +99,7 @@ def couplings(
     alone = as_blocks("coordinates", dim)
     rotations = [spread_rotation(k, dim, turned) for k in range(bases)]
     last = [*turned, *turned[-2::-1]] if back else turned
-    sweeps = [moving, *([turned] * (bases - 2)), last]
+    sweeps = [forward, *([turned] * (bases - 2)), last]
     unit = list(zip(rotations, sweeps, strict=True))
     if back:
         unit += [(Q, order[::-1]) for Q, order in unit[-2:0:-1]]
@@ -124,7 +125,7 @@ def coupling_refusal(components: Components, arguments: Mapping[str, Any]) -> st
     arguments
         Arguments of ``VolumePreservingFeedForward`` or a transformer, by name.
     """
-    group, conserved = components.group, components.conserved
+    group = components.group
     if arguments.get("feed_forward") == "triangular":
         if idle := idle_components(group, components.dim):
             return idle_words(idle)
@@ -137,9 +138,8 @@ def coupling_refusal(components: Components, arguments: Mapping[str, Any]) -> st
     polynomial = arguments["functions"] == "polynomial"
     if polynomial and arguments["bases"] > 1 and len(group) > 1:
         return _ONE_SYMMETRY
-    blocks = as_blocks(arguments["split"], components.dim, conserved)
-    moving = [own for own in blocks if not {*own}.issubset(conserved)]
-    if reason := mixing([*moving, conserved], group):
+    blocks = as_blocks(arguments["split"], components.moving, components.read)
+    if reason := mixing([*blocks, [*range(components.moving, group.shape[-1])]], group):
         return reason
     return ONLY_SIGNED if polynomial and signed_permutations(group) is None else None
 
@@ -163,14 +163,12 @@ def triangular(
     Raises
     ------
     InputError
-        If some components are angles or conserved, or there are expressions.
+        If some components are angles, or are not moved, or there are expressions or parameters.
     """
     if components.periods or len(expressions):
         raise InputError("periodic and expressions are for couplings; triangular layers take none")
-    if components.conserved:
-        raise InputError(
-            "conserved components are for couplings; triangular layers move all components"
-        )
+    if components.read:
+        raise InputError("parameters are for couplings; triangular layers read none")
     idle = idle_components(components.group, components.dim)
     if idle:
         # the stack level is that of the call that makes the model

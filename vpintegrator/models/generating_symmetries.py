@@ -35,7 +35,7 @@ def signs_of_symplectic(components: Components) -> SignedGroup:
     n = components.moving
     if not len(components.reversing_symmetries):
         return components.group, torch.ones(len(components.group), dtype=torch.float64)
-    both, time = signs_of_time(components.reversing_symmetries, components.dim)
+    both, time = signs_of_time(components.reversing_symmetries, components.group.shape[-1])
     return both, time * form_signs(both[:, :n, :n])
 
 
@@ -44,7 +44,7 @@ def generating_refusal(components: Components) -> str | None:
     n = components.moving
     if not len(components.reversing_symmetries) or n % 2:
         return None
-    both, _ = signs_of_time(components.reversing_symmetries, components.dim)
+    both, _ = signs_of_time(components.reversing_symmetries, components.group.shape[-1])
     if len(both) != 2 * len(components.group):
         return "the reversing symmetries ask that the map is its own inverse"
     mixed = bool((both[:, :n, n:].abs() > TOLERANCE).any())

@@ -11,6 +11,7 @@ from torch import nn
 
 from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
+from vpintegrator.models.family import UNITS
 from vpintegrator.models.model import Model
 from vpintegrator.nn.composition import Composition, having
 from vpintegrator.nn.reversible import psi_of
@@ -70,6 +71,9 @@ def prolong(model: AnyModel, *, depth: int | None = None, degree: int | None = N
         larger = type(model)(**arguments, dtype=model.scale.dtype)
     larger.arguments |= own
     larger.set_coordinates(**model.coordinates.arguments)
+    larger.family = model.family
+    for name in UNITS if model.parameter_count else ():
+        larger.get_buffer(name).copy_(model.get_buffer(name))
     larger.set_normalisation(model.shift, model.scale, model.coordinates.state_scale)
     if model.explicit_time:
         larger.set_advance(model.get_buffer("time_step").item())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ def trajectories(
     steps: int,
     chunk: int,
     predict: Predict | None = None,
+    parameters: torch.Tensor | None = None,
 ) -> Iterator[torch.Tensor]:
     """Yield the next states of a model in chunks (trajectory, count, dim), without gradient.
 
@@ -44,6 +46,8 @@ def trajectories(
     predict
         Function that computes the states of several calls from windows, machine code say; by
         default the model in PyTorch, in ``eval`` mode.
+    parameters
+        Of a family: parameters of each trajectory (trajectory, p).
     """
     window, new = model.window, model.prediction_window
     timed, done = model.explicit_time and window == 1, 0
@@ -55,7 +59,7 @@ def trajectories(
         count = min(calls, -(-(steps - done) // new))
         if timed:
             windows[..., -1] = _phase(model, _times(model, first_times, torch.tensor([done])))
-        states = (predict or model_calls(model))(windows, count)
+        states = (predict or model_calls(model, parameters))(windows, count)
         if timed:
             times = _times(model, first_times, torch.arange(done + 1, done + count + 1))
             states[..., -1] = torch.where(states[..., -1].isfinite(), times, torch.nan)
@@ -65,8 +69,9 @@ def trajectories(
         yield from states.split(chunk, dim=1)
 
 
-def model_calls(model: Any) -> Predict:
+def model_calls(model: Any, parameters: torch.Tensor | None = None) -> Predict:
     """Return the function that calls a model several times in PyTorch."""
+    k = () if parameters is None else (parameters,)
 
     def predict(windows: torch.Tensor, calls: int) -> torch.Tensor:
         window, new = model.window, model.prediction_window
@@ -77,7 +82,7 @@ def model_calls(model: Any) -> Predict:
         with evaluating(model), torch.inference_mode(), cached:
             for known in range(window, window + calls * new, new):
                 before = states[:, known - window : known]
-                states[:, known : known + new] = model.predict(before)
+                states[:, known : known + new] = model.predict(before, *k)
         return states[:, window:]
 
     return predict
@@ -105,52 +110,81 @@ def evaluating(model: Any) -> Iterator[None]:
         model.train(training)
 
 
-def network_jacobian(model: Any, windows: Any) -> np.ndarray:
+def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.ndarray:
     """Return Jacobian matrices of the model's map of windows (n, window, dim), in float64.
 
     Shape (n, window * dim, window * dim), time before component, by forward-mode differentiation.
     """
     windows = np.asarray(windows, dtype=np.float64)
+    k = as_parameters(model, parameters, len(windows))
     size = model.window * model.dim
     result = np.empty((len(windows), size, size))
     if size > _COLUMNS:  # a part of the columns at a time, which stays in a cache
         columns = np.eye(size)
-        for k, start in itertools.product(range(len(windows)), range(0, size, _COLUMNS)):
+        for n, start in itertools.product(range(len(windows)), range(0, size, _COLUMNS)):
             some = columns[:, start : start + _COLUMNS]
-            image = network_tangent(model, windows[k : k + 1], some)[0]
-            result[k, :, start : start + _COLUMNS] = image
+            own = None if k is None else k[n : n + 1]
+            image = network_tangent(model, windows[n : n + 1], some, own)[0]
+            result[n, :, start : start + _COLUMNS] = image
         return result
     part = max(1, _JACOBIANS // size**2)
     jacobian = torch.func.vmap(torch.func.jacfwd(model))
     with evaluating(model), torch.no_grad():
         for start in range(0, len(windows), part):
             rows = slice(start, start + part)
-            values = jacobian(as_windows(model, windows[rows]))
+            given = as_windows(model, windows[rows])
+            values = jacobian(given) if k is None else jacobian(given, k[rows])
             result[rows] = values.reshape(-1, size, size).double().cpu().numpy()
     return result
 
 
-def network_tangent(model: Any, windows: Any, vectors: np.ndarray) -> np.ndarray:
+def network_tangent(
+    model: Any, windows: Any, vectors: np.ndarray, parameters: Any = None
+) -> np.ndarray:
     """Return images (n, window * dim, k) of tangent vectors under the derivative, in float64.
 
     ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows (n, window, dim).
     """
     given = as_windows(model, windows)
+    own = as_parameters(model, parameters, len(given))
+    k = given.new_empty(len(given), 0) if own is None else own
     vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
     rows = torch.from_numpy(np.ascontiguousarray(vectors.swapaxes(-1, -2))).to(given)
     rows = rows.unflatten(-1, (model.window, model.dim))
 
-    def image(window: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
-        return torch.func.jvp(model, (window,), (vector,))[1]
+    def image(window: torch.Tensor, k: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+        fixed = partial(model, parameters=k) if own is not None else model
+        return torch.func.jvp(fixed, (window,), (vector,))[1]
 
     with evaluating(model), torch.no_grad():
-        images = torch.func.vmap(torch.func.vmap(image, (None, 0)))(given, rows)
+        images = torch.func.vmap(torch.func.vmap(image, (None, None, 0)))(given, k, rows)
     return images.flatten(-2).mT.double().cpu().numpy()
+
+
+def as_parameters(model: Any, parameters: Any, count: int) -> torch.Tensor | None:
+    """Return parameters (count, p) with the dtype and device of the model.
+
+    They are one set or many, as an array or by name.
+    """
+    if parameters is None:
+        return None
+    if isinstance(parameters, Mapping) and model.family is not None:
+        parameters = model.family.values(parameters)
+    try:
+        return torch.as_tensor(parameters).to(_like(model)).expand(count, -1)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(
+            f"parameters must be numbers of the shape (p,) or ({count}, p), not {parameters!r}"
+        ) from None
+
+
+def _like(model: Any) -> torch.Tensor:
+    return next(iter([*model.parameters(), *model.buffers()]), torch.empty(0, dtype=torch.float64))
 
 
 def as_windows(model: Any, initial: Any) -> torch.Tensor:
     """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
-    like = next(iter([*model.parameters(), *model.buffers()]), torch.empty(0, dtype=torch.float64))
+    like = _like(model)
     try:
         if not isinstance(initial, torch.Tensor):
             initial = torch.from_numpy(np.array(initial, dtype=np.float64))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -19,8 +19,9 @@ from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.components import Components, angle_refusal
 from vpintegrator.models.coordinates import Coordinates
 from vpintegrator.models.descriptions import DESCRIPTIONS
-from vpintegrator.models.family import Stepping, conditions_of, extended, member
+from vpintegrator.models.family import UNITS, FamilyParameters, Parametrised, member
 from vpintegrator.models.iteration import (
+    as_parameters,
     as_windows,
     evaluating,
     network_jacobian,
@@ -30,14 +31,15 @@ from vpintegrator.models.iteration import (
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import having, is_invertible
 from vpintegrator.nn.layer import as_dtype, last_size
+from vpintegrator.nn.parameters import beside, parameters_for
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.nn.symmetry import as_reversing_symmetries
+from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Model(Stepping, Map):
+class Model(Parametrised, Map):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -53,6 +55,11 @@ class Model(Stepping, Map):
     With reversing symmetries the map is :math:`\psi R \psi^{-1} R`, reversible for every one of
     them (see ``vpintegrator.nn.Reversible``), where :math:`\psi` is the core; where there are
     several it must commute with their products.
+
+    A family is one model for every step and parameters of a system, which are its second argument:
+    ``family(windows, parameters)`` with parameters (..., p) in the order of ``ranges``. Layers read
+    their coefficients in the vector field, such as :math:`h (1/I_3 - 1/I_2)`, normalised, together
+    with the time and the constant components of a state.
 
     A class of models builds its core in ``__init__`` and gives it to this one. What ``__init__`` is
     called with is stored, so its arguments are plain values.
@@ -80,6 +87,9 @@ class Model(Stepping, Map):
         The arguments that make an equal model, JSON-serialisable.
     coordinates : Coordinates
         Chart, normalisation and order of the components.
+    family : FamilyParameters or None
+        Step and parameters of a family, and their coefficients. Training sets it; without it a
+        family takes the coefficients themselves.
     metadata : dict of str to str
         Origin of the model, stored with it; training fills it in.
     choices : list of str
@@ -133,8 +143,8 @@ class Model(Stepping, Map):
                 f"prediction_window = {prediction_window} must not be larger than window = {window}"
             )
         self.reversing_symmetries = known.reversing_symmetries
-        self.conserved, self.scaling = known.conserved, known.scaling
-        self.explicit_time = known.explicit_time
+        self.moving, self.explicit_time = known.moving, known.explicit_time
+        self.parameter_count, self.vanishing = known.parameters, known.vanishing
         self.description = description or self.description or DESCRIPTIONS.get(self.name, "")
         if self.explicit_time:
             self.register_buffer("time_step", torch.zeros(1, dtype=torch.float64))
@@ -143,6 +153,11 @@ class Model(Stepping, Map):
             self.core = Reversible(core, known.reversing_symmetries[0])
         self.metadata: dict[str, str] = {}
         self.choices: list[str] = []
+        self.family: FamilyParameters | None = None
+        if self.parameter_count:
+            for name, value in zip(UNITS, (0.0, 1.0), strict=True):
+                size = (self.parameter_count,)
+                self.register_buffer(name, torch.full(size, value, dtype=torch.float64))
         self.seen: np.ndarray | None = None
         self.coordinates = Coordinates(known.dim, known.periods)
         if known.periods:
@@ -173,10 +188,11 @@ class Model(Stepping, Map):
         'weighting = "arbitrary" has no exp'
         """
         values = {name: each.default for name, each in arguments_of(cls).items()} | {**arguments}
-        names = ("periodic", "cyclic", "conserved", "scaling", "explicit_time")
+        names = ("periodic", "cyclic", "conserved", "explicit_time", "parameters", "vanishing")
         own = {name: values[name] for name in names if name in values}
         plain = Components(values["dim"], **own)
-        rhos = as_reversing_symmetries(structure.reversing_symmetries, plain.dim)
+        variables = plain.dim + plain.parameters
+        rhos = as_reversing_symmetries(structure.reversing_symmetries, variables)
         if reason := angle_refusal(rhos, plain.periods):
             return reason
         return cls._refusal(Components(plain.dim, rhos, **own), values)
@@ -257,11 +273,16 @@ class Model(Stepping, Map):
         if self._canonical and (self.chart is None or self.chart.is_canonical):
             form = "symplectic"
         order = self.coordinates.order or list(range(self.dim))
-        half = (self.dim - getattr(self.core, "conserved", 0)) // 2
+        half, dim = self.moving // 2, self.dim
+        rhos = [
+            rho[:dim, :dim].tolist()
+            for rho in self.reversing_symmetries
+            if torch.equal(rho[dim:, dim:], torch.eye(self.parameter_count).to(rho))
+        ]
         pairs = zip(order[:half], order[half : 2 * half], strict=True)
         return Structure.of(
             form,
-            self.reversing_symmetries.tolist(),
+            rhos,
             periods=self.coordinates.periods,
             pairs=pairs if form == "symplectic" else (),
         )
@@ -304,26 +325,39 @@ class Model(Stepping, Map):
         where = f"the training domain of {self.name}"
         return Domain.from_text(self.metadata["region"], where)
 
-    def map(self, windows: np.ndarray) -> np.ndarray:
-        """Map windows (n, window, dim) as arrays of float64, see :meth:`forward`."""
+    def map(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
+        """Map windows (n, window, dim) as arrays of float64, see :meth:`forward`.
+
+        Parameters of a family are given as to :meth:`vpintegrator.maps.Map.map`, by name; or in the
+        order of ``ranges``, (p,) or (n, p).
+        """
         with evaluating(self), torch.inference_mode():
-            return self(as_windows(self, windows)).double().cpu().numpy()
+            given = as_windows(self, windows), as_parameters(self, parameters, len(windows))
+            return self(*given).double().cpu().numpy()
 
-    def derivative(self, windows: np.ndarray) -> np.ndarray:
+    def derivative(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Return Jacobian matrices (n, window * dim, window * dim) by differentiation."""
-        return network_jacobian(self, windows)
+        return network_jacobian(self, windows, parameters)
 
-    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    def tangent(
+        self, windows: np.ndarray, vectors: np.ndarray, parameters: Any = None
+    ) -> np.ndarray:
         """Return images of tangent vectors, see :meth:`vpintegrator.maps.Map.tangent`."""
         if 2 * vectors.shape[-1] > vectors.shape[-2]:
-            return super().tangent(windows, vectors)
-        return network_tangent(self, windows, vectors)
+            return self.derivative(windows, parameters) @ vectors
+        return network_tangent(self, windows, vectors, parameters)
 
     def advance(
-        self, windows: np.ndarray, steps: int, *, chunk: int = 1000
+        self,
+        windows: np.ndarray,
+        steps: int,
+        *,
+        chunk: int = 1000,
+        parameters: Any = None,
     ) -> Iterator[np.ndarray]:
         """Yield the next states, see :meth:`vpintegrator.maps.Map.advance`."""
-        for states in trajectories(self, as_windows(self, windows), steps, chunk):
+        k = as_parameters(self, parameters, len(windows))
+        for states in trajectories(self, as_windows(self, windows), steps, chunk, parameters=k):
             yield states.double().cpu().numpy()
 
     @property
@@ -336,14 +370,25 @@ class Model(Stepping, Map):
         """Whether ``inverse`` exists."""
         return is_invertible(self.core)
 
-    def forward(self, window: torch.Tensor) -> torch.Tensor:
-        """Map windows (..., window, dim) to the windows ``prediction_window`` steps later."""
-        last_size("window", window, {"window": self.window, "dim": self.dim})
-        middle = self._at(window, window, 0.5)
-        after = self.core(self.coordinates(middle))
-        return self._at(self._kept(self.coordinates.inverse(after), middle), window, 1.0)
+    def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        """Map windows (..., window, dim) to the windows ``prediction_window`` steps later.
 
-    def inverse(self, window: torch.Tensor) -> torch.Tensor:
+        Parameters
+        ----------
+        window
+            Windows.
+        parameters
+            Of a family: step and parameters of the system (..., p), in the order of ``ranges``.
+            Their leading axes broadcast with those of the windows.
+
+        Raises
+        ------
+        InputError
+            If a family gets no parameters, or another model does; or for other sizes.
+        """
+        return self._moved(self.core, window, parameters, 1.0)
+
+    def inverse(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the windows (..., window, dim) that ``forward`` maps to ``window``.
 
         Raises
@@ -353,25 +398,64 @@ class Model(Stepping, Map):
         """
         if not self.invertible:
             raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
+        return self._moved(self.core.inverse, window, parameters, -1.0)  # type: ignore[arg-type]
+
+    def _moved(
+        self,
+        core: Callable[..., torch.Tensor],
+        window: torch.Tensor,
+        parameters: torch.Tensor | None,
+        steps: float,
+    ) -> torch.Tensor:
+        """Return images of windows by the core, or by its inverse for -1 steps."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        middle = self._at(window, window, -0.5)
-        before = self.core.inverse(self.coordinates(middle))  # type: ignore[operator]
-        return self._at(self._kept(self.coordinates.inverse(before), middle), window, -1.0)
+        middle, n = self._at(window, window, 0.5 * steps), self.moving
+        x, k = self.coordinates(middle), self.coefficients(parameters)
+        if n == self.dim:
+            return self.coordinates.inverse(core(x, *parameters_for(self.core, k)))
+        images = core(x[..., :n], x[..., -1, n:])  # (..., window, n)
+        after = self.coordinates.inverse(torch.cat([images, x[..., n:]], -1))  # (..., window, dim)
+        if self.chart is None and self.constant_components == {*range(n, self.dim)}:
+            # free of rounding
+            after = torch.cat([after[..., :n], middle[..., n:]], -1)
+        return self._at(after, window, steps)
+
+    def coefficients(self, parameters: torch.Tensor | None) -> torch.Tensor | None:
+        """Return the normalised coefficients (..., m) of parameters (..., p) of a family."""
+        if parameters is None and not self.parameter_count:
+            return None
+        if parameters is None or not self.parameter_count:
+            names = ", ".join(self.ranges) or f"{self.parameter_count} coefficients"
+            told = f"is a family: give {names} as its parameters, or take its model by at"
+            raise InputError(
+                f"the model {self.name} {told if self.parameter_count else 'takes no parameters'}"
+            )
+        k, family = parameters, self.family
+        count = self.parameter_count if family is None else len(family.ranges)
+        last_size("parameters", parameters, {"parameter": count})
+        if family is not None:
+            k = torch.stack(family.formulas(parameters), -1)  # (..., m)
+        shift, scale = map(self.get_buffer, UNITS)
+        return (k - shift) / scale
+
+    def variables(
+        self,
+        states: torch.Tensor,
+        parameters: torch.Tensor | None = None,
+        near: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return what the core reads (..., dim + m): states (..., dim) and their coefficients.
+
+        ``near`` is that of :meth:`Coordinates.forward`.
+        """
+        k, x = self.coefficients(parameters), self.coordinates(states, near)
+        return x if k is None else beside([x, k])
 
     @property
-    def conserved_components(self) -> set[int]:
-        """Numbers of the components of states that stay as they are."""
-        order = self.coordinates.order
-        return {k if order is None else order[k] for k in self.conserved}
-
-    def _kept(self, images: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
-        """Return images with the conserved components of the window, free of rounding."""
-        if not self.conserved or self.chart is not None:
-            return images
-        moving = [k for k in range(self.dim) if k not in self.conserved_components]
-        if moving != list(range(len(moving))):
-            return images
-        return torch.cat([images[..., : len(moving)], window[..., len(moving) :]], -1)
+    def constant_components(self) -> set[int]:
+        """Numbers of the components of states that layers do not move: constants and the time."""
+        order = self.coordinates.order or range(self.dim)
+        return {*order[self.moving :]}
 
     def _at(self, states: torch.Tensor, window: torch.Tensor, part: float) -> torch.Tensor:
         """Return states with the times of a window, advanced by a part of a step."""
@@ -394,7 +478,7 @@ class Model(Stepping, Map):
 
         In the domain each component and each invariant of the system is within its range on the
         training data, by a tenth of its width; angles have no range. A state at which an invariant
-        or the model's chart is not defined is outside. Of a family the state itself is judged.
+        or the model's chart is not defined is outside.
 
         Parameters
         ----------
@@ -430,7 +514,7 @@ class Model(Stepping, Map):
         )
         given = states if torch.is_tensor(states) else np.asarray(states, dtype=np.float64)
         last_size("states", torch.as_tensor(given), {"dim": self.dim})
-        inside = region.holds(system, given[..., : self.state_dim])
+        inside = region.holds(system, given)
         if self.chart is not None:
             with torch.no_grad():
                 images = self.chart(torch.as_tensor(given).to(self.shift))
@@ -438,55 +522,32 @@ class Model(Stepping, Map):
             inside &= placed if torch.is_tensor(states) else placed.cpu().numpy()
         return inside
 
-    def predict(self, window: torch.Tensor) -> torch.Tensor:
+    def predict(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the new states (..., prediction_window, dim) after windows (..., window, dim)."""
-        return self(window)[..., self.window - self.prediction_window :, :]
+        return self(window, parameters)[..., self.window - self.prediction_window :, :]
 
     @property
-    def conditions(self) -> dict[str, tuple[float, float]]:
-        """Training range of each parameter, and of the step, of a family; empty for other models.
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Training range of the step and each parameter of a family; empty for other models."""
+        return {} if self.family is None else dict(self.family.ranges)
 
-        States of a family are extended: (z, k) with constant components k.
-        """
-        found = conditions_of(self)
-        return {} if found is None else dict(found.ranges)
-
-    @property
-    def state_dim(self) -> int:
-        """Components of a state itself: ``dim`` but for those that a family adds."""
-        found = conditions_of(self)
-        return self.dim - (0 if found is None else len(found.coefficients))
-
-    def at(self, **conditions: float) -> Model:
+    def at(self, **parameters: float) -> Self:
         """Return the model of one step and one set of parameters that a family holds for these.
 
         A model like any other: its layers have the parameters multiplied out.
 
         Parameters
         ----------
-        **conditions
+        **parameters
             ``step``, and parameters by their names; those that are not given have the values of the
-            system. Outside of the ranges of ``conditions`` there is a warning.
+            system. Outside of ``ranges`` there is a warning.
 
         Raises
         ------
         InputError
             If the model is no family, or a parameter is unknown, missing or no number.
         """
-        return member(self, conditions)
-
-    def extended(self, states: Any, **conditions: Any) -> torch.Tensor:
-        """Return extended states (..., dim): states (..., n) with the components k of a family.
-
-        Parameters are numbers or arrays that broadcast with the leading axes of the states, so that
-        each trajectory may have its own.
-
-        Raises
-        ------
-        InputError
-            As ``at``; and if the states have another size.
-        """
-        return extended(self, states, conditions)
+        return member(self, parameters)
 
     def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
         """Set the normalisation, as near to what is given as symmetries and angles allow.
@@ -494,7 +555,7 @@ class Model(Stepping, Map):
         A conjugation keeps the map reversible only if it commutes with the symmetries. So the shift
         is projected to the states that all of them leave in place, and scales are averaged
         (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
-        period, and scaling parameters are not shifted. In symplectic models the scale of each
+        period. In symplectic models the scale of each
         momentum follows from that of its position: their products are equal, the median of what was
         asked for.
 
@@ -516,28 +577,51 @@ class Model(Stepping, Map):
             shift,
             scale,
             spread,
-            symmetries=self.reversing_symmetries,
-            fixed=self.scaling,
-            constants=getattr(self.core, "conserved", 0) if self._canonical else None,
+            symmetries=self.reversing_symmetries[:, : self.dim, : self.dim],
+            canonical=self.moving if self._canonical else 0,
         )
+        if self.parameter_count:
+            own = [self.get_buffer(name).double().cpu() for name in UNITS]
+            shift, scale = torch.cat([shift, own[0]]), torch.cat([scale, own[1]])
         for layer in self.core.modules():
             if hasattr(layer, "set_units"):
                 layer.set_units(shift, scale)  # type: ignore[operator]
 
-    def adapt(self, states: torch.Tensor) -> None:
+    def set_parameter_normalisation(self, parameters: torch.Tensor) -> None:
+        """Normalise the coefficients of a family by those of given parameters (trajectory, p).
+
+        Scales are the deviations to the nearest power of two. Vanishing coefficients, and such as a
+        symmetry turns, are not shifted. :meth:`set_normalisation` comes after.
+        """
+        k = parameters.double().cpu()
+        if self.family is not None:
+            k = torch.stack(self.family.formulas(k), -1)  # (trajectory, m)
+        n, m = self.dim, self.parameter_count
+        own = self.reversing_symmetries[:, n:, n:].double().cpu()
+        shift = fixed_point_projection(own, m) @ k.mean(0) if len(own) else k.mean(0)
+        shift[self.vanishing] = 0
+        deviation = k.std(0, correction=0)
+        scale = 2.0 ** torch.log2(torch.where(deviation > 0, deviation, 1.0)).round()
+        for name, value in zip(UNITS, (shift, scale), strict=True):
+            self.get_buffer(name).copy_(value)
+
+    def adapt(self, states: torch.Tensor, parameters: torch.Tensor | None = None) -> None:
         """Let layers with variables of their own scale them to the range that states give them.
 
         Parameters
         ----------
         states : Tensor, (state, dim)
             States, for example some of the training states. The normalisation must be set before.
+        parameters : Tensor, (state, p)
+            Of a family: parameters of each state.
         """
         if not len(states):
             return
         self.seen = states[:: -(-len(states) // _SEEN)].numpy(force=True)
-        normalised = self.coordinates(states.to(self.scale))
+        normalised = self.variables(states.to(self.scale), parameters)
         if isinstance(self.core, Reversible):  # psi meets reflected states too
-            normalised = torch.cat([normalised, self.core.reflection(normalised)])
+            rho = self.core.symmetry.to(normalised)
+            normalised = torch.cat([normalised, normalised @ rho.mT])
         for layer in having(self.core, "adapt"):
             layer.adapt(normalised)  # type: ignore[operator]
 

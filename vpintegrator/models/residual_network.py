@@ -33,7 +33,10 @@ class ResidualNetwork(Model):
     activation
         Activation of the nonlinear layers.
     conserved
-        Last components, by number, that stay as they are and that the others depend on.
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
+    parameters
+        Number of parameters of a family that all layers read, see ``Model``.
     dtype
         Type of the weights; they are drawn in float64.
 
@@ -66,56 +69,37 @@ class ResidualNetwork(Model):
         width: int | None = 32,
         activation: str = "tanh",
         conserved: Sequence[int] = (),
+        parameters: int = 0,
         dtype: str | torch.dtype = "float64",
     ) -> None:
-        components = Components(dim, conserved=conserved)
-        constants, moving = components.constants, components.moving
-        size = moving * whole("window", window) + constants
+        components = Components(dim, conserved=conserved, parameters=parameters)
+        moving, read = components.moving, components.read
+        size = moving * whole("window", window)
         layers = [
-            ResidualLayer(size, width, activation=activation, conserved=constants)
+            ResidualLayer(size, width, activation=activation, parameters=read)
             for _ in range(whole("depth", depth))
         ]
         if width is None:
-            layers.append(ResidualLayer(size, activation="identity", conserved=constants))
-        core: nn.Module = OfWholeWindow(layers, (window, moving))
-        if not constants:
-            core = Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (window, dim)))
+            layers.append(ResidualLayer(size, activation="identity", parameters=read))
+        core = Composition(Reshaped(1, size), *layers, Reshaped(window, moving))
         super().__init__(
             core, components, window=window, prediction_window=prediction_window, dtype=dtype
         )
 
 
-class OfWholeWindow(nn.Module):
-    """Layers of a window of states (z, k) taken as one vector, the z of all time steps and one k.
-
-    Parameters
-    ----------
-    layers : sequence of Module
-        Layers of vectors (..., window n + m).
-    shape : (int, int)
-        Time steps, and n.
+class Reshaped(nn.Module):
+    """Windows (..., a, b) with their numbers as rows of another shape (..., c, d).
 
     Examples
     --------
-    >>> from vpintegrator.models.residual_network import OfWholeWindow
-    >>> network = OfWholeWindow([vp.nn.ResidualLayer(7, conserved=1).double()], (3, 2))
-    >>> network(torch.zeros(5, 3, 3, dtype=torch.float64)).shape
-    torch.Size([5, 3, 3])
+    >>> from vpintegrator.models.residual_network import Reshaped
+    >>> Reshaped(1, 6)(torch.zeros(5, 3, 2)).shape
+    torch.Size([5, 1, 6])
     """
 
-    volume_preserving = False
-
-    def __init__(self, layers: Sequence[nn.Module], shape: tuple[int, int]) -> None:
+    def __init__(self, *shape: int) -> None:
         super().__init__()
-        self.layers, self.shape = Composition(*layers), shape
-
-    def at(self, values: torch.Tensor) -> Composition:
-        """Return the network of z where k has these values."""
-        return Composition(nn.Flatten(-2), *self.layers.at(values), nn.Unflatten(-1, self.shape))
+        self.shape = shape
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        window, n = self.shape
-        k = X[..., n:].mean(-2)  # constant in a window
-        vector = self.layers(torch.cat([X[..., :n].flatten(-2), k], -1))
-        Z = vector[..., : window * n].unflatten(-1, self.shape)
-        return torch.cat([Z, X[..., n:]], -1)
+        return X.flatten(-2).unflatten(-1, self.shape)  # (..., c, d)

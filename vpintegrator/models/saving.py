@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, NoneType
@@ -26,6 +27,7 @@ from torch.nn.utils.parametrize import type_before_parametrizations
 
 from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
+from vpintegrator.models.family import MEMBER, UNITS, FamilyParameters, OutsideTraining
 from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
@@ -91,6 +93,8 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
         "dtype": str(model.scale.dtype).removeprefix("torch."),
         "metadata": json.dumps(model.metadata),
     }
+    if model.family is not None:
+        header["family"] = model.family.text
     # clones: modules of the user may share memory
     tensors = {n: t.detach().cpu().contiguous().clone() for n, t in model.state_dict().items()}
     header["checksum"] = _checksum(header, tensors)
@@ -110,7 +114,7 @@ def _check_same(
     if isinstance(model, WrappedModel):
         source = copy.deepcopy(model.core.get_submodule("module"))
     try:
-        again = _build(source, header)
+        again = _build(source, header, tensors)
     except InputError as error:
         raise InputError(
             f"the model cannot be built again, {error}; make it in the __init__ of a class of your "
@@ -125,7 +129,10 @@ def _check_same(
     noise = torch.randn(_COMPARED, model.window, model.dim, generator=generator)
     with evaluating(model), torch.no_grad():
         windows = model.coordinates.inverse(noise.to(model.scale))  # (window, time, dim)
-        pair = [each(windows).nan_to_num() for each in (model, again)]
+        middle = [(low + high) / 2 for low, high in model.ranges.values()]
+        k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
+        own = k if model.parameter_count else ()
+        pair = [each(windows, *own).nan_to_num() for each in (model, again)]
     if not torch.equal(*pair):
         names = [name for name in layers if _values(layers[name]) != _values(others[name])]
         raise _another(model, names[-1] if names else "")
@@ -244,7 +251,7 @@ def load(
                 "the file holds"
             )
     try:
-        return _filled(_build(source, header), header, tensors).to(device)
+        return _filled(_build(source, header, tensors), header, tensors).to(device)
     except InputError as error:
         raise InputError(f"{path} holds a model of the class {name}: {error}") from None
 
@@ -286,8 +293,14 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     return header, tensors
 
 
-def _build(source: type[Model] | torch.nn.Module, header: Mapping[str, str]) -> Model:
+def _build(
+    source: type[Model] | torch.nn.Module,
+    header: Mapping[str, str],
+    tensors: Mapping[str, torch.Tensor],
+) -> Model:
     """Return a model as a file says, with new weights; torch's random state is left as it is.
+
+    A member of a family has layers of its parameters, in units of the file.
 
     Parameters
     ----------
@@ -314,7 +327,18 @@ def _build(source: type[Model] | torch.nn.Module, header: Mapping[str, str]) -> 
         raise InputError(f"{name} does not take its arguments: {detail}") from None
     if header["class"] != _class_of(model):
         raise InputError(f"it is not a {_class_of(model)}")
-    return model
+    if "family" in header:
+        model.family = FamilyParameters.from_text(header["family"], "its family")
+    if MEMBER not in (metadata := json.loads(header["metadata"])):
+        return model
+    member = json.loads(metadata[MEMBER])
+    model.family = FamilyParameters.from_text(json.dumps(member["family"]), "its family")
+    for name in UNITS:
+        model.get_buffer(name).copy_(tensors[name])
+    model.set_normalisation(tensors["coordinates.shift"], tensors["coordinates.scale"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideTraining)  # the user was told when it was made
+        return model.at(**member["values"])
 
 
 def _filled(model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> Model:

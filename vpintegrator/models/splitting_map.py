@@ -108,7 +108,7 @@ class SplittingMap(Model):
         else:
             flows = field_parts(tuple(rates))
         super().__init__(
-            LearnedSplitting(flows, dim, stages, explicit_time),
+            LearnedSplitting(flows, components.moving, stages, explicit_time),
             components,
             dtype=dtype,
             description=(

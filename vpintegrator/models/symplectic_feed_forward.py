@@ -33,7 +33,7 @@ class SymplecticFeedForward(Model):
     Parameters
     ----------
     dim
-        Components of a state: positions, then momenta, then conserved ones.
+        Components of a state: positions, then momenta, then those that layers read alone.
     depth
         Number of units.
     width
@@ -65,11 +65,15 @@ class SymplecticFeedForward(Model):
     cyclic
         Components, by number, that polynomials do not depend on.
     conserved
-        Last components, by number, that stay as they are and that the others depend on.
-    scaling
-        Conserved components without which nothing moves, as a step is.
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
     explicit_time
-        Whether the last component is the time: every call moves it on by the same.
+        Whether the last component is the time: every call moves it on by the same, and all else as
+        one in which it stays what it is in the middle of the step.
+    parameters
+        Number of parameters of a family that all functions read, see ``Model``.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
     dtype
         Type of the weights; they are drawn in float64.
 
@@ -119,12 +123,20 @@ class SymplecticFeedForward(Model):
         periodic: Periods = (),
         cyclic: Sequence[int] = (),
         conserved: Sequence[int] = (),
-        scaling: Sequence[int] = (),
         explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(
-            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
+            dim,
+            reversing_symmetries,
+            periodic,
+            cyclic,
+            conserved,
+            explicit_time,
+            parameters,
+            vanishing,
         )
         layers = [
             symplectic_layer(

@@ -32,7 +32,7 @@ class SymplecticGeneratingFunctionMap(Model):
     Parameters
     ----------
     dim
-        Components of a state: positions, then momenta, then conserved ones.
+        Components of a state: positions, then momenta, then those that are read alone.
     functions
         Functions of the states: polynomials, with harmonics of angles.
     degree
@@ -56,11 +56,15 @@ class SymplecticGeneratingFunctionMap(Model):
     cyclic
         Components, by number, that polynomials do not depend on.
     conserved
-        Last components, by number, that stay as they are and that the others depend on.
-    scaling
-        Conserved components without which nothing moves, as a step is.
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
     explicit_time
-        Whether the last component is the time: every call moves it on by the same.
+        Whether the last component is the time: every call moves it on by the same, and all else as
+        one in which it stays what it is in the middle of the step.
+    parameters
+        Number of parameters of a family that all functions read, see ``Model``.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
     dtype
         Type of the weights; they are drawn in float64.
 
@@ -103,12 +107,20 @@ class SymplecticGeneratingFunctionMap(Model):
         periodic: Periods = (),
         cyclic: Sequence[int] = (),
         conserved: Sequence[int] = (),
-        scaling: Sequence[int] = (),
         explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(
-            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
+            dim,
+            reversing_symmetries,
+            periodic,
+            cyclic,
+            conserved,
+            explicit_time,
+            parameters,
+            vanishing,
         )
         check_repeats(repeats, explicit_time)
         if order not in ORDERS:
@@ -122,13 +134,13 @@ class SymplecticGeneratingFunctionMap(Model):
             expressions=as_expressions(expressions),
             periodic=[*components.periods],
             cyclic=components.cyclic,
-            conserved=components.constants,
-            scaling=components.scaling,
+            parameters=components.read,
+            vanishing=components.vanishing,
         )
         exact = None
         if hamiltonian:
             exact = ElementaryHamiltonians(
-                hamiltonian, components.moving, order, components.constants, explicit_time
+                hamiltonian, components.moving, order, components.read, explicit_time
             )
             description += f" and of elementary Hamiltonians up to order {order}"
         core = SymplecticGeneratingFunction(S, exact, repeats)

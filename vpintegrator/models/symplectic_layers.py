@@ -54,7 +54,7 @@ def symplectic_layer(
     Parameters
     ----------
     components
-        Components of a state: positions, momenta, conserved ones.
+        Components of a state: positions, momenta, and those that are read alone.
     layer, linear, functions, width, degree, expressions, activation, initial_scale
         Arguments of ``SymplecticFeedForward``.
 
@@ -77,8 +77,7 @@ def symplectic_layer(
 
     def potential(half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
         """Return a function of the positions (0) or the momenta (1)."""
-        own = [*halves[half], *components.conserved]
-        scaling = [own.index(i) for i in components.scaling]
+        own = [*halves[half], *range(2 * size, 2 * size + components.read)]
         if functions == "polynomial":
             return BasisPotential(
                 size,
@@ -88,32 +87,32 @@ def symplectic_layer(
                 expressions=read[half],
                 components=own,
                 group=group,
-                conserved=components.constants,
-                scaling=scaling,
+                parameters=components.read,
+                vanishing=components.vanishing,
                 initial_scale=initial_scale / 10,
             )
         return NeuronPotential(
             size,
             width,
             group=group,
-            conserved=components.constants,
-            scaling=scaling,
+            parameters=components.read,
+            vanishing=components.vanishing,
             activation=activation,
             initial_scale=initial_scale,
         )
 
     group = components.group
     actions: tuple[torch.Tensor | SignedGroup, torch.Tensor | SignedGroup]
-    if components.constants:
-        actions = canonical_blocks_beside(group, components.constants)
+    if components.read:
+        actions = canonical_blocks_beside(group, components.read)
     else:
         actions = canonical_blocks(group)
     if not {*components.periods}.isdisjoint(halves[1]):
         raise InputError("periodic: a momentum is no angle; angles are among the positions")
     if layer == "gradient":
         return GradientCoupling(potential(1, actions[1]), potential(0, actions[0]))
-    if components.constants:
-        raise InputError(f"layer = {layer} reads no conserved components; take layer = gradient")
+    if components.read:
+        raise InputError(f"layer = {layer} reads no parameters; take layer = gradient")
     if len(group) > 1 or components.periods or expressions:
         raise InputError(_published_alone(layer))
     if layer == "henon":
@@ -145,7 +144,7 @@ def symplectic_refusal(components: Components, arguments: Mapping[str, Any]) -> 
     group, layer = components.group, arguments["layer"]
     if components.moving % 2:
         return None  # no symmetry is the reason
-    if reason := form_refusal(group, components.constants):
+    if reason := form_refusal(group, components.read):
         return reason
     if layer != "gradient" and len(group) > 1:
         return _published_alone(layer)
@@ -161,14 +160,15 @@ def _published_alone(layer: str) -> str:
 
 
 def _expressions_of(own: range, components: Components, expressions: list[str]) -> list[str]:
-    """Return expressions of positions or momenta alone, with conserved components."""
-    formulas, read = Formulas(expressions, components.dim), {*own, *components.conserved}
+    """Return expressions of positions or momenta alone, with parameters."""
+    variables = components.moving + components.read
+    formulas, read = Formulas(expressions, variables), {*own, *range(components.moving, variables)}
     # a force that depends on time is a product with a function of that alone
     alone = components.explicit_time
     return [
         text
-        for text, variables in zip(formulas.texts, formulas.depends, strict=True)
-        if variables.issubset(read) and (alone or not variables.isdisjoint(own))
+        for text, of in zip(formulas.texts, formulas.depends, strict=True)
+        if of.issubset(read) and (alone or not of.isdisjoint(own))
     ]
 
 

@@ -17,15 +17,15 @@ GENERATING = ("sgf", "vpgf")  # linear in their coefficients
 
 
 def family_arguments(architecture: type[Model], system: System) -> dict[str, Any]:
-    """Return the arguments that say which components stand for steps and parameters.
+    """Return the arguments that say how many coefficients of steps and parameters layers read.
 
-    Shears that all vanish with the scaling parameters are, to first order in the step, a sum of
-    shears, and so is the field that they can follow. A field of another form needs free shears.
-    A reversing symmetry of the scaling parameters then makes the map of scaling zero the identity.
+    Shears that all vanish with the step are, to first order in it, a sum of shears, and so is the
+    field that they can follow. A field of another form needs free shears. A reversing symmetry of
+    the step then makes the map of step zero the identity.
     """
     known, family = arguments_of(architecture), system.family
     assert family is not None
-    if "conserved" not in known:
+    if "parameters" not in known:
         raise InputError(
             f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
             "or spff"
@@ -33,8 +33,8 @@ def family_arguments(architecture: type[Model], system: System) -> dict[str, Any
     implicit = architecture.name in GENERATING  # suited to any field
     free = len(system.reversing_symmetries) > 0 and not implicit
     free = free and not is_sum_of_shears(system, architecture)
-    vanishing = {} if free or "scaling" not in known else {"scaling": family.scaling}
-    return {"conserved": family.places} | vanishing
+    vanishing = {} if free or "vanishing" not in known else {"vanishing": family.vanishing}
+    return {"dim": family.system.dim, "parameters": len(family.coefficients)} | vanishing
 
 
 def is_sum_of_shears(system: System, architecture: type[Model]) -> bool:

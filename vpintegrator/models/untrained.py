@@ -181,7 +181,8 @@ def build(
         system = chosen.system
         coordinates |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
     if system.canonical_order:
-        coordinates["order"] = list(system.canonical_order)
+        dim = system.dim if system.family is None else system.family.system.dim
+        coordinates["order"] = [i for i in system.canonical_order if i < dim]
         system = system.canonical
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name) if isinstance(name, str) else name
@@ -203,14 +204,16 @@ def build(
     if of_one_step and arguments.get("functions") == "polynomial":
         arguments.setdefault("cyclic", system.cyclic)
         if not system.is_hamiltonian:  # gradient couplings conserve momenta of cyclic components
-            arguments.setdefault("conserved", system.conserved)
-    if system.family is not None:
-        arguments |= family_arguments(architecture, system)
+            last = [*range(system.dim - len(system.conserved), system.dim)]
+            if system.family is None and system.conserved == last:
+                arguments.setdefault("conserved", last)
     for argument in arguments:
         if argument not in known:
             hint = nearest(argument, known) or f"; it has {', '.join(known)}"
             raise InputError(f"{architecture.__name__} has no argument '{argument}'{hint}")
     arguments |= {"dim": system.dim} | ({"dtype": dtype} if "dtype" in known else {})
+    if system.family is not None:
+        arguments |= family_arguments(architecture, system)
     keeps = "reversing_symmetries" in known and reversible is not False
     rhos: list[Any] = list(system.reversing_symmetries) if keeps else []
     count, refusal = _admitted(architecture, rhos, arguments)

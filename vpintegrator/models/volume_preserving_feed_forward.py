@@ -78,14 +78,15 @@ class VolumePreservingFeedForward(Model):
     cyclic
         Components, by number, that polynomials do not depend on.
     conserved
-        Components that stay as they are, bit by bit, and that the others depend on: the last ones,
-        or any where couplings are by polynomials.
-    scaling
-        Conserved components without which nothing moves, as a step is: terms of polynomials,
-        functions of neurons and weightings of attention vanish with them.
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
     explicit_time
         Whether the last component is the time: every call moves it on by the same, and all else as
         one in which it stays what it is in the middle of the step.
+    parameters
+        Number of parameters of a family that all functions read, see ``Model``.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
     dtype
         Type of the weights; they are drawn in float64.
 
@@ -137,12 +138,20 @@ class VolumePreservingFeedForward(Model):
         periodic: Periods = (),
         cyclic: Sequence[int] = (),
         conserved: Sequence[int] = (),
-        scaling: Sequence[int] = (),
         explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(
-            dim, reversing_symmetries, periodic, cyclic, conserved, scaling, explicit_time
+            dim,
+            reversing_symmetries,
+            periodic,
+            cyclic,
+            conserved,
+            explicit_time,
+            parameters,
+            vanishing,
         )
         words = "triangular layers"
         if feed_forward == "coupling":

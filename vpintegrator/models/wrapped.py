@@ -91,8 +91,9 @@ class WrappedModel(Model):
         self.__dict__["name"] = type(module).__name__
         self._try()
 
-    def forward(self, window: torch.Tensor) -> torch.Tensor:
+    def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Map windows (..., window, dim) to the windows ``prediction_window`` steps later."""
+        self.coefficients(parameters)  # refuses any
         last_size("window", window, {"window": self.window, "dim": self.dim})
         flat = window.reshape(-1, self.window, self.dim)
         images = self.core(flat[:, 0] if self.window == 1 else flat)

@@ -526,9 +526,8 @@ class TimeMixing(InvertibleLayer):
         entries = torch.randn(window * (window - 1) // 2, **self.factory_kwargs)
         self.entries = nn.Parameter(initial_scale * entries)
 
-    def _checked(self, z: torch.Tensor) -> torch.Tensor:
+    def _check_sizes(self, z: torch.Tensor) -> None:
         last_size("z", z[..., 0], {"window": self.window})
-        return z
 
     def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         B = sign * skew_matrix(self.entries, self.window, self.places)  # (window, window)

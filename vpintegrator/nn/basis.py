@@ -83,9 +83,9 @@ def terms(
                 f"degree = {degree} in {len(kinds)} components gives more than {most:,} terms; "
                 "take a lower degree, or functions = neurons"
             )
-    scaling = [k for k, kind in enumerate(kinds) if kind.required]
-    if scaling:
-        result = [(e, total) for e, total in result if any(e[k] for k in scaling)]
+    required = [k for k, kind in enumerate(kinds) if kind.required]
+    if required:
+        result = [(e, total) for e, total in result if any(e[k] for k in required)]
     return [e for e, _ in sorted(result, key=lambda entry: (entry[1], entry[0]))]
 
 
@@ -149,7 +149,7 @@ def equivariant_coefficients(
         target = places.tolist()
         if [kinds[j] for j in target] != [*kinds]:
             raise InputError(
-                "the symmetries exchange angles with components that are none, or scaling "
+                "the symmetries exchange angles with components that are none, or vanishing "
                 "parameters with others"
             )
         moved = [0] * len(indices)
@@ -304,7 +304,8 @@ class Terms(Layer):
         chosen = self.chosen.cpu()
         weights = torch.ones(len(chosen), 1, dtype=torch.float64)
         for j, value in known.items():
-            functions = torch.stack(self.kinds[j].values(value, self.degree))
+            at_value = value.detach().cpu().double()
+            functions = torch.stack(self.kinds[j].values(at_value, self.degree))
             weights = weights * functions[chosen[:, j]].unsqueeze(1)  # (term, 1)
         left = [j for j in range(len(self.kinds)) if j not in known]
         rows, place = chosen.new_zeros(1, 0), chosen.new_zeros(len(chosen))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
@@ -20,14 +21,14 @@ from vpintegrator.nn.basis import (
     moves_of_terms,
     restricted,
 )
-from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
+from vpintegrator.nn.parameters import check_vanishing, joined
 from vpintegrator.nn.shears import LinearShear
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.units import FormulaVariables
-from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, families
+from vpintegrator.nn.univariate import POLYNOMIALS, families
 
 
 class BasisCoupling(InvertibleLayer):
@@ -56,23 +57,26 @@ class BasisCoupling(InvertibleLayer):
         Components that are angles, in radians.
     cyclic : sequence of int
         Components that no function depends on.
-    scaling : sequence of int
-        Components that the sweep leaves as they are, and without which nothing moves: every term
-        has a function of one of them that vanishes with it. So where all of them are zero the layer
-        is the identity, exactly.
+    parameters : int
+        Number m of parameters, further variables of all functions. The numbers of these variables
+        follow those of the components, as in ``periodic``, ``cyclic`` and ``expressions``.
+    vanishing : sequence of int
+        Parameters at zero of which nothing moves: every term has a function of one of them that
+        vanishes with it. So where all of them are zero the layer is the identity, exactly.
     expressions : sequence of str
-        Formulas such as ``exp(z[0] - z[1])``, of the components as they are before normalisation
-        (see ``set_units``). A block makes use of those that depend only on the other components,
-        and that the symmetries take to one another or to their negatives.
+        Formulas such as ``exp(z[0] - z[1])``, of the variables as they are before normalisation
+        (see ``set_units``). A block makes use of those that depend only on the other variables, and
+        that the symmetries take to one another or to their negatives.
     split : "coordinates", "halves" or blocks of indices
         Blocks in the order of the sweep; "halves" for (q, p).
     sweep : sequence of int, optional
         Numbers of the blocks in the order in which they are updated, each as often as it is named;
         by default each once. The shears of a block that comes twice have coefficients of their own;
         one that is not named stays as it is.
-    symmetries : sequence of (dim, dim), optional
-        The layer commutes with the group they generate, signed permutations. Only the terms that
-        the group allows have parameters, so it costs nothing and saves most of them.
+    symmetries : sequence of (dim + m, dim + m), optional
+        The layer commutes with the group they generate, signed permutations of components and of
+        parameters. Only the terms that the group allows have coefficients, so it costs nothing and
+        saves most of them.
     initial_scale : float
         Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
         smaller.
@@ -83,7 +87,7 @@ class BasisCoupling(InvertibleLayer):
     ------
     InputError
         If the symmetries mix blocks of the split, are other matrices than signed permutations, or
-        leave no term; if the sweep moves a scaling parameter.
+        leave no term.
 
     References
     ----------
@@ -109,7 +113,8 @@ class BasisCoupling(InvertibleLayer):
         *,
         periodic: Sequence[int] = (),
         cyclic: Sequence[int] = (),
-        scaling: Sequence[int] = (),
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         expressions: Sequence[str] = (),
         split: Blocks = "coordinates",
         sweep: Sequence[int] | None = None,
@@ -121,23 +126,20 @@ class BasisCoupling(InvertibleLayer):
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.degree = checked_degree(degree)
-        self.blocks = as_blocks(split, dim)
+        self.parameter_count = whole("parameters", parameters, 0)
+        self.blocks = as_blocks(split, dim, parameters)
         self.sweep = self._as_sweep(range(len(self.blocks)) if sweep is None else sweep)
         moved = [self.blocks[a] for a in sorted({*self.sweep})]
-        still = others([index for block in moved for index in block], dim)
-        if not {*scaling}.issubset(still):
-            raise InputError(
-                f"scaling must be among the components that stay as they are, {still}, not "
-                f"{[*scaling]}"
-            )
-        self.kinds = families(dim, periodic, scaling)
+        check_vanishing(vanishing, parameters)
+        read = dim + parameters
+        self.kinds = families(read, periodic, [dim + i for i in vanishing])
         self.cyclic = {*cyclic}
-        group = generated_group(symmetries, dim)
-        check_compatible([*moved, still], group)
+        group = generated_group(symmetries, read)
+        check_compatible([*moved, others([i for block in moved for i in block], read)], group)
         moves = moves_of_terms(group)
         self.formulas = nn.ModuleDict()  # by the number of the block
         if len(expressions):
-            self._place_formulas(Formulas(expressions, dim).respected(group))
+            self._place_formulas(Formulas(expressions, read).respected(group))
         for a, block in enumerate(self.blocks):
             self.constant(f"block_{a}", torch.tensor(block))
         distinct = {a: self._terms_of(a, moves) for a in sorted({*self.sweep})}
@@ -161,7 +163,7 @@ class BasisCoupling(InvertibleLayer):
         return numbers
 
     def _terms_of(self, a: int, moves: SignedPermutations) -> Terms:
-        rest, formulas = others(self.blocks[a], self.dim), self._formulas(a)
+        rest, formulas = others(self.blocks[a], len(self.kinds)), self._formulas(a)
         own = restricted(moves, rest)
         count = 0 if formulas is None else len(formulas.shift)
         return Terms.equivariant(
@@ -218,36 +220,50 @@ class BasisCoupling(InvertibleLayer):
         block = self.get_buffer(f"block_{self.sweep[i]}")
         return values.new_zeros(len(values), self.dim).index_copy(1, block, values)  # (term, dim)
 
-    def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
-        """Return the increment of states by one shear of the sweep, zero outside its block."""
+    def move(self, x: torch.Tensor, i: int) -> torch.Tensor:
+        """Return the increment (..., dim) of states by one shear of the sweep.
+
+        ``x`` are the variables (..., dim + m): states and parameters. It is zero outside the block.
+        """
         a, terms = self.sweep[i], self.terms[i]
         if not len(terms.chosen):  # the symmetries leave no term of this degree
-            return torch.zeros_like(z)
-        variables = [z[..., index] for index in others(self.blocks[a], self.dim)]  # (...) each
+            return torch.zeros_like(x[..., : self.dim])
+        variables = [x[..., index] for index in others(self.blocks[a], len(self.kinds))]
         if (formulas := self._formulas(a)) is not None:
-            variables += formulas(z)
+            variables += formulas(x)
         phi: torch.Tensor | None = None
-        for j, x in enumerate(variables):
+        for j, variable in enumerate(variables):
             if terms.occurs[j]:
-                (u,) = terms.jet(j, x)
+                (u,) = terms.jet(j, variable)
                 phi = u if phi is None else phi * u  # (..., term)
         matrix = self._matrix(i)  # (term, dim)
         if phi is None:  # at most a constant
-            return matrix.sum(0).expand_as(z)  # (..., dim)
+            return matrix.sum(0).expand_as(x[..., : self.dim])  # (..., dim)
         return phi @ matrix  # (..., dim)
 
-    def at(self, values: torch.Tensor) -> BasisCoupling:
-        """Return the coupling of the other components where the last ones have these values (m,).
+    @torch.no_grad()
+    def at(self, parameters: torch.Tensor) -> BasisCoupling:
+        """Return the coupling at parameters (m,), which are multiplied out.
 
-        Terms that differ in functions of the last components alone become one. No symmetries are
-        built into it, as values break them.
-
-        Raises
-        ------
-        InputError
-            If the sweep moves one of the last components.
+        Terms that differ in functions of the parameters alone become one. No symmetries are built
+        into it, as values break them.
         """
-        return coupling_at(self, values)
+        result = copy.deepcopy(self)
+        result.parameter_count, result.kinds = 0, self.kinds[: self.dim]
+        result.formulas = nn.ModuleDict()
+        parts = []
+        for i, a in enumerate(self.sweep):
+            rest = others(self.blocks[a], len(self.kinds))
+            known = {j: parameters[c - self.dim] for j, c in enumerate(rest) if c >= self.dim}
+            if (formulas := self._formulas(a)) is not None:
+                own, values = formulas.at(parameters)
+                known |= {len(rest) + n: value for n, value in values.items()}
+                if own is not None:
+                    result.formulas[str(a)] = own
+            parts.append(self.terms[i].at(known, self.coefficients[self.shares[i]]))
+        result._set_terms([terms for terms, _ in parts])
+        result.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))
+        return result.to(self.coefficients)
 
     def shears(self) -> list[LinearShear]:
         """Return the shears of the sweep, in order."""
@@ -258,67 +274,37 @@ class BasisCoupling(InvertibleLayer):
                 a,
                 own,
                 self.blocks[a],
-                partial(self.move, i=i),
+                partial(self._padded, i=i),
                 self.shares[i],
                 jet=partial(self._jet, i=i) if plain else None,
             )
             for i, a in enumerate(self.sweep)
         ]
 
+    def _padded(self, x: torch.Tensor, i: int) -> torch.Tensor:
+        """Return the increment (..., dim + m) of variables, zero for the parameters."""
+        return nn.functional.pad(self.move(x, i), (0, self.parameter_count))
+
     @torch.no_grad()
     def _jet(self, z: torch.Tensor, i: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return derivatives of the increments of a block, see ``LinearShear``."""
-        a, terms = self.sweep[i], self.terms[i]
-        block, seen = self.blocks[a], others(self.blocks[a], self.dim)
+        a, terms, read = self.sweep[i], self.terms[i], len(self.kinds)
+        block, seen = self.blocks[a], others(self.blocks[a], read)
         moving = [terms.occurs[j] and not terms.kinds[j].required for j in range(len(seen))]
         jets = [terms.derivatives(j, z[:, n], int(moving[j])) for j, n in enumerate(seen)]
         values = terms.product(jets, {})  # (state, term)
         # (state, component, parameter)
         by_parameters = torch.stack([values @ own for own in terms.parameter_weights()], 1)
-        by_states = z.new_zeros(len(z), len(block), self.dim)  # (state, component, dim)
+        by_states = z.new_zeros(len(z), len(block), read)  # (state, component, dim + m)
         matrix = terms.coefficients(self.coefficients[self.shares[i]])  # (term, component)
         for j, n in enumerate(seen):
             if moving[j]:
                 by_states[..., n] = terms.product(jets, {j: 1}) @ matrix  # (state, component)
         return by_parameters, by_states
 
-    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
         for i in range(len(self.sweep))[::sign]:
-            z = torch.add(z, self.move(z, i), alpha=sign)  # (..., dim)
+            z = torch.add(z, self.move(joined(z, parameters), i), alpha=sign)  # (..., dim)
         return z
-
-
-def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
-    """Return the coupling of the other components at values of the last ones."""
-    values = given(values)
-    n = layer.dim - len(values)
-    moved = [layer.blocks[a] for a in layer.sweep]
-    inside = [block for block in layer.blocks if max(block) < n]
-    if sum(map(len, inside)) != n or any(block not in inside for block in moved):
-        raise InputError(
-            f"the sweep moves one of the last {len(values)} components, which are to have values"
-        )
-    with torch.random.fork_rng(devices=[]):
-        result = type(layer)(
-            n,
-            1,
-            periodic=[c for c in range(n) if layer.kinds[c] is HARMONICS],
-            split=inside,
-            sweep=[inside.index(block) for block in moved],
-            initial_scale=0.0,
-            dtype=torch.float64,
-        )
-    result.degree = layer.degree
-    parts = []
-    for i, a in enumerate(layer.sweep):
-        b, rest = result.sweep[i], others(layer.blocks[a], layer.dim)
-        known = {j: values[c - n] for j, c in enumerate(rest) if c >= n}
-        if (formulas := layer._formulas(a)) is not None:
-            own, at_values = formulas.at(values)
-            known |= {len(rest) + n: value for n, value in at_values.items()}
-            if own is not None:
-                result.formulas[str(b)] = own
-        parts.append(layer.terms[i].at(known, layer.coefficients[layer.shares[i]]))
-    result._set_terms([terms for terms, _ in parts])
-    result.coefficients = nn.Parameter(torch.cat([c for _, c in parts]))
-    return result.to(layer.coefficients)

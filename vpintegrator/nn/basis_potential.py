@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Self
 
 import torch
 from torch import nn
@@ -18,13 +19,11 @@ from vpintegrator.nn.basis import (
     moves_of_terms,
 )
 from vpintegrator.nn.canonical import SignedGroup
-from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
+from vpintegrator.nn.parameters import check_vanishing
 from vpintegrator.nn.units import FormulaVariables
 from vpintegrator.nn.univariate import POLYNOMIALS, SECULAR, Univariate, families
-
-Potential = TypeVar("Potential", bound="BasisPotential")
 
 
 class NoTermsError(InputError):
@@ -38,13 +37,12 @@ class BasisPotential(Layer):
         \varphi_e(x) = \prod_i T_{e_i}(x_i), \quad |e| \le \text{degree}
 
     Functions of x, given as formulas, may join the components as further variables of the
-    polynomials. The last components of x may be constants of motion k, :math:`V = V(x, k)`: its
-    gradient is by the others alone.
+    polynomials. So may parameters k, :math:`V = V(x, k)`: its gradient is by x alone.
 
     Parameters
     ----------
     size : int
-        Components of the gradient, and of x where none are conserved.
+        Components of x and of the gradient.
     degree : int
         Largest total degree of a term; of an angle the order of the harmonic counts.
     periodic : sequence of int
@@ -52,19 +50,19 @@ class BasisPotential(Layer):
     cyclic : sequence of int
         Components that V does not depend on.
     expressions : sequence of str
-        Formulas such as ``sigmoid(z[0])``, of the components of a state as they are before
+        Formulas such as ``sigmoid(z[0])``, of components and parameters as they are before
         normalisation (see ``set_units``). Those count that the group takes to one another or to
         their negatives.
     components : sequence of int, optional
-        The numbers i of the components ``z[i]`` of a state that x holds; by default 0, 1, ...
-    group : Tensor, (element, size, size), optional
-        Invariance group of V, signed permutations of x; only invariant terms have parameters. Or a
-        pair of these and a sign for each, with :math:`V(S x) = \pm V(x)`.
-    conserved : int
-        Number of constants of motion, which follow the ``size`` components in x.
-    scaling : sequence of int
-        Components of x without which V is constant: every term has a factor that vanishes with a
-        scaling parameter.
+        The numbers i of the ``z[i]`` that x and k hold; by default 0, 1, ...
+    group : Tensor, (element, size + m, size + m), optional
+        Invariance group of V, signed permutations of (x, k); only invariant terms are there. Or a
+        pair of these and a sign for each, with :math:`V(S (x, k)) = \pm V(x, k)`.
+    parameters : int
+        Number m of parameters k, whose numbers follow those of x.
+    vanishing : sequence of int
+        Parameters at zero of which V is constant: every term has a function of one of them that
+        vanishes with it.
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
     differentiated : sequence of int
@@ -107,8 +105,8 @@ class BasisPotential(Layer):
         expressions: Sequence[str] = (),
         components: Sequence[int] | None = None,
         group: torch.Tensor | SignedGroup | None = None,
-        conserved: int = 0,
-        scaling: Sequence[int] = (),
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
         differentiated: Sequence[int] = (),
         initial_scale: float | None = None,
@@ -117,13 +115,9 @@ class BasisPotential(Layer):
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size, self.degree = whole("size", size), checked_degree(degree)
-        self.conserved = whole("conserved", conserved, 0)
-        read, self.differentiated = size + conserved, tuple(differentiated)
-        if not {*scaling}.issubset(range(size, read)):
-            raise InputError(
-                f"scaling must be among the conserved components {size} ... {read - 1} of x, not "
-                f"{[*scaling]}"
-            )
+        self.parameter_count = whole("parameters", parameters, 0)
+        read, self.differentiated = size + parameters, tuple(differentiated)
+        check_vanishing(vanishing, parameters)
         self.components = list(range(read) if components is None else components)
         if group is None:
             group = torch.eye(read, dtype=torch.float64).unsqueeze(0)
@@ -131,14 +125,14 @@ class BasisPotential(Layer):
         moves = self._component_moves = moves_of_terms(group)
         self.formulas = self._respected(expressions, group) if len(expressions) else None
         count = 0 if self.formulas is None else len(self.formulas.shift)
-        kinds = families(read, periodic, scaling)
+        kinds = families(read, periodic, [size + i for i in vanishing])
         for j in self.differentiated:
             if j in periodic or j in cyclic:
                 kinds[j] = SECULAR
         kinds += [POLYNOMIALS] * count
         moving = self.differentiated or self._moving()
 
-        def is_allowed(e: Sequence[int]) -> bool:  # a function of what is conserved has no gradient
+        def is_allowed(e: Sequence[int]) -> bool:  # a function of parameters alone has no gradient
             return (
                 any(e[j] for j in moving)
                 and self._has_periodic_derivatives([(e[j], kinds[j]) for j in self.differentiated])
@@ -175,9 +169,9 @@ class BasisPotential(Layer):
         return not linear or sum(index > 0 for index, _ in factors) == 1
 
     def _moving(self) -> list[int]:
-        """Return the numbers of the variables that depend on moving components."""
+        """Return the numbers of the variables that depend on x."""
         own = {*self.components[: self.size]}
-        read = self.size + self.conserved
+        read = self.size + self.parameter_count
         depends = [] if self.formulas is None else self.formulas.formulas.depends
         changing = [n for n, of in enumerate(depends) if own.intersection(of)]
         return [*range(self.size), *(read + n for n in changing)]
@@ -201,7 +195,7 @@ class BasisPotential(Layer):
         return variables + values, slopes
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
+        r"""Return :math:`\nabla V` (..., size) by x at variables (..., size + m)."""
         variables, inner = self._variables(x)
         moving = self._moving()
         values, slopes = [], {}
@@ -222,7 +216,7 @@ class BasisPotential(Layer):
                 part = before[j] * slopes[j]  # (..., term)
                 result[j] = (part if after is None else part * after).sum(-1)  # (...)
             after = values[j] if after is None else after * values[j]  # (..., term)
-        for j, by_component in enumerate(inner, self.size + self.conserved):
+        for j, by_component in enumerate(inner, self.size + self.parameter_count):
             for i, slope in by_component.items():
                 if j in result and i < self.size:
                     result[i] = result[i] + result[j] * slope
@@ -236,7 +230,7 @@ class BasisPotential(Layer):
 
         Parameters
         ----------
-        x : (state, size + conserved)
+        x : (state, size + m)
 
         Returns
         -------
@@ -260,32 +254,26 @@ class BasisPotential(Layer):
                 curvature[:, i, j] = curvature[:, j, i] = value
         return slopes, curvature
 
-    def at(self, values: torch.Tensor) -> BasisPotential:
-        """Return the potential of the other components at values of the conserved ones."""
-        return potential_at(self, values)
+    @torch.no_grad()
+    def at(self, parameters: torch.Tensor) -> Self:
+        """Return the potential of x at parameters (m,), which are multiplied out."""
+        result = copy.deepcopy(self)
+        result.parameter_count, result.components = 0, self.components[: self.size]
+        known = dict(enumerate(self._functions_of(parameters), self.size))
+        if self.formulas is not None:
+            result.formulas, values = self.formulas.at(parameters)
+            known |= {len(self.components) + n: value for n, value in values.items()}
+        result.terms, c = self.terms.at(known, self.coefficients)
+        result.coefficients = nn.Parameter(c)
+        result._extend()
+        return result.to(self.coefficients)
+
+    def _functions_of(self, parameters: torch.Tensor) -> torch.Tensor:
+        """Return the arguments (m,) of the univariate functions of parameters."""
+        return parameters
 
     @torch.no_grad()
     def prolong(self, smaller: BasisPotential) -> None:
         """Take the coefficients of a potential of the same components and no higher degree."""
         self.coefficients.copy_(self.terms.prolonged(smaller.terms, smaller.coefficients))
         self.adapt_like(smaller)
-
-
-def potential_at(
-    potential: Potential, values: torch.Tensor, variables: torch.Tensor | None = None
-) -> Potential:
-    """Return ``BasisPotential.at``, with ``variables`` as arguments of the functions of k."""
-    values = given(values, potential.conserved)
-    variables = values if variables is None else variables
-    size = potential.size
-    own = potential.components[:size]
-    with torch.random.fork_rng(devices=[]):
-        result = type(potential)(size, 1, components=own, initial_scale=0.0, dtype=torch.float64)
-    result.degree = potential.degree
-    known = {size + j: value for j, value in enumerate(variables)}
-    if potential.formulas is not None:
-        result.formulas, formulas = potential.formulas.at(values)
-        known |= {size + len(values) + n: value for n, value in formulas.items()}
-    result.terms, c = potential.terms.at(known, potential.coefficients)
-    result.coefficients = nn.Parameter(c)
-    return result.to(potential.coefficients)

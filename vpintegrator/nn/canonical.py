@@ -58,28 +58,30 @@ def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 SignedGroup = tuple[torch.Tensor, torch.Tensor]  # matrices (element, n, n), and the sign of each
 
 
-def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[SignedGroup, SignedGroup]:
+def canonical_blocks_beside(
+    group: torch.Tensor, parameters: int
+) -> tuple[SignedGroup, SignedGroup]:
     """Return the actions on (q, k) and on (p, k) of a group of elements S (element, dim, dim).
 
-    States are (q, p, k) with ``conserved`` components k. An element may change the sign of the form
-    on (q, p), S^T J S = -J. A map commutes with such an element if the potentials change sign too.
-    An example is a reversing symmetry (q, p) -> (q, -p) with a sign change of the step, k -> -k.
+    The group acts on (q, p, k) with so many ``parameters`` k. An element may change the sign of the
+    form on (q, p), S^T J S = -J. A map commutes with such an element if the potentials change sign
+    too. An example is the reversing symmetry (q, p) -> (q, -p) with a sign change of the step.
     """
-    dim = group.shape[-1] - conserved
-    if reason := form_refusal(group, conserved):
+    dim = group.shape[-1] - parameters
+    if reason := form_refusal(group, parameters):
         raise InputError(reason)
     half, signs, result = dim // 2, form_signs(group[:, :dim, :dim]), []
     for part in (range(half), range(half, dim)):
-        read = [*part, *range(dim, dim + conserved)]
+        read = [*part, *range(dim, dim + parameters)]
         result.append((group[:, read][:, :, read], signs))
     return result[0], result[1]
 
 
-def form_refusal(group: torch.Tensor, conserved: int = 0) -> str | None:
-    """Return why couplings of q and p cannot respect a group of states (q, p, k), or None."""
-    dim = group.shape[-1] - conserved
+def form_refusal(group: torch.Tensor, parameters: int = 0) -> str | None:
+    """Return why couplings of q and p cannot respect a group that acts on (q, p, k), or None."""
+    dim = group.shape[-1] - parameters
     signs = form_signs(group[:, :dim, :dim])
-    if bool((signs == 0).any() if conserved else (signs != 1).any()):
+    if bool((signs == 0).any() if parameters else (signs != 1).any()):
         return (
             "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot "
             "respect them: give fewer symmetries"
@@ -91,7 +93,7 @@ def form_refusal(group: torch.Tensor, conserved: int = 0) -> str | None:
         )
     beside = group[:, :dim, dim:], group[:, dim:, :dim]
     if any(bool((part.abs() > TOLERANCE).any()) for part in beside):
-        return "the symmetries mix what is conserved with states; give fewer symmetries"
+        return "the symmetries mix parameters with states; give fewer symmetries"
     return None
 
 
@@ -103,23 +105,19 @@ def form_signs(group: torch.Tensor) -> torch.Tensor:
     return keeps.double() - turns.double()
 
 
-def is_canonical(matrix: torch.Tensor, conserved: int = 0) -> bool:
+def is_canonical(matrix: torch.Tensor) -> bool:
     """Whether a matrix S (dim, dim) keeps the form or turns its sign, S^T J S = J or -J.
 
-    As most reversing symmetries turn it, (q, p) -> (q, -p) for one. Of states (q, p, k) with so
-    many ``conserved`` components k: what it does to (q, p), if that does not depend on k.
+    As most reversing symmetries turn it, (q, p) -> (q, -p) for one.
     """
-    dim = len(matrix) - conserved
-    if dim % 2 or bool((matrix[:dim, dim:].abs() > TOLERANCE).any()):
-        return False
-    return bool(form_signs(matrix[None, :dim, :dim].double()).all())
+    return len(matrix) % 2 == 0 and bool(form_signs(matrix[None].double()).all())
 
 
-def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:
+def canonical_scale(scale: torch.Tensor) -> torch.Tensor:
     """Return scales (dim,) with the products of those of a position and its momentum all the same.
 
     So normalisation changes the form by a factor only. The product is the median of what is there,
-    and powers of two stay powers of two. The last ``conserved`` ones stay as they are.
+    and powers of two stay powers of two.
     """
-    q, p = scale[: len(scale) - conserved].chunk(2)  # (half,) each
-    return torch.cat([q, (q * p).median() / q, scale[len(scale) - conserved :]])
+    q, p = scale.chunk(2)  # (half,) each
+    return torch.cat([q, (q * p).median() / q])

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.folding import at
 from vpintegrator.nn.layer import Layer, preserves
+from vpintegrator.nn.parameters import parameters_for
 
 
 class Composition(Layer, nn.Sequential):
@@ -39,15 +39,22 @@ class Composition(Layer, nn.Sequential):
         return preserves("symplectic", *self)
 
     @property
-    def conserved(self) -> int:
-        """Number of trailing components that layers leave unchanged (constants of motion)."""
-        return max((getattr(layer, "conserved", 0) for layer in self), default=0)
+    def parameter_count(self) -> int:
+        """Number of parameters that the layers read."""
+        return max((getattr(layer, "parameter_count", 0) for layer in self), default=0)
 
-    def at(self, values: torch.Tensor) -> Composition:
-        """Return the composition of the other components, at values of the last ones."""
-        return Composition(*(at(layer, values) for layer in self))
+    def at(self, parameters: torch.Tensor) -> Composition:
+        """Return the composition at parameters (m,), which are multiplied out."""
+        return Composition(
+            *(layer.at(parameters) if parameters_for(layer, None) else layer for layer in self)  # type: ignore[operator]
+        )
 
-    def inverse(self, y: torch.Tensor) -> torch.Tensor:
+    def forward(self, z: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        for layer in self:
+            z = layer(z, *parameters_for(layer, parameters))
+        return z
+
+    def inverse(self, y: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the inverses of the layers in reverse order.
 
         Raises
@@ -58,7 +65,7 @@ class Composition(Layer, nn.Sequential):
         for layer in reversed(self):
             if not hasattr(layer, "inverse"):
                 raise InputError(f"{type(layer).__name__} has no explicit inverse")
-            y = layer.inverse(y)  # type: ignore[operator]
+            y = layer.inverse(y, *parameters_for(layer, parameters))  # type: ignore[operator]
         return y
 
 

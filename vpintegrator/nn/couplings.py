@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.folding import given, remaining, still_without, without
 from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, factory_like, on_cpu
+from vpintegrator.nn.parameters import factors_at_zero, joined, neurons_at
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 
@@ -37,16 +38,15 @@ class AdditiveCoupling(InvertibleLayer):
         Hidden units per block.
     split : "coordinates", "halves" or blocks of indices
         Blocks in the order of the sweep; "halves" for (q, p).
-    conserved : int
-        Number of constants of motion, the last components, which are left unchanged. They are in no
-        block, and every function reads them.
-    scaling : sequence of int
-        Constants of motion without which nothing moves: the value of each function at scaling zero
-        is subtracted.
-    symmetries : sequence of (dim, dim), optional
-        The layer commutes with the group they generate: with :math:`g_a` the function above it adds
-        the mean over S of :math:`S_{aa}^{-1} g_a(S_{bb} z_b)`. The group costs no loop: it is
-        folded into a hidden layer that is wider by the number of its elements.
+    parameters : int
+        Number m of parameters, which every function reads.
+    vanishing : sequence of int
+        Parameters at zero of which nothing moves: the value of each function there is subtracted.
+    symmetries : sequence of (dim + m, dim + m), optional
+        The layer commutes with the group they generate, which acts on states and parameters: with
+        :math:`g_a` the function above it adds the mean over S of
+        :math:`S_{aa}^{-1} g_a(S_{bb} z_b)`. The group costs no loop: it is folded into a hidden
+        layer that is wider by the number of its elements.
     activation : str or callable
     initial_scale : float
         Size of the initial :math:`A_a`; small, for a start near the identity. :math:`W_a` and
@@ -72,11 +72,11 @@ class AdditiveCoupling(InvertibleLayer):
     True
     """
 
-    shown = ("dim", "width", "blocks", "conserved")
+    shown = ("dim", "width", "blocks")
     place: torch.Tensor
     mask: torch.Tensor
     group: torch.Tensor | None
-    still: torch.Tensor | None
+    base: torch.Tensor | None
     back: torch.Tensor
 
     @on_cpu
@@ -86,8 +86,8 @@ class AdditiveCoupling(InvertibleLayer):
         width: int = 16,
         *,
         split: Blocks = "coordinates",
-        conserved: int = 0,
-        scaling: Sequence[int] = (),
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         symmetries: Any = (),
         activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
@@ -97,58 +97,58 @@ class AdditiveCoupling(InvertibleLayer):
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.width = whole("width", width)
-        self.conserved = whole("conserved", conserved, 0)
-        self.blocks = as_blocks(split, dim - conserved)
-        still = still_without(scaling, dim - conserved, dim)
+        self.parameter_count = whole("parameters", parameters, 0)
+        self.blocks = as_blocks(split, dim, parameters)
+        read = dim + parameters
         self.activation = activation_of(activation)
-        group = generated_group(symmetries, dim)
-        check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
-        self.constant("still", still)
+        group = generated_group(symmetries, read)
+        check_compatible([*self.blocks, [*range(dim, read)]], group)
+        self.constant("base", factors_at_zero(vanishing, dim, parameters))
         back = torch.linalg.inv(group).mT / len(group)  # (element, dim, dim)
         if is_diagonal(group):
             group, back = (matrices.diagonal(dim1=-2, dim2=-1) for matrices in (group, back))
         self.constant("group", None if len(group) == 1 else group)
         self.constant("back", back)
         # all W_a below one another; `place` says where their rows stand among all components
-        counts = torch.tensor([dim - len(block) for block in self.blocks])
+        counts = torch.tensor([read - len(block) for block in self.blocks])
         inner = torch.randn(int(counts.sum()), width, **self.factory_kwargs)  # (row, width)
         fan_in = counts.repeat_interleave(counts).unsqueeze(1).to(**self.factory_kwargs)  # (row, 1)
         self.inner_weight = nn.Parameter(inner / fan_in.sqrt())
-        mask = torch.zeros(len(self.blocks), dim, 1, dtype=torch.float64)
+        mask = torch.zeros(len(self.blocks), read, 1, dtype=torch.float64)
         for a, block in enumerate(self.blocks):
             mask[a, block] = 1
         self.constant("place", (mask == 0).flatten().nonzero().squeeze(1))
-        self.constant("mask", mask)
+        self.constant("mask", mask[:, :dim])
         self.inner_bias = nn.Parameter(
             2 * torch.rand(len(self.blocks), width, **self.factory_kwargs) - 1
         )
         # every component that moves is in one block, so one row each: the A_a below one another
-        outer = torch.randn(dim - conserved, width, **self.factory_kwargs)
+        outer = torch.randn(dim, width, **self.factory_kwargs)
         self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def _matrices(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Return inner (dim, hidden), bias (hidden,) and outer (hidden, dim) weights of each block.
+        """Return inner (dim + m, hidden), bias, and outer (hidden, dim) weights of each block.
 
         Zeros stand where a block must not be read or written, which costs less than indexing.
         """
-        empty = self.inner_weight.new_zeros(len(self.blocks) * self.dim, self.width)
-        inner = empty.index_copy(0, self.place, self.inner_weight)  # (block * dim, width)
-        rows: torch.Tensor = self.outer_weight
-        if self.conserved:
-            rows = torch.cat([rows, rows.new_zeros(self.conserved, self.width)])  # (dim, width)
-        outer = self.mask * rows  # (block, dim, width)
+        read = self.dim + self.parameter_count
+        empty = self.inner_weight.new_zeros(len(self.blocks) * read, self.width)
+        inner = empty.index_copy(0, self.place, self.inner_weight)  # (block * (dim + m), width)
+        outer = self.mask * self.outer_weight  # (block, dim, width)
         # unbind and not inner[a]: its derivative is one stack, not a sum of padded zeros; and only
         # then the group, which makes the matrices wider
         steps = zip(
-            inner.view(-1, self.dim, self.width).unbind(),
+            inner.view(-1, read, self.width).unbind(),
             self.inner_bias.unbind(),
             outer.unbind(),
             strict=True,
         )
         if self.group is None:
             return [(W, b, A.mT) for W, b, A in steps]
+        own = slice(self.dim)
+        back = self.back[:, own] if self.back.ndim == 2 else self.back[:, own, own]
         return [
-            (self._folded(W, self.group), b.repeat(len(self.group)), self._folded(A, self.back).mT)
+            (self._folded(W, self.group), b.repeat(len(self.group)), self._folded(A, back).mT)
             for W, b, A in steps
         ]
 
@@ -160,46 +160,32 @@ class AdditiveCoupling(InvertibleLayer):
         return (group.mT @ W).transpose(0, 1).flatten(1)  # (dim, element * width)
 
     @torch.no_grad()
-    def at(self, values: torch.Tensor) -> AdditiveCoupling:
-        """Return the coupling of the other components where the conserved ones have these values.
+    def at(self, parameters: torch.Tensor) -> AdditiveCoupling:
+        """Return the coupling at parameters (m,), which join the biases.
 
-        They join the biases. Of the group those elements are left that leave all that is conserved
-        in place; others make the hidden layers wider.
+        The group, and what is subtracted, make hidden layers wider.
         """
-        values, n = given(values, self.conserved), self.dim - self.conserved
-        group = torch.eye(self.dim).unsqueeze(0) if self.group is None else self.group
-        of = remaining(torch.diag_embed(group) if group.ndim == 2 else group, values)
-        count = len(of.cosets)
-        of = without(of, None if self.still is None else self.still[n:])
-        back = of.signs[:, None, None] * torch.linalg.inv(of.cosets) / count
-        inner, bias, outer = [], [], torch.zeros(n, len(back) * self.width, dtype=torch.float64)
-        rows = self.inner_weight.cpu().double().split([self.dim - len(b) for b in self.blocks])
-        for a, (block, own) in enumerate(zip(self.blocks, rows, strict=True)):
-            rest, read = others(block, n), n - len(block)
-            there = of.cosets[:, rest][:, :, rest]
-            inner.append((there.mT @ own[:read]).transpose(0, 1).flatten(1))
-            bias.append((self.inner_bias[a].cpu().double() + of.images @ own[read:]).flatten())
-            moved = back[:, block][:, :, block] @ self.outer_weight[block].cpu().double()
-            outer[block] = moved.transpose(0, 1).flatten(1)
-        with torch.random.fork_rng(devices=[]):
-            result = AdditiveCoupling(
-                n,
-                len(bias[0]),
-                split=self.blocks,
-                symmetries=of.kept,
-                activation=self.activation,
-                dtype=torch.float64,
-            )
-        result.inner_weight.copy_(torch.cat(inner))
-        result.inner_bias.copy_(torch.stack(bias))
-        result.outer_weight.copy_(outer)
-        return result.to(self.inner_weight)
+        n = self.dim
+        steps = [neurons_at(parameters, W, b, A.mT, self.base) for W, b, A in self._matrices()]
+        result = copy.deepcopy(self)
+        result.parameter_count, result.width = 0, len(steps[0][1])
+        result.group = result.base = None
+        result.place = (self.mask == 0).flatten().nonzero().squeeze(1)
+        rest = [others(block, n) for block in self.blocks]
+        inner = [W[own] for own, (W, _, _) in zip(rest, steps, strict=True)]
+        result.inner_weight = nn.Parameter(torch.cat(inner))
+        result.inner_bias = nn.Parameter(torch.stack([b for _, b, _ in steps]))
+        result.outer_weight = nn.Parameter(sum(A for _, _, A in steps))  # type: ignore[arg-type]
+        return result
 
-    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
         for W, b, A in self._matrices()[::sign]:
-            hidden = self.activation(z @ W + b)  # (..., hidden)
-            if self.still is not None:
-                hidden = hidden - self.activation((z * self.still) @ W + b)  # (..., hidden)
+            x = joined(z, parameters)  # (..., dim + m)
+            hidden = self.activation(x @ W + b)  # (..., hidden)
+            if self.base is not None:
+                hidden = hidden - self.activation((x * self.base) @ W + b)  # (..., hidden)
             z = torch.add(z, hidden @ A, alpha=sign)  # (..., dim)
         return z
 

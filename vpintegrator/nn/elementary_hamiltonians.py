@@ -39,8 +39,8 @@ class ElementaryHamiltonians(InUnits):
         Components of (q, p), which come first in states.
     order : int
         2 for H alone, 4 with :math:`H''(f, f)`, 6 for all five.
-    conserved : int
-        Components after (q, p) that do not move: steps, parameters, the time.
+    parameters : int
+        Number m of parameters, whose numbers follow those of (q, p): the time is one.
     explicit_time : bool
         Whether the last of these is the time.
     device, dtype
@@ -77,7 +77,7 @@ class ElementaryHamiltonians(InUnits):
         hamiltonian: str,
         size: int,
         order: int = 6,
-        conserved: int = 0,
+        parameters: int = 0,
         explicit_time: bool = False,
         *,
         device: Device = None,
@@ -85,32 +85,33 @@ class ElementaryHamiltonians(InUnits):
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order
-        self.conserved, self.explicit_time = whole("conserved", conserved, 0), explicit_time
+        self.parameter_count = whole("parameters", parameters, 0)
+        self.explicit_time = explicit_time
         if order not in ORDERS:
             raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
-        self._formulas = _differentiated(hamiltonian, size, order, size + conserved, explicit_time)
+        self._formulas = _differentiated(hamiltonian, size, order, size + parameters, explicit_time)
         count = self._formulas.count
-        self.add_units(size + conserved)
+        self.add_units(size + parameters)
         self.register_buffer("term_scale", torch.ones(count, **self.factory_kwargs))
         self.coefficients = nn.Parameter(torch.zeros(count, **self.factory_kwargs))
 
     @torch.no_grad()
     def adapt(self, x: torch.Tensor) -> None:
-        """Take the units of the coefficients from states x (state, size + conserved)."""
+        """Take the units of the coefficients from states x (state, size + m)."""
         self.term_scale.fill_(1.0)
         squares = self.gradients(x.double()).square().sum(-1)  # (state, term)
         size = squares.masked_fill(~squares.isfinite(), 0.0).mean(0).sqrt()  # (term,)
         self.term_scale.copy_(torch.where(size > 0, size, torch.ones(())))
 
     def gradients(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the gradient of each term, (..., term, size), at x (..., size + conserved)."""
+        """Return the gradient of each term, (..., term, size), at x (..., size + m)."""
         values = self._formulas.slopes(*self._components(x))
         rows = [_like(value, x[..., 0]) for value in values]
         units = self.state_scale[: self.size] / self.term_scale[:, None]  # (term, size)
         return torch.stack(rows, -1).unflatten(-1, tuple(units.shape)) * units  # (..., term, size)
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the gradient (..., size) of the sum at x (..., size + conserved)."""
+        """Return the gradient (..., size) of the sum at x (..., size + m)."""
         c = self.coefficients if c is None else c
         return (self.gradients(x) * c[:, None]).sum(-2)  # (..., size)
 
@@ -138,12 +139,10 @@ class ElementaryHamiltonians(InUnits):
         hessian = torch.stack(rows, -1).unflatten(-1, (n, n))  # (..., size, size)
         return hessian * (c[k] / self.term_scale[k]) if result else hessian
 
-    def at(self, values: torch.Tensor) -> ElementaryHamiltonians:
-        """Return the terms where the conserved components have these values."""
+    def at(self, parameters: torch.Tensor) -> ElementaryHamiltonians:
+        """Return the terms at parameters (m,)."""
         n = self.size
-        own = (
-            values.detach().cpu().double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
-        )
+        own = parameters.double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
         text = with_values(self.hamiltonian, dict(enumerate(own.tolist(), n)))
         result = ElementaryHamiltonians(text, n, self.order, dtype=torch.float64)
         result.set_units(self.state_shift[:n], self.state_scale[:n])

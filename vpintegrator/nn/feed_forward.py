@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.folding import given
-from vpintegrator.nn.layer import Device, Dtype, Layer
+from vpintegrator.nn.layer import Device, Dtype, Layer, check_parameters
+from vpintegrator.nn.parameters import joined, neurons_at
 
 
 class PointwiseFeedForward(Layer):
@@ -72,8 +74,8 @@ class ResidualLayer(Layer):
     activation : str or callable
         "identity" makes the first form linear.
     bias : bool
-    conserved : int
-        Number of constants of motion, the last components, which are read and left unchanged.
+    parameters : int
+        Number m of parameters, further inputs of W.
     device, dtype
         As in layers of torch.nn.
 
@@ -95,45 +97,37 @@ class ResidualLayer(Layer):
         *,
         activation: str | Activation = "tanh",
         bias: bool = True,
-        conserved: int = 0,
+        parameters: int = 0,
         device: Device = None,
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.conserved = whole("conserved", conserved, 0)
-        self.moving = whole("dim", dim - conserved)
-        hidden = self.moving if width is None else whole("width", width)
-        self.linear = nn.Linear(dim, hidden, bias=bias, **self.factory_kwargs)
+        self.parameter_count = whole("parameters", parameters, 0)
+        hidden = whole("dim", dim) if width is None else whole("width", width)
+        self.linear = nn.Linear(dim + parameters, hidden, bias=bias, **self.factory_kwargs)
         self.outer = None
         if width is not None:
-            self.outer = nn.Linear(hidden, self.moving, bias=False, **self.factory_kwargs)
+            self.outer = nn.Linear(hidden, dim, bias=False, **self.factory_kwargs)
             nn.init.normal_(self.outer.weight, std=1e-2)
         self.activation = activation_of(activation)
 
     @torch.no_grad()
-    def at(self, values: torch.Tensor) -> ResidualLayer:
-        """Return the layer of the other components where the conserved ones have these values."""
-        values = given(values, self.conserved)
-        n, width = self.moving, None if self.outer is None else len(self.linear.weight)
-        with torch.random.fork_rng(devices=[]):
-            result = ResidualLayer(n, width, activation=self.activation, dtype=torch.float64)
-        weight = self.linear.weight.cpu().double()
-        bias = weight[:, n:] @ values
-        if self.linear.bias is not None:
-            bias = bias + self.linear.bias.cpu().double()
-        result.linear.weight.copy_(weight[:, :n])
-        result.linear.bias.copy_(bias)
-        if result.outer is not None and self.outer is not None:
-            result.outer.weight.copy_(self.outer.weight)
-        return result.to(self.linear.weight)
+    def at(self, parameters: torch.Tensor) -> ResidualLayer:
+        """Return the layer at parameters (m,), which join the biases."""
+        result = copy.deepcopy(self)
+        result.parameter_count, linear = 0, self.linear
+        b = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
+        W, b, _ = neurons_at(parameters, linear.weight.mT, b, linear.weight, None)  # type: ignore[assignment]
+        result.linear = nn.utils.skip_init(nn.Linear, *W.shape, **self.factory_kwargs)
+        result.linear.weight.copy_(W.mT)
+        result.linear.bias.copy_(b)
+        return result
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        shift = self.activation(self.linear(z))  # (..., hidden)
-        if self.outer is not None:
-            shift = self.outer(shift)  # (..., moving)
-        if not self.conserved:
-            return z + shift
-        return torch.cat([z[..., : self.moving] + shift, z[..., self.moving :]], -1)  # (..., dim)
+    def forward(self, z: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        if self.parameter_count or parameters is not None:
+            check_parameters(parameters, self.parameter_count)
+        shift = self.activation(self.linear(joined(z, parameters)))  # (..., hidden)
+        return z + (shift if self.outer is None else self.outer(shift))  # (..., dim)
 
 
 class AffineMap(Layer):

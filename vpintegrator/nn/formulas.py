@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -226,25 +226,6 @@ class Formulas:
         size = torch.where(spread > 0, spread, torch.ones(()))
         return (signs * middle[places]).mean(0), size.log()[places].mean(0).exp()
 
-    def at(self, values: torch.Tensor, units: Sequence[torch.Tensor]) -> FormulasAt:
-        """Return the formulas where the last components have normalised values (m,).
-
-        ``units`` are shift and scale of the components, then those of the formulas.
-        """
-        shift, scale, formula_shift, formula_scale = (u.detach().cpu().double() for u in units)
-        m = len(values)
-        own = dict(
-            zip(self.components[-m:], (values * scale[-m:] + shift[-m:]).tolist(), strict=True)
-        )
-        z = torch.tensor([own.get(i, 0.0) for i in self.components], dtype=torch.float64)
-        alone = [n for n, depends in enumerate(self.depends) if depends.issubset(own)]
-        left = [n for n in range(len(self)) if n not in alone]
-        components = self.components[:-m]
-        texts = [with_values(self.texts[n], own) for n in left]
-        result = self(z) if alone else []
-        known = {n: (result[n] - formula_shift[n]) / formula_scale[n] for n in alone}
-        return FormulasAt(left, Formulas(texts, max(components) + 1, components, self.name), known)
-
     def part(self, numbers: Sequence[int], action: SignedPermutations | None = None) -> Formulas:
         """Return some of the formulas, which the group maps to one another."""
         texts = [self.texts[n] for n in numbers]
@@ -278,11 +259,3 @@ class Formulas:
         signs = torch.where(equal[0].any(1), 1.0, -1.0).double()
         closed = either.any(1).all(0).nonzero().squeeze(1).tolist()
         return self.part(closed, (either.long().argmax(1), signs))
-
-
-class FormulasAt(NamedTuple):
-    """Formulas at values of some components."""
-
-    left: list[int]  # numbers of the formulas of other components too
-    formulas: Formulas  # these formulas at the values
-    values: dict[int, torch.Tensor]  # normalised values of the others, by their numbers

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 
 from vpintegrator.nn.basis import SignedPermutations
-from vpintegrator.nn.basis_potential import BasisPotential, potential_at
-from vpintegrator.nn.folding import given
+from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.units import FormulaVariables
 from vpintegrator.nn.univariate import RADIUS
 
@@ -60,7 +59,7 @@ class GeneratingFunction(BasisPotential):
 
     .. math:: S(z) = \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{z_i - b_i}{w_i}\right)
 
-    A ``BasisPotential`` (harmonics of angles, formulas, symmetries, constants of motion) with the
+    A ``BasisPotential`` (harmonics of angles, formulas, symmetries, parameters) with the
     box :math:`b_i \pm w_i` of states instead of a fixed interval, with second derivatives, and with
     the derivatives of its basis functions, from which one least-squares solve gives c.
 
@@ -89,7 +88,7 @@ class GeneratingFunction(BasisPotential):
     first_scale = 0.0
 
     def _extend(self) -> None:
-        read = self.size + self.conserved
+        read = self.size + self.parameter_count
         self.register_buffer("box_shift", torch.zeros(read, **self.factory_kwargs))
         self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))
         self._rows = self.terms.chosen.clone()  # on the CPU, wherever the function is
@@ -100,8 +99,8 @@ class GeneratingFunction(BasisPotential):
 
     @torch.no_grad()
     def adapt(self, x: torch.Tensor) -> None:
-        """Take the box of states x (state, size + conserved), as symmetric as the group asks."""
-        kinds = self.terms.kinds[: self.size + self.conserved]
+        """Take the box of variables x (state, size + m), as symmetric as the group asks."""
+        kinds = self.terms.kinds[: self.size + self.parameter_count]
         fixed, angles = (
             torch.tensor([getattr(kind, name) for kind in kinds])
             for name in ("has_origin", "is_angle")
@@ -113,18 +112,16 @@ class GeneratingFunction(BasisPotential):
             values = torch.stack(own.formulas(own.physical(x)), -1)  # (state, formula)
             own.scale_to(*_box(values[values.isfinite().all(-1)], own.formulas.action))
 
-    def at(self, values: torch.Tensor) -> GeneratingFunction:
-        """Return the function of the other components at values of the conserved ones."""
-        n = self.size
-        values = given(values, self.conserved)
-        box = [buffer.detach().cpu() for buffer in (self.box_shift, self.box_scale)]
-        result = potential_at(self, values, (values - box[0][n:]) / box[1][n:])
-        result.box_shift.copy_(self.box_shift[:n])
-        result.box_scale.copy_(self.box_scale[:n])
-        result._rows = result.terms.chosen.cpu()
-        result._plans = {}
-        result._plan()
+    def at(self, parameters: torch.Tensor) -> Self:
+        """Return the function of x at parameters (m,), which are multiplied out."""
+        result = super().at(parameters)
+        result.box_shift.copy_(self.box_shift[: self.size])
+        result.box_scale.copy_(self.box_scale[: self.size])
         return result
+
+    def _functions_of(self, parameters: torch.Tensor) -> torch.Tensor:
+        own = slice(self.size, None)
+        return (parameters - self.box_shift[own].cpu()) / self.box_scale[own].cpu()
 
     @property
     def degrees(self) -> torch.Tensor:
@@ -203,7 +200,7 @@ class GeneratingFunction(BasisPotential):
 
         Parameters
         ----------
-        x : (state, size + conserved)
+        x : (state, size + m)
         orders
             One or two components for each derivative.
         """
@@ -235,7 +232,7 @@ class GeneratingFunction(BasisPotential):
         return chain.resolved({order: own.squeeze(0) for order, own in sums.items()})
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the gradient (..., size) at x (..., size + conserved), with coefficients c."""
+        """Return the gradient (..., size) at x (..., size + m), with coefficients c."""
         return torch.stack(self.partials(x, [(i,) for i in range(self.size)], c), -1)
 
     def gradient_and_hessian(
@@ -284,7 +281,7 @@ class _Chain:
 
     def __init__(self, of: GeneratingFunction, x: torch.Tensor, wanted: Sequence[Order]) -> None:
         self.wanted = wanted
-        scale, read = of.box_scale.unbind(), of.size + of.conserved
+        scale, read = of.box_scale.unbind(), of.size + of.parameter_count
         self.first: dict[int, list[tuple[int, Any]]] = {i: [(i, 1 / scale[i])] for i in range(read)}
         self.second: dict[Order, list[tuple[int, Any]]] = {}
         if of.formulas is not None:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.folding import at
 from vpintegrator.nn.layer import InvertibleLayer, factory_like
+from vpintegrator.nn.parameters import joined
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 
 
@@ -20,20 +20,20 @@ class GradientCoupling(InvertibleLayer):
 
     Each of the two is a shear with a symmetric derivative, so the map is symplectic,
     :math:`D^T J D = J`: on states, and on windows with J at every time step. So volume is kept, and
-    the inverse is explicit. Of potentials T(p, k) and V(q, k) it is a map of states (q, p, k) that
-    leaves k as it is, and is symplectic in (q, p) for every k.
+    the inverse is explicit. With potentials T(p, k) and V(q, k) it is symplectic for all parameters
+    k.
 
     Parameters
     ----------
     kinetic, potential : Module
         T and V, with a method ``gradient`` for (..., size), or (..., window, size) where it mixes
         the time steps, and ``size`` the components of each half of a state. Where they read
-        constants of motion after these, an attribute ``conserved`` says how many.
+        parameters after these, an attribute ``parameter_count`` says how many.
 
     Raises
     ------
     InputError
-        If the two are not of the same size, or do not read as many constants.
+        If the two are not of the same size, or do not read as many parameters.
 
     References
     ----------
@@ -60,10 +60,10 @@ class GradientCoupling(InvertibleLayer):
             )
         self.kinetic: Any = kinetic
         self.potential: Any = potential
-        self.conserved: int = getattr(kinetic, "conserved", 0)
-        if self.conserved != getattr(potential, "conserved", 0):
-            raise InputError("both potentials must read the same constants of motion, or none")
-        self.dim = 2 * self.kinetic.size + self.conserved
+        self.parameter_count = getattr(kinetic, "parameter_count", 0)
+        if self.parameter_count != getattr(potential, "parameter_count", 0):
+            raise InputError("both potentials must read the same parameters, or none")
+        self.dim = 2 * self.kinetic.size
 
     @property
     def prolongable(self) -> bool:
@@ -73,38 +73,27 @@ class GradientCoupling(InvertibleLayer):
     def shears(self) -> list[LinearShear]:
         """Return the shear of positions, then that of momenta."""
         n = self.kinetic.size
-        q, p, k = list(range(n)), list(range(n, 2 * n)), list(range(2 * n, self.dim))
+        q, p = list(range(n)), list(range(n, 2 * n))
+        k = list(range(2 * n, 2 * n + self.parameter_count))
         return [
             _shear(0, self.kinetic, q, p + k, 1.0),
             _shear(1, self.potential, p, q + k, -1.0),
         ]
 
-    def at(self, values: torch.Tensor) -> GradientCoupling:
-        """Return the coupling of (q, p) where the conserved components have these values."""
-        return GradientCoupling(at(self.kinetic, values), at(self.potential, values))
+    def at(self, parameters: torch.Tensor) -> GradientCoupling:
+        """Return the coupling at parameters (m,), which are multiplied out."""
+        return GradientCoupling(self.kinetic.at(parameters), self.potential.at(parameters))
 
-    def _halves(self, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return q, p and, if there is any, what is conserved."""
-        if not self.conserved:
-            return z.chunk(2, -1)
-        n = self.potential.size
-        return z[..., :n], z[..., n : 2 * n], z[..., 2 * n :]
-
-    def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, *read = self._halves(z)
-        # (..., size)
-        slope = self.kinetic.gradient(torch.cat(read, -1) if self.conserved else read[0])
-        return torch.cat([torch.add(q, slope, alpha=sign), *read], -1)  # (..., dim)
-
-    def _kick(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, p, *k = self._halves(z)
-        slope = self.potential.gradient(torch.cat([q, *k], -1) if k else q)  # (..., size)
-        return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)  # (..., dim)
-
-    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        for shear in (self._drift, self._kick)[::sign]:
-            z = shear(z, sign)
-        return z
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        q, p = z.chunk(2, -1)  # (..., size) each
+        for shear in "TV"[::sign]:
+            if shear == "T":
+                q = torch.add(q, self.kinetic.gradient(joined(p, parameters)), alpha=sign)
+            else:
+                p = torch.add(p, self.potential.gradient(joined(q, parameters)), alpha=-sign)
+        return torch.cat([q, p], -1)  # (..., dim)
 
 
 class HenonMap(InvertibleLayer):

@@ -13,7 +13,8 @@ from torch import nn
 from torch._C._functorch import TransformType, get_interpreter_stack
 
 from vpintegrator.arguments import whole
-from vpintegrator.nn.layer import Layer, factory_like
+from vpintegrator.nn.layer import Layer, check_parameters, factory_like, last_size
+from vpintegrator.nn.parameters import joined
 
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers
@@ -119,6 +120,8 @@ class ImplicitMap(Layer):
     Newton iteration does not converge becomes NaN.
 
     Subclasses give the residual and both solutions, for coefficients that are passed as they are.
+    In these, states z come with the parameters that the map reads, which it leaves as they are:
+    variables (..., dim + m).
 
     Parameters
     ----------
@@ -179,13 +182,19 @@ class ImplicitMap(Layer):
     ) -> torch.Tensor:
         """Return the image of z, or the state whose image is z; NaN where none is found."""
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the images (..., dim) of states (..., dim)."""
-        return self._around(z, False)
+    def forward(self, z: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the images (..., dim) of states (..., dim), at parameters (..., m) if any."""
+        return self._around(self._variables(z, parameters), False)
 
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+    def inverse(self, z: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the states that ``forward`` maps to z."""
-        return self._around(z, True)
+        return self._around(self._variables(z, parameters), True)
+
+    def _variables(self, z: torch.Tensor, parameters: torch.Tensor | None) -> torch.Tensor:
+        last_size("z", z, {"dim": self.dim})
+        if self.parameter_count or parameters is not None:
+            check_parameters(parameters, self.parameter_count)
+        return joined(z, parameters)
 
     def set_linear(self, matrix: torch.Tensor) -> None:
         """Set the linear map K (size, size) of :math:`K \\circ \\Phi \\circ K`.
@@ -209,7 +218,7 @@ class ImplicitMap(Layer):
     def _around(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
         for _ in range(self.repeats):
             z = self.outer(self._map(self.outer(z, backward), backward), backward)
-        return z
+        return z[..., : self.dim]
 
     def _map(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
         c = self.coefficients()

@@ -98,8 +98,12 @@ class Layer(nn.Module):
         Whether the layer preserves volume, or the form dq dp of states (q, p), exactly.
     shown : tuple of str
         Names of the attributes that ``print`` shows.
+    parameter_count : int
+        Number of parameters that the layer reads beside states: its second argument (..., m), which
+        broadcasts with the axes of states (..., window, dim) before the window.
     """
 
+    parameter_count: Any = 0
     volume_preserving: Any = False
     symplectic: Any = False
     shown: ClassVar[tuple[str, ...]] = ()
@@ -145,6 +149,10 @@ class Layer(nn.Module):
 class InvertibleLayer(Layer):
     """A volume-preserving layer whose inverse is the same computation with another sign.
 
+    A derived class has a method ``transform(z, sign)``, or ``transform(z, sign, parameters)`` where
+    it reads parameters. The method returns the image of z for sign 1, and the state whose image is
+    z for sign -1.
+
     Attributes
     ----------
     axes : tuple of str
@@ -154,20 +162,25 @@ class InvertibleLayer(Layer):
     volume_preserving: Any = True
     axes: ClassVar[tuple[str, ...]] = ("dim",)
 
-    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        """Return the image of z for sign 1, and the state whose image is z for sign -1."""
-        raise NotImplementedError
+    transform: Callable[..., torch.Tensor]
 
-    def _checked(self, z: torch.Tensor) -> torch.Tensor:
+    def _check_sizes(self, z: torch.Tensor) -> None:
         last_size("z", z, {name: getattr(self, name) for name in self.axes})
-        return z
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self.transform(self._checked(z), 1)
+    def _transformed(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None
+    ) -> torch.Tensor:
+        self._check_sizes(z)
+        if parameters is None and not self.parameter_count:
+            return self.transform(z, sign)
+        return self.transform(z, sign, check_parameters(parameters, self.parameter_count))
 
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+    def forward(self, z: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        return self._transformed(z, 1, parameters)
+
+    def inverse(self, z: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the states, or windows, that ``forward`` maps to z."""
-        return self.transform(self._checked(z), -1)
+        return self._transformed(z, -1, parameters)
 
 
 class AttentionLayer(nn.Module):
@@ -194,6 +207,15 @@ def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
     if x.ndim < len(expected) or tuple(x.shape[-len(expected) :]) != expected:
         axes = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise InputError(f"{argument} must end in axes ({axes}), but has shape {tuple(x.shape)}")
+
+
+def check_parameters(parameters: torch.Tensor | None, count: int) -> torch.Tensor:
+    """Return parameters (..., count), or raise InputError if they are missing or others."""
+    if parameters is None or not count:
+        number = f"{count} parameters" if count else "no parameters"
+        raise InputError(f"this map reads {number} beside states")
+    last_size("parameters", parameters, {"parameter": count})
+    return parameters
 
 
 def as_dtype(dtype: Any) -> torch.dtype:

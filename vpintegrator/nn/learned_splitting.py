@@ -12,6 +12,7 @@ from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
 from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
+from vpintegrator.nn.parameters import joined
 from vpintegrator.nn.units import InUnits
 
 _TERMS = 30  # terms of the exponential series: exact to rounding up to a norm of three
@@ -33,11 +34,11 @@ class LearnedSplitting(InvertibleLayer, InUnits):
     flows : ExactFlows
         The parts.
     dim : int
-        Components of a state.
+        Components of a state, without the time.
     stages : int
         Times that the last part is passed.
     explicit_time : bool
-        Whether the last component is the time, given for the middle of the step.
+        Whether the flows depend on the time: a parameter, given for the middle of the step.
     device, dtype
         As in layers of torch.nn.
 
@@ -83,9 +84,9 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         dtype: Dtype = None,
     ) -> None:
         super().__init__(device=device, dtype=dtype)
-        self.flows, self.dim, self.explicit_time = flows, dim, explicit_time
+        self.flows, self.dim, self.parameter_count = flows, dim, int(explicit_time)
         self.stages = whole("stages", stages, 1)
-        self.symplectic, self.conserved = flows.symplectic, int(flows.symplectic and explicit_time)
+        self.symplectic = flows.symplectic
         last = len(flows.parts) - 1
         sweep = [*range(last + 1), *range(last - 1, -1, -1)]
         self.sequence = sweep + sweep[1:] * (self.stages - 1)
@@ -98,7 +99,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         self.commutators = nn.Parameter(torch.zeros(sum(further), **self.factory_kwargs))
         self.first = [sum(further[:n]) for n in range(self._half)]
         self.register_buffer("step", torch.ones(1, **self.factory_kwargs))
-        self.add_units(dim)
+        self.add_units(dim + self.parameter_count)
         self.constant("powers", self._powers())
 
     @property
@@ -111,17 +112,18 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         return result.functions if isinstance(result, ExactShear) else 1
 
     def _powers(self) -> torch.Tensor:
-        """Return powers A^k / k! of the linear part, (k, dim, dim); empty where there is none."""
+        """Return powers A^k / k! of the linear part, (k, n, n); empty where there is none."""
+        n = self.dim + self.parameter_count
         result: list[torch.Tensor] = []
         for part in self.flows.parts:
             if isinstance(part, LinearPart):
-                own = torch.eye(self.dim, dtype=torch.float64)
-                matrix = own.new_zeros(self.dim, self.dim)
+                own = torch.eye(n, dtype=torch.float64)
+                matrix = own.new_zeros(n, n)
                 matrix[: len(part.matrix), : len(part.matrix)] = torch.from_numpy(part.matrix)
                 for k in range(1, _TERMS + 1):
-                    own = own @ matrix / k  # (dim, dim)
+                    own = own @ matrix / k  # (n, n)
                     result.append(own)
-        return torch.stack(result) if result else torch.zeros(0, self.dim, self.dim)
+        return torch.stack(result) if result else torch.zeros(0, n, n)
 
     def begin_as(self, factors: Sequence[float]) -> None:
         """Take the weights of a symmetric composition, without commutators.
@@ -168,12 +170,14 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             missing[part] = (1 - sum(own[n] for n in places)) / counts[part]
         return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
 
-    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        x = list(self.physical(z).unbind(-1))  # (...) each
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        x = list(self.physical(joined(z, parameters)).unbind(-1))  # (...) each
         h = sign * self.step[0]
-        if self.explicit_time:
+        if self.parameter_count:
             x[-1] = x[-1] - 0.5 * h
-        total: list[torch.Tensor | float] = [0.0] * self.dim
+        total: list[torch.Tensor | float] = [0.0] * len(x)
         for n, (k, weight) in enumerate(zip(self.sequence, self.normalised_weights(), strict=True)):
             part = self.flows.parts[k]
             if isinstance(part, LinearPart):
@@ -182,9 +186,12 @@ class LearnedSplitting(InvertibleLayer, InUnits):
                 changes = self._sheared(part, x, n, weight, h)
             for i, change in changes.items():
                 x[i], total[i] = x[i] + change, total[i] + change
-        moved = [t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0]) for t in total]
-        # (..., dim)
-        return z + torch.stack([m.expand_as(z[..., 0]) for m in moved], -1) / self.state_scale
+        moved = [
+            t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0])
+            for t in total[: self.dim]
+        ]
+        changes_of_states = torch.stack([m.expand_as(z[..., 0]) for m in moved], -1)
+        return z + changes_of_states / self.state_scale[: self.dim]  # (..., dim)
 
     def _sheared(
         self, part: ExactShear, x: list[torch.Tensor], n: int, weight: torch.Tensor, h: torch.Tensor
@@ -207,6 +214,6 @@ class LearnedSplitting(InvertibleLayer, InUnits):
         matrix, power = torch.zeros_like(self.powers[0]), torch.ones_like(time)
         for term in self.powers.unbind():
             power = power * time
-            matrix = matrix + power * term  # (dim, dim)
-        moved = torch.stack(x, -1) @ matrix.mT  # (..., dim)
+            matrix = matrix + power * term  # (n, n)
+        moved = torch.stack(x, -1) @ matrix.mT  # (..., n)
         return dict(enumerate(moved.unbind(-1)))

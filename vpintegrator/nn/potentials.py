@@ -7,6 +7,7 @@ and is compiled and differentiated like one.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -16,8 +17,8 @@ from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import Activation
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
-from vpintegrator.nn.folding import given, remaining, still_without, without
 from vpintegrator.nn.layer import Device, Dtype, Layer, on_cpu
+from vpintegrator.nn.parameters import factors_at_zero, neurons_at
 
 
 class NeuronPotential(Layer):
@@ -32,16 +33,16 @@ class NeuronPotential(Layer):
     Parameters
     ----------
     size : int
-        Components of the gradient, and of x where none are conserved.
+        Components of x and of the gradient.
     width : int
         Hidden units.
-    group : Tensor, (element, size, size), optional
-        Invariance group of V, matrices for x as ``generated_group`` returns them. Or a pair of
-        these and a sign for each, with :math:`V(S x) = \pm V(x)`.
-    conserved : int
-        Number of constants of motion k at the end of x, :math:`V = V(x, k)`.
-    scaling : sequence of int
-        Components of x without which V is constant: the value of V at scaling zero is subtracted.
+    group : Tensor, (element, size + m, size + m), optional
+        Invariance group of V, matrices for (x, k) as ``generated_group`` returns them. Or a pair of
+        these and a sign for each, with :math:`V(S (x, k)) = \pm V(x, k)`.
+    parameters : int
+        Number m of parameters k, :math:`V = V(x, k)`.
+    vanishing : sequence of int
+        Parameters at zero of which V is constant: the value of V there is subtracted.
     activation : str or callable
     initial_scale : float
         Size of the initial a.
@@ -62,7 +63,7 @@ class NeuronPotential(Layer):
     shown = ("size", "width")
     group: torch.Tensor | None
     signs: torch.Tensor | None
-    still: torch.Tensor | None
+    base: torch.Tensor | None
 
     @on_cpu
     def __init__(
@@ -71,8 +72,8 @@ class NeuronPotential(Layer):
         width: int = 16,
         *,
         group: torch.Tensor | SignedGroup | None = None,
-        conserved: int = 0,
-        scaling: Sequence[int] = (),
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
         activation: str | Activation = "tanh",
         initial_scale: float = 1e-2,
         device: Device = None,
@@ -80,9 +81,9 @@ class NeuronPotential(Layer):
     ) -> None:
         super().__init__(device=device, dtype=dtype)
         self.size, self.width = whole("size", size), whole("width", width)
-        self.conserved = whole("conserved", conserved, 0)
+        self.parameter_count = whole("parameters", parameters, 0)
         self.activation = activation_of(activation)
-        read = size + conserved
+        read = size + parameters
         self.inner_weight = nn.Parameter(
             torch.randn(read, width, **self.factory_kwargs) / read**0.5
         )
@@ -93,59 +94,44 @@ class NeuronPotential(Layer):
             matrices = signs = None
         if signs is not None and bool((signs == 1).all()):
             signs = None
-        still = still_without(scaling, size, size + conserved)
-        for name, value in (("group", matrices), ("signs", signs), ("still", still)):
+        base = factors_at_zero(vanishing, size, parameters)
+        for name, value in (("group", matrices), ("signs", signs), ("base", base)):
             self.constant(name, value)
 
-    def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
+    def _weights(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return inner weights (size + m, hidden), biases and outer weights (hidden,)."""
         W: torch.Tensor = self.inner_weight
         b: torch.Tensor = self.inner_bias
         a: torch.Tensor = self.outer_weight
         if self.group is not None:  # a hidden layer that is wider by the elements
             count = len(self.group)
-            W = (self.group.mT @ W).transpose(0, 1).flatten(1)  # (read, element * width)
+            W = (self.group.mT @ W).transpose(0, 1).flatten(1)  # (size + m, element * width)
             b, a = b.repeat(count), a.repeat(count) / count
             if self.signs is not None:
                 a = a * self.signs.repeat_interleave(self.width)
-        outer = W[: self.size] if self.conserved else W
+        return W, b, a
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        r"""Return :math:`\nabla V` (..., size) by x at variables (..., size + m)."""
+        W, b, a = self._weights()
+        outer = W[: self.size] if self.parameter_count else W
         hidden = self.activation(x @ W + b)  # (..., hidden)
-        if self.still is not None:
-            hidden = hidden - self.activation((x * self.still) @ W + b)  # (..., hidden)
+        if self.base is not None:
+            hidden = hidden - self.activation((x * self.base) @ W + b)  # (..., hidden)
         return (hidden * a) @ outer.mT  # (..., size)
 
     @torch.no_grad()
-    def at(self, values: torch.Tensor) -> NeuronPotential:
-        """Return the potential of x where the constants have these values, which join the biases.
+    def at(self, parameters: torch.Tensor) -> NeuronPotential:
+        """Return the potential at parameters (m,), which join the biases.
 
-        Of the group those elements are left that leave the values as they are. Others make the
-        hidden layer wider.
+        The group, and what is subtracted, make the hidden layer wider.
         """
-        values = given(values, self.conserved)
-        W, b = self.inner_weight.cpu().double(), self.inner_bias.cpu().double()
-        one = torch.eye(len(W), dtype=torch.float64).unsqueeze(0)
-        group = one if self.group is None else self.group
-        of = remaining(group, values, self.signs)
-        count = len(of.cosets)
-        of = without(of, None if self.still is None else self.still[self.size :])
-        inner = (of.cosets.mT @ W[: self.size]).transpose(0, 1).flatten(1)
-        bias = (b + of.images @ W[self.size :]).flatten()
-        outer = of.signs[:, None] * self.outer_weight.cpu().double() / count
-        with torch.random.fork_rng(devices=[]):
-            result = NeuronPotential(
-                self.size,
-                len(bias),
-                group=of.kept,
-                activation=self.activation,
-                dtype=torch.float64,
-            )
-        for own, value in (
-            (result.inner_weight, inner),
-            (result.inner_bias, bias),
-            (result.outer_weight, outer.flatten()),
-        ):
-            own.copy_(value)
-        return result.to(self.inner_weight)
+        result = copy.deepcopy(self)
+        weights = neurons_at(parameters, *self._weights(), self.base)
+        result.inner_weight, result.inner_bias, result.outer_weight = map(nn.Parameter, weights)
+        result.parameter_count, result.width = 0, len(weights[1])
+        result.group = result.signs = result.base = None
+        return result
 
 
 class QuadraticPotential(Layer):

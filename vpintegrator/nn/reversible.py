@@ -9,10 +9,10 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import is_canonical
-from vpintegrator.nn.composition import Composition, is_invertible
-from vpintegrator.nn.folding import at, given
+from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.layer import Device, Dtype, Layer, factory_like, on_cpu, preserves
-from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, is_diagonal
+from vpintegrator.nn.parameters import parameters_for
+from vpintegrator.nn.symmetry import as_reversing_symmetries, is_diagonal
 
 
 class Reflection(Layer):
@@ -67,34 +67,6 @@ class Reflection(Layer):
         return X @ self.matrix.mT  # (..., window, dim)
 
 
-class ReflectedInverse(Layer):
-    """Map X -> R layer^-1(R X) of an explicitly invertible layer and a ``Reflection`` R.
-
-    Examples
-    --------
-    >>> from vpintegrator.nn.reversible import ReflectedInverse
-    >>> R = vp.nn.Reflection([[1, 0], [0, -1]], time_reversal=False)
-    >>> layer = ReflectedInverse(vp.nn.AdditiveCoupling(dim=2), R)
-    >>> z = torch.rand(5, 2)
-    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
-    True
-    """
-
-    def __init__(self, layer: nn.Module, reflection: Reflection) -> None:
-        super().__init__()
-        self.layer: Any = layer
-        self.reflection = reflection
-        self.volume_preserving = preserves("volume_preserving", layer)
-        self.symplectic = preserves("symplectic", layer) and reflection.canonical
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return self.reflection(self.layer.inverse(self.reflection(X)))
-
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """Return the state that ``forward`` maps to Y."""
-        return self.reflection(self.layer(self.reflection(Y)))
-
-
 class Reversible(Layer):
     r"""A reversible map made of any invertible one.
 
@@ -114,15 +86,16 @@ class Reversible(Layer):
     ----------
     psi : Module
         :math:`\psi`, a map of windows with ``inverse``.
-    symmetry : (dim, dim)
-        :math:`\rho` with :math:`f(\rho z) = -\rho f(z)` and :math:`\rho^2 = I`.
+    symmetry : (dim + m, dim + m)
+        :math:`\rho` with :math:`f(\rho z) = -\rho f(z)` and :math:`\rho^2 = I`, that acts on the
+        states, and on the m parameters of psi by itself, as on the time.
     time_reversal : bool
         False for maps of states (..., dim) without a time axis.
 
     Raises
     ------
     InputError
-        If psi has no explicit inverse, or rho is not its own inverse.
+        If psi has no explicit inverse, rho is not its own inverse, or mixes states and parameters.
 
     References
     ----------
@@ -140,6 +113,8 @@ class Reversible(Layer):
     True
     """
 
+    turn: torch.Tensor | None
+
     @on_cpu
     def __init__(self, psi: nn.Module, symmetry: Any, *, time_reversal: bool = True) -> None:
         super().__init__(**factory_like(psi))
@@ -149,42 +124,46 @@ class Reversible(Layer):
                 "is not; use layers that preserve volume exactly, or no reversing symmetries"
             )
         self.psi: Any = psi
-        self.reflection = Reflection(symmetry, time_reversal=time_reversal, **self.factory_kwargs)
-        self.conserved = int(getattr(psi, "conserved", 0))
+        (self.symmetry,) = as_reversing_symmetries([symmetry], len(symmetry))
+        self.parameter_count = int(getattr(psi, "parameter_count", 0))
+        n = len(self.symmetry) - self.parameter_count
+        own, turn = self.symmetry[:n, :n], self.symmetry[n:, n:]
+        if bool(self.symmetry[:n, n:].any() or self.symmetry[n:, :n].any()):
+            raise InputError("a reversing symmetry must not mix states with parameters")
+        self.reflection = Reflection(own, time_reversal=time_reversal, **self.factory_kwargs)
+        stays = torch.equal(turn, torch.eye(self.parameter_count).to(turn))
+        self.constant("turn", None if stays else turn)
         self.volume_preserving = preserves("volume_preserving", psi)
-        keeps = is_canonical(self.reflection.symmetry, self.conserved)
-        self.symplectic = keeps and preserves("symplectic", psi)
+        self.symplectic = is_canonical(own) and preserves("symplectic", psi)
 
-    def at(self, values: torch.Tensor) -> Reversible | Composition:
-        r"""Return the map of the other components at values k of the last ones.
-
-        Where R leaves these as they are it is :math:`\psi_k R \psi_k^{-1} R`, reversible; where R
-        takes them to others it is :math:`\psi_k R \psi_{Rk}^{-1} R`, and it is its inverse that is
-        the map at Rk.
+    def at(self, parameters: torch.Tensor) -> Reversible:
+        """Return the map at parameters (m,), which are multiplied out.
 
         Raises
         ------
         InputError
-            If R mixes them with others.
+            If the symmetry takes the parameters to others.
         """
-        values, rho = given(values), self.reflection.symmetry
-        n = len(rho) - len(values)
-        if bool(rho[:n, n:].any() or rho[n:, :n].any()):
-            raise InputError("the reversing symmetry mixes components that stay with others")
-        own, image = rho[:n, :n], rho[n:, n:] @ values
-        like = next(self.psi.parameters(), values)
-        psi, turned = at(self.psi, values), self.reflection.time_reversal
-        if bool(((image - values).abs() <= TOLERANCE).all()):
-            return Reversible(psi, own, time_reversal=turned).to(like)
-        R = Reflection(own, time_reversal=turned)
-        return Composition(ReflectedInverse(at(self.psi, image), R), psi).to(like)
+        if self.turn is not None:
+            raise InputError("the reversing symmetry takes parameters to others")
+        n, R = len(self.symmetry) - self.parameter_count, self.reflection
+        psi = self.psi.at(parameters)
+        return Reversible(psi, self.symmetry[:n, :n], time_reversal=R.time_reversal)
 
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return self.psi(self.reflection(self.psi.inverse(self.reflection(X))))
+    def _turned(self, parameters: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Return the arguments of psi^-1 after the states."""
+        if self.turn is not None and parameters is not None:
+            parameters = parameters @ self.turn.mT  # (..., m)
+        return parameters_for(self.psi, parameters)
 
-    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+    def forward(self, X: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        k, turned = parameters_for(self.psi, parameters), self._turned(parameters)
+        return self.psi(self.reflection(self.psi.inverse(self.reflection(X), *turned)), *k)
+
+    def inverse(self, Y: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the windows that ``forward`` maps to Y."""
-        return self.reflection(self.psi(self.reflection(self.psi.inverse(Y))))
+        k, turned = parameters_for(self.psi, parameters), self._turned(parameters)
+        return self.reflection(self.psi(self.reflection(self.psi.inverse(Y, *k)), *turned))
 
 
 def psi_of(core: nn.Module) -> nn.Module:

@@ -13,8 +13,8 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import form_signs
 from vpintegrator.nn.composition import is_invertible
-from vpintegrator.nn.folding import at
 from vpintegrator.nn.layer import InvertibleLayer, factory_like, on_cpu, preserves
+from vpintegrator.nn.parameters import parameters_for
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
 
@@ -66,6 +66,7 @@ class Rotated(InvertibleLayer):
             raise InputError("rotation must be an orthogonal matrix")
         self.layer: Any = layer
         self.exact, self.dim = Q, len(Q)
+        self.parameter_count = getattr(layer, "parameter_count", 0)
         keeps = len(Q) % 2 == 0 and bool((form_signs(Q[None]) == 1).all())
         self.symplectic = keeps and preserves("symplectic", layer)
         self.constant("rotation", Q)
@@ -77,25 +78,20 @@ class Rotated(InvertibleLayer):
 
     def shears(self) -> list[LinearShear]:
         """Return the shears of the layer, rotated."""
-        Q = self.rotation.cpu().double()
+        one = torch.eye(self.parameter_count, dtype=torch.float64)
+        Q = torch.block_diag(self.rotation.cpu().double(), one)
         return [replace(shear, rotation=Q) for shear in self.layer.shears()]
 
-    def at(self, values: torch.Tensor) -> Rotated:
-        """Return the rotated layer of the other components, at values of the last ones.
+    def at(self, parameters: torch.Tensor) -> Rotated:
+        """Return the rotated layer at parameters (m,), which are multiplied out."""
+        return Rotated(self.layer.at(parameters), self.exact)
 
-        Raises
-        ------
-        InputError
-            If the rotation mixes them.
-        """
-        n = len(self.exact) - len(values)
-        if not torch.equal(self.exact[n:, n:], torch.eye(len(values)).double()):
-            raise InputError("the rotation mixes components that are to have values with others")
-        return Rotated(at(self.layer, values), self.exact[:n, :n]).to(self.rotation)
-
-    def transform(self, z: torch.Tensor, sign: int) -> torch.Tensor:
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
         layer = self.layer if sign > 0 else self.layer.inverse
-        return layer(z @ self.rotation.mT) @ self.rotation  # (..., dim)
+        k = parameters_for(self.layer, parameters)
+        return layer(z @ self.rotation.mT, *k) @ self.rotation  # (..., dim)
 
 
 @on_cpu

@@ -3,7 +3,7 @@
 Such a layer has ``prolongable = True``. Its method ``shears()`` returns its shears in the order of
 application, see :class:`LinearShear`; training initialises them as a splitting method. ``prolong``
 of :class:`vpintegrator.nn.layer.Layer` makes it the map of a layer with fewer terms. A layer that
-reads constants of motion has a method ``at(values)``, the layer of the other components.
+reads parameters has a method ``at(parameters)``, the layer with these multiplied out.
 
 Layers with variables of their own have ``set_units(shift, scale)``, called where states are
 normalised, and ``adapt(states)``. Nothing else needs to know the class.
@@ -38,7 +38,8 @@ class LinearShear:
     components
         The components that it moves, those of the layer where it is rotated.
     move
-        Increment of states by the layer's coordinates, at the parameters as they are.
+        Increment of variables (state, dim + m), states and the parameters that the layer reads, in
+        the layer's coordinates, at the coefficients as they are.
     share
         Indices of its own among all numbers of a parameter.
     rotation
@@ -131,7 +132,7 @@ class ShearDerivatives:
         self.steps: list[tuple[LinearShear | None, int]] = [(each, 1) for each in shears]
         self.rho = torch.empty(0)
         if isinstance(core, Reversible):  # rho psi^-1 rho comes first
-            self.rho = core.reflection.symmetry
+            self.rho = core.symmetry
             inverse = [(each, -1) for each in reversed(shears)]
             self.steps = [(None, 1), *inverse, (None, 1), *self.steps]
         self.begins: dict[torch.Tensor, int] = {}

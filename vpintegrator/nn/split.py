@@ -15,51 +15,41 @@ from vpintegrator.nn.symmetry import TOLERANCE
 Blocks = str | Sequence[Sequence[int]]
 
 
-def as_blocks(split: Blocks, dim: int, conserved: Sequence[int] = ()) -> list[list[int]]:
+def as_blocks(split: Blocks, dim: int, parameters: int = 0) -> list[list[int]]:
     """Return blocks of component indices that together are a permutation of 0 ... dim - 1.
 
     Parameters
     ----------
     split : "coordinates", "halves" or list of lists of int
-        Every component by itself; first half and second half of those that move, as for (q, p); or
-        the blocks.
-    conserved : sequence of int
-        Components that stay as they are, of which each that no block names is a block.
+        Every component by itself; first half and second half, as for (q, p); or the blocks.
+    parameters : int
+        Number of parameters that functions read: with any, one block will do.
 
     Raises
     ------
     InputError
-        If an odd number of components moves in halves, fewer than two blocks result, the blocks are
-        no partition, or one holds conserved components and others.
+        If an odd number of components is halved, too few blocks result, or the blocks are no
+        partition.
     """
-    moving = others(list(conserved), whole("dim", dim))
-    alone = [[index] for index in conserved]
+    half = whole("dim", dim) // 2
     blocks: list[list[int]]
     if split == "coordinates":
         blocks = [[index] for index in range(dim)]
     elif split == "halves":
-        if len(moving) % 2:
+        if dim % 2:
             raise InputError(
-                f'split = "halves" needs an even number of components that move, not {len(moving)} '
-                f"of dim = {dim}"
+                f'split = "halves" needs an even number of components that move, not {dim}'
             )
-        half = len(moving) // 2
-        blocks = [moving[:half], moving[half:], *alone]
+        blocks = [[*range(half)], [*range(half, dim)]]
     elif isinstance(split, str):
         raise InputError(f"split must be coordinates, halves or a list of blocks, not {split!r}")
     else:
-        blocks = _given_blocks(split, dim, alone)
-    if len(blocks) < 2:
+        blocks = _given_blocks(split, dim)
+    if len(blocks) < (1 if parameters else 2):
         raise InputError(
             f"a coupling needs at least two blocks of components, but split = {split!r} gives "
             f"{len(blocks)} for dim = {dim}"
         )
-    for block in blocks:
-        if not {*block}.isdisjoint(conserved) and not {*block}.issubset(conserved):
-            raise InputError(
-                f"split: the block {block} holds conserved components, {list(conserved)}, and "
-                "others; leave out the conserved ones"
-            )
     return blocks
 
 
@@ -91,13 +81,11 @@ def parse_split(text: str) -> Blocks:
     return blocks
 
 
-def _given_blocks(split: Any, dim: int, alone: list[list[int]]) -> list[list[int]]:
+def _given_blocks(split: Any, dim: int) -> list[list[int]]:
     try:
         blocks = [[plain("split", index, (int,)) for index in block] for block in split]
     except (TypeError, ValueError):
         raise InputError(f"split must be a list of lists of indices, not {split!r}") from None
-    named = {index for block in blocks for index in block}
-    blocks += [block for block in alone if block[0] not in named]
     indices = [index for block in blocks for index in block]
     if len(indices) != dim or sorted(indices) != list(range(dim)) or [] in blocks:
         raise InputError(

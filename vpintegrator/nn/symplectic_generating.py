@@ -11,7 +11,7 @@ from vpintegrator.nn.canonical import canonical_form, check_even
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
-from vpintegrator.nn.layer import last_size, on_cpu
+from vpintegrator.nn.layer import on_cpu
 
 _BLOCK = 1024  # states; 64 take ten times as long each
 _LINEAR = 1e-4  # relative tolerance; linear convergence shrinks corrections at least by this factor
@@ -25,8 +25,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     The map is symplectic for every S. It is reversible, :math:`\rho \Phi \rho = \Phi^{-1}`, where
     :math:`S(\rho m) = S(m)` for a :math:`\rho` that turns the sign of the form, and commutes with
-    linear symplectic maps that leave S as it is. Constants of motion k may follow (q, p); the map
-    leaves them as they are.
+    linear symplectic maps that leave S as it is.
 
     Equation for pairs (z, z'): :math:`J^{-1}(z' - z) = \nabla S((z + z')/2)`, linear in the
     coefficients of S.
@@ -72,12 +71,11 @@ class SymplecticGeneratingFunction(ImplicitMap):
     ) -> None:
         super().__init__(potential.size, repeats, potential)
         check_even(potential.size)
-        own = (potential.size, potential.conserved)
-        if exact is not None and (exact.size, exact.conserved) != own:
+        own = (potential.size, potential.parameter_count)
+        if exact is not None and (exact.size, exact.parameter_count) != own:
             raise InputError("the exact terms are of other components than the potential")
         self.potential, self.exact = potential, exact
-        self.conserved = potential.conserved
-        self.dim = potential.size + potential.conserved
+        self.dim, self.parameter_count = own
         self.constant("form", canonical_form(potential.size))
 
     def coefficients(self) -> tuple[torch.Tensor, ...]:
@@ -106,10 +104,10 @@ class SymplecticGeneratingFunction(ImplicitMap):
             self.exact.adapt(z)
 
     def _middle(self, z: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-        """Return the midpoint of the state, and the values of constants of motion."""
+        """Return the midpoint of the states, and the parameters."""
         n = self.potential.size
         middle = (z[..., :n] + image[..., :n]) / 2
-        return torch.cat([middle, z[..., n:]], -1) if self.conserved else middle
+        return torch.cat([middle, z[..., n:]], -1) if self.parameter_count else middle
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
         middle, n = self._middle(z, image), self.potential.size
@@ -121,7 +119,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return torch.cat([difference[..., :n] - slope, difference[..., n:]], -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
         n, S, sign = self.potential.size, self.potential, -1.0 if backward else 1.0
         own, rest = z[..., :n], z[..., n:]
         one = torch.eye(n, dtype=z.dtype, device=z.device)
@@ -172,9 +169,9 @@ class SymplecticGeneratingFunction(ImplicitMap):
         half = n // 2
         return torch.cat([gradient[:, half:], -gradient[:, :half]], 1), (image - z)[:, :n]
 
-    def at(self, values: torch.Tensor) -> SymplecticGeneratingFunction:
-        """Return the map of (q, p) where the constants of motion have these values."""
-        exact = None if self.exact is None else self.exact.at(values)
-        result = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
+    def at(self, parameters: torch.Tensor) -> SymplecticGeneratingFunction:
+        """Return the map at parameters (m,), which are multiplied out."""
+        exact = None if self.exact is None else self.exact.at(parameters)
+        result = SymplecticGeneratingFunction(self.potential.at(parameters), exact, self.repeats)
         result.settle_like(self)
         return result

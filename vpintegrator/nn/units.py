@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.layer import Device, Dtype, Layer
 
 Derivatives = dict[int, torch.Tensor]
@@ -100,13 +100,26 @@ class FormulaVariables(InUnits):
         ]
 
     @torch.no_grad()
-    def at(self, values: torch.Tensor) -> tuple[FormulaVariables | None, dict[int, torch.Tensor]]:
-        """Return the variables at values of the last components, and values of those known then."""
-        units = (self.state_shift, self.state_scale, self.shift, self.scale)
-        left, formulas, known = self.formulas.at(values, units)
-        if not left:
-            return None, known
-        result, n = FormulaVariables(formulas, dtype=torch.float64), len(formulas.components)
-        InUnits.set_units(result, self.state_shift[:n], self.state_scale[:n])
-        result.scale_to(self.shift[left], self.scale[left])
-        return result, known
+    def at(
+        self, parameters: torch.Tensor
+    ) -> tuple[FormulaVariables | None, dict[int, torch.Tensor]]:
+        """Return the variables at parameters (m,), the last components; and those known then.
+
+        The latter are normalised values by the numbers of the formulas.
+        """
+        n = len(self.formulas.components) - len(parameters)
+        z = torch.cat([torch.zeros(n), parameters.cpu()]).to(self.state_scale)
+        known = self.formulas.components[n:]
+        values = dict(zip(known, self.physical(z)[n:].tolist(), strict=True))
+        alone = [i for i, of in enumerate(self.formulas.depends) if of.issubset(known)]
+        left = [i for i in range(len(self.formulas)) if i not in alone]
+        own = self(z) if alone else []
+        result = None
+        if left:
+            texts = [with_values(self.formulas.texts[i], values) for i in left]
+            components = self.formulas.components[:n]
+            formulas = Formulas(texts, max(components) + 1, components, self.formulas.name)
+            result = FormulaVariables(formulas, **self.factory_kwargs)
+            InUnits.set_units(result, self.state_shift[:n], self.state_scale[:n])
+            result.scale_to(self.shift[left], self.scale[left])
+        return result, {i: own[i] for i in alone}

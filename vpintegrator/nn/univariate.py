@@ -95,7 +95,7 @@ class Univariate:
         return index % 2 == 1
 
 
-class _Scaling(Univariate):
+class _Vanishing(Univariate):
     """Family 1, T_1 T_0, T_1 T_1, ...: all but the first vanish with the variable."""
 
     has_origin = True
@@ -171,19 +171,19 @@ class _Secular(_Harmonics):
 
 
 POLYNOMIALS = Univariate("POLYNOMIALS")
-SCALING = _Scaling("SCALING")
+VANISHING = _Vanishing("VANISHING")
 HARMONICS = _Harmonics("HARMONICS")
 SECULAR = _Secular("SECULAR")
 
 
 def families(
-    count: int, periodic: Sequence[int] = (), scaling: Sequence[int] = ()
+    count: int, periodic: Sequence[int] = (), vanishing: Sequence[int] = ()
 ) -> list[Univariate]:
-    """Return the family of each variable: angles, scaling parameters, and others."""
+    """Return the family of each variable: angles, vanishing parameters, others."""
     result = [POLYNOMIALS] * count
     for index in periodic:
         if index < count:
             result[index] = HARMONICS
-    for index in scaling:
-        result[index] = SCALING
+    for index in vanishing:
+        result[index] = VANISHING
     return result

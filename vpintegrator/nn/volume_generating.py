@@ -12,7 +12,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
-from vpintegrator.nn.layer import last_size, on_cpu
+from vpintegrator.nn.layer import on_cpu
 
 
 class VolumePreservingGeneratingFunction(ImplicitMap):
@@ -39,8 +39,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     Parameters
     ----------
     functions : sequence of GeneratingFunction
-        G_1, ..., G_{n-1}, each of n components and the same constants of motion after them, without
-        expressions.
+        G_1, ..., G_{n-1}, each of n components and the same parameters, without expressions.
     repeats : int
         Number of successive maps in a step, all of the same functions.
     pairs : sequence of (a, b), optional
@@ -96,8 +95,8 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
                     "these cyclic"
                 )
             G.prepare(a, b)
-        self.size, self.conserved = n, functions[0].conserved
-        self.dim = n + self.conserved
+        self.size = self.dim = n
+        self.parameter_count = functions[0].parameter_count
 
     @property
     def symplectic(self) -> bool:
@@ -147,7 +146,6 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         return torch.stack(result, -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
-        last_size("z", z, {"dim": self.dim})
         start = list(z.unbind(-1))  # (...) each
         result = [*start]
         x, image = (result, start) if backward else (start, result)
@@ -212,9 +210,9 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
             first += count
         return matrix, right
 
-    def at(self, values: torch.Tensor) -> VolumePreservingGeneratingFunction:
-        """Return the map of the other components at values of the constants of motion."""
-        functions = [G.at(values) for G in self._functions]
+    def at(self, parameters: torch.Tensor) -> VolumePreservingGeneratingFunction:
+        """Return the map at parameters (m,), which are multiplied out."""
+        functions = [G.at(parameters) for G in self._functions]
         result = VolumePreservingGeneratingFunction(functions, self.repeats, pairs=self.pairs)
         result.settle_like(self)
         return result

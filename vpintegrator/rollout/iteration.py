@@ -23,6 +23,7 @@ def rollout(
     progress: Callable[[str, int, int], None] | None = None,
     compiled: bool | None = None,
     *,
+    parameters: Any = None,
     worth: int = 5000,
     chunk_values: int = 500_000,
     largest_chunk: int = 4096,
@@ -48,7 +49,9 @@ def rollout(
         Whether the map runs as machine code (see ``vpintegrator.compiled``), by default from
         ``worth`` evaluations on. Machine code is equal up to rounding and ten to hundreds of times
         faster; a new model takes seconds to compile. On a GPU models run in PyTorch.
-
+    parameters
+        Of a family: step and parameters by name, numbers or arrays (trajectory,); or in the order
+        of ``ranges``, (p,) or (trajectory, p).
     worth
         Evaluations from which on compiling pays.
     chunk_values, largest_chunk
@@ -75,8 +78,10 @@ def rollout(
     (3, 11, 2)
     """
     steps = whole_number("steps", steps)
-    map = _as_map(map, initial)
-    windows = _windows(map, initial)  # of a model on its device
+    own = map = _as_map(map, initial)
+    windows, dim = _windows(map, initial), map.dim  # of a model on its device
+    if parameters is not None:
+        map, windows = _with_parameters(map, windows, parameters)
     if compiled is None and steps // map.prediction_window < worth:
         compiled = False
     machine = machine_code(map, windows if map.window > 1 else windows[:, 0], compiled)
@@ -92,8 +97,8 @@ def rollout(
         done += states.shape[1]
         if progress:
             progress(map.name, done, steps)
-    states = _joined(chunks)[:, : steps + 1]
-    _warn_outside(map, states, chunk)
+    states = _joined(chunks)[:, : steps + 1, :dim]
+    _warn_outside(own, states, chunk)
     if isinstance(states, np.ndarray):
         return np.ascontiguousarray(states)
     import torch
@@ -133,6 +138,19 @@ def _windows(map: Any, initial: Any) -> Any:
             f"(trajectory, {map.window}, {map.dim})"
         )
     return windows
+
+
+def _with_parameters(map: Any, windows: Any, parameters: Any) -> tuple[Any, Any]:
+    """Return a family as a map of states with parameters beside them, and such windows."""
+    if not getattr(map, "ranges", {}):
+        raise InputError(f"{map.name} is no family of models, and takes no parameters")
+    from vpintegrator.models.iteration import as_parameters
+    from vpintegrator.models.with_parameters import WithParameters
+    from vpintegrator.nn.parameters import beside
+
+    k: Any = as_parameters(map, parameters, len(windows))  # (trajectory, p)
+    map.coefficients(k)  # of the right number
+    return WithParameters(map), beside([windows, k[:, None]])
 
 
 def _advance(machine: Any, windows: Any, steps: int, chunk: int) -> Iterator[Any]:

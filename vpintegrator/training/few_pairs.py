@@ -12,6 +12,7 @@ import time
 import numpy as np
 import torch
 
+from vpintegrator.data.pairs import Pair
 from vpintegrator.models import Model
 from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.shears import ShearDerivatives
@@ -30,11 +31,7 @@ from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
 
 
 def fit_few_pairs(
-    model: Model,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
-    folds: np.ndarray | None = None,
-    iterations: int = 150,
+    model: Model, pair: Pair, folds: np.ndarray | None = None, iterations: int = 150
 ) -> LinearFit:
     """Fit an explicit map to few pairs of states, in place.
 
@@ -42,8 +39,8 @@ def fit_few_pairs(
     ----------
     model
         Normalised, and made of shears with derivatives.
-    inputs, targets : (pair, dim)
-        States before and after a step.
+    pair
+        States before and after a step, the last ones of windows.
     folds : (pair,), optional
         Number of the fold of each pair: pairs of a fold are left out together.
     iterations
@@ -61,16 +58,16 @@ def fit_few_pairs(
         If states are not finite, coincide, or there are fewer equations than parameters need.
     """
     start = time.perf_counter()
-    before, after, folds = normalised_pairs(model, inputs, targets, folds)
+    before, after, folds = normalised_pairs(model, pair, folds)
     images = ShearImages(model, before, after)
     fit = DampedIteration(images, images.units * images.vector.read().double(), damping=1e-2)
     if not math.isfinite(fit.cost):
         count = len(images.units)
         seconds = time.perf_counter() - start
-        return LinearFit(count, count, len(inputs), math.inf, 0.0, 0.0, seconds, math.inf)
+        return LinearFit(count, count, len(before), math.inf, 0.0, 0.0, seconds, math.inf)
     with one_blas_thread():
         fit.run(iterations, exact=1e-30 * images.after.numel(), settled=0.98)
-        return LinearFit.of(images.left_out(folds), len(inputs), start)
+        return LinearFit.of(images.left_out(folds), len(before), start)
 
 
 class ShearImages(Residual):

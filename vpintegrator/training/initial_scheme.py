@@ -20,11 +20,12 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from vpintegrator.data.pairs import Pair
 from vpintegrator.dynamics import System
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.reversible import Reflection, Reversible, psi_of
+from vpintegrator.nn.reversible import Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE
 from vpintegrator.runtime.deadline import TimeIsUp
@@ -75,26 +76,27 @@ def start_as_splitting(model: Model, data: TrainingData) -> InitialState:
         return InitialState()
     shears = shears_of(model)
     parts = parts_of(shears)
-    reflection = model.core.reflection if isinstance(model.core, Reversible) else None
+    reflection = model.core.symmetry if isinstance(model.core, Reversible) else None
     methods = list(compositions(parts, reflection is not None)) if shears else []
     count = max(_STATES, _NUMBERS // model.dim)
-    inputs, targets = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
+    pair = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
+    inputs, targets, _ = pair
     if not methods or not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
         return InitialState()
     # a method that errs more than standing still is none
     scale = data.error_scale
     moved = (targets - inputs[:, -1:])[..., list(scale.components)].square().sum().item()
     error = relative(moved, targets[..., 0].numel(), scale.spread)
-    error = min(error, relative_error_of(model, [(inputs, targets)], scale))  # which may be nan
-    differences = data.dataset.system.is_measured or data.dataset.system.is_discrete
-    z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1], differences)
+    error = min(error, relative_error_of(model, [pair], scale))  # which may be nan
+    differences = data.system.is_measured or data.system.is_discrete
+    z, velocity = _velocities(model, data, pair, differences)
     fields, residual = fit(dict(zip(parts, shears, strict=True)), z, velocity, reflection)
     weights, chosen = copy.deepcopy(model.state_dict()), ""
     with suppress(TimeIsUp):
         for name, shares in methods:
             for shear, part, share in zip(shears, parts, shares, strict=True):
                 shear.set(share * fields[part])
-            own = relative_error_of(model, [(inputs, targets)], scale)
+            own = relative_error_of(model, [pair], scale)
             if own < error:
                 error, chosen, weights = own, name, copy.deepcopy(model.state_dict())
     model.load_state_dict(weights)
@@ -168,31 +170,32 @@ def compositions(parts: list[int], reversible: bool) -> Iterator[tuple[str, list
 
 
 def _velocities(
-    model: Model,
-    data: TrainingData,
-    before: torch.Tensor,
-    after: torch.Tensor,
-    differences: bool,
+    model: Model, data: TrainingData, pair: Pair, differences: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return normalised states, and the vector field there in units of a model's call.
+    """Return variables of the core, and the vector field there in units of a model's call.
 
-    Without a vector field the differences of states take its place.
+    Without a vector field the differences of states take its place. Parameters do not change.
     """
-    before, after = before.cpu().double(), after.cpu().double()
+    inputs, targets, k = pair.to(torch.empty(0, dtype=torch.float64))
+    before, after = inputs[:, -1], targets[:, -1]
     states, moved = (before + after) / 2, after - before
     if not differences:
-        states, time = before, model.prediction_window * data.dataset.step
-        moved = time * torch.from_numpy(data.dataset.system.vector_field(states.numpy()))
+        states, time = before, model.prediction_window * data.step
+        field = data.system.vector_field(data.extended(states.numpy(), k))
+        moved = time * torch.from_numpy(field[:, : model.dim])
     if model.explicit_time:  # no shear moves it
         moved[..., -1] = 0.0
-    return model.coordinates(states), model.coordinates.rates(states, moved)
+    rates = torch.nn.functional.pad(
+        model.coordinates.rates(states, moved), (0, model.parameter_count)
+    )
+    return model.variables(states, k), rates
 
 
 def fit(
     parts: dict[int, LinearShear],
     z: torch.Tensor,
     velocity: torch.Tensor,
-    reflection: Reflection | None,
+    symmetry: torch.Tensor | None,
 ) -> tuple[dict[int, torch.Tensor], float]:
     """Return the parameters of parts that sum to a vector field, and the relative residual.
 
@@ -201,9 +204,9 @@ def fit(
     parts
         A shear of each part.
     z, velocity
-        States and what the field is there, (state, dim).
-    reflection
-        R of psi R psi^-1 R, by which a shear comes with its image.
+        Variables of the core and what the field is there, (state, dim + m).
+    symmetry
+        R of psi R psi^-1 R on the variables, by which a shear comes with its image.
     """
     # each component counts by its own size: light particles move as far as heavy ones
     sizes = velocity.norm(dim=0)
@@ -217,9 +220,9 @@ def fit(
         columns = []
         for part in group:
             column = parts[part].columns(z)  # (state, dim, parameter)
-            if rotated and reflection is not None:
-                image = parts[part].columns(reflection(z)).movedim(-1, 0)
-                column = (column - reflection(image).movedim(0, -1)) / 2
+            if rotated and symmetry is not None:
+                image = parts[part].columns(z @ symmetry.mT)
+                column = (column - symmetry @ image) / 2  # (state, dim, parameter)
             columns.append((column[:, own] / sizes[own, None]).flatten(0, 1))
         wanted = (velocity[:, own] / sizes[own]).flatten()
         solution, residual = _least_squares(torch.cat(columns, 1), wanted)
@@ -242,9 +245,9 @@ def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Te
 
 
 def separable_blocks(
-    system: System, states: np.ndarray, group: torch.Tensor, explicit_time: bool = False
+    system: System, states: np.ndarray, group: torch.Tensor, moving: int
 ) -> list[list[int]] | None:
-    """Greedily partition the components into blocks whose diagonal Jacobian block is zero.
+    """Greedily partition the first components into blocks whose diagonal Jacobian block is zero.
 
     The motion of one block with the other blocks held fixed is a shear, which one step solves
     exactly. The vector field is the sum of these motions.
@@ -257,8 +260,8 @@ def separable_blocks(
         States at which the Jacobian is evaluated, (state, dim).
     group
         Symmetries (element, dim, dim) that must map every block to itself.
-    explicit_time
-        Whether the last component is a time, which no shear moves and which is its own block.
+    moving
+        Number of the components that shears move: not the time, nor parameters.
 
     Returns
     -------
@@ -270,11 +273,9 @@ def separable_blocks(
         return None
     driven = (system.jacobian(states) != 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()
-    conditions = [] if system.family is None else [*system.family.places]
-    conditions = [system.dim - 1] if explicit_time else conditions
     blocks: list[list[int]] = []
-    placed: set[int] = {*conditions}
-    for component in range(system.dim):
+    placed: set[int] = set()
+    for component in range(moving):
         if component in placed:
             continue
         # components linked by a group are linked by one of its elements: no chains to follow
@@ -290,6 +291,5 @@ def separable_blocks(
             blocks.append(alike)
         else:
             blocks[place] += alike
-    if conditions:  # brackets of all others depend on them
-        blocks.append(conditions)
-    return [sorted(block) for block in blocks] if len(blocks) > 1 else None
+    fewest = 1 if moving < system.dim else 2
+    return [sorted(block) for block in blocks] if len(blocks) >= fewest else None

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from scipy import linalg
 
-from vpintegrator.data.pairs import Pairs
+from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
@@ -106,7 +106,7 @@ class LinearEquations:
     layer
         The generating function.
     before, after : (pair, dim)
-        Normalised states before and after its map.
+        Normalised states before and after its map, with the parameters that it reads.
     block
         Bytes of the matrix that are built at once.
     """
@@ -115,7 +115,7 @@ class LinearEquations:
         self, layer: Any, before: torch.Tensor, after: torch.Tensor, block: int = 1 << 27
     ) -> None:
         self.layer, self.before, self.after = layer, before, after
-        self.size = after.shape[1] - int(getattr(layer, "conserved", 0))
+        self.size = after.shape[1] - layer.parameter_count
         self.weight = reciprocal_spread(after[:, : self.size])
         self.count = sum(c.numel() for c in layer.coefficients())
         self.block = max(block // (8 * max(self.count, 1) * self.size), 1)
@@ -235,8 +235,7 @@ def fit_pairs(
         If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
     start, layer = time.perf_counter(), implicit_map(model)
-    inputs, targets = (states[:, -1] for states in pairs[: len(pairs)])
-    before, after, folds = normalised_pairs(model, inputs, targets, folds)
+    before, after, folds = normalised_pairs(model, pairs.pair(slice(None)), folds)
     with one_blas_thread():
         if far:
             layer.set_linear(linear_part(model, before, after))
@@ -249,13 +248,9 @@ def fit_pairs(
 
 
 def normalised_pairs(
-    model: Model,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
-    folds: np.ndarray | None = None,
-    most: int = 10_000,
+    model: Model, pair: Pair, folds: np.ndarray | None = None, most: int = 10_000
 ) -> tuple[torch.Tensor, torch.Tensor, np.ndarray | None]:
-    """Return different pairs of states (pair, dim) at the core of a model, and their folds.
+    """Return different pairs of variables (pair, dim + m) at the core of a model, and their folds.
 
     Leaving out one of two equal pairs would tell nothing.
 
@@ -263,8 +258,8 @@ def normalised_pairs(
     ----------
     model
         Normalised.
-    inputs, targets : (pair, dim)
-        States before and after the map.
+    pair
+        States before and after the map, the last ones of windows.
     folds : (pair,), optional
         Number of the fold of each pair.
     most
@@ -275,14 +270,15 @@ def normalised_pairs(
     InputError
         If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
-    z, image = inputs.double().cpu(), targets.double().cpu()
-    before = model.coordinates(model.in_the_middle(z, z))
-    after = model.coordinates(model.in_the_middle(z, image), near=before)
+    z, image, k = pair.to(torch.empty(0, dtype=torch.float64))
+    z, image = z[:, -1], image[:, -1]
+    before = model.variables(model.in_the_middle(z, z), k)
+    after = model.variables(model.in_the_middle(z, image), k, near=before)
     _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
     places = np.sort(first)
     before, after = before[places], after[places]
     count = sum(p.numel() for p in model.parameters())
-    equations = len(before) * (after.shape[1] - getattr(model.core, "conserved", 0))
+    equations = len(before) * model.moving
     if not bool(before.isfinite().all() and after.isfinite().all()):
         raise InputError("some states of the training pairs are not finite; leave these out")
     if len(before) < 2 or bool((before == before[0]).all()):
@@ -317,7 +313,7 @@ def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torc
     if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > 1e-8:
         X = np.zeros((n, n))
     X = np.real(X)
-    elements, time = signs_of_time(model.reversing_symmetries, model.dim)
+    elements, time = signs_of_time(model.reversing_symmetries, before.shape[1])
     if isinstance(model.core, Reversible):  # symmetries of space leave psi unchanged
         elements = elements[time > 0]
         time = time[time > 0]
@@ -352,32 +348,33 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
     """
     repeats, maps, dataset = implicit_map(model).repeats, maps_of(model), data.dataset
     if data.is_few:
-        before, after, _ = data.known_pairs
+        before, after, k, _ = data.known_pairs
     else:
-        sampled = data.pairs(model).sample(count, torch.Generator().manual_seed(seed))
-        before, after = (states[:, -1].double().cpu() for states in sampled)
+        inputs, targets, k = data.pairs(model).sample(count, torch.Generator().manual_seed(seed))
+        before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
     way = torch.stack([before, after])  # (part + 1, pair, dim)
     if maps > 1:
         states = None
         if not dataset.is_observed:
             accurate = 1e-13  # as datasets are
-            states = states_between(dataset.system, before.numpy(), dataset.step, maps, accurate)
+            start = data.extended(before.numpy(), k)
+            states = states_between(data.system, start, data.step, maps, accurate)
         if states is None:
             raise InputError(
                 f"{model.name} applies {maps} maps in a row, and the states between are not known; "
                 "give repeats=1 and reversible=False"
             )
-        way = torch.cat([torch.from_numpy(states[:-1]), after[None]])
+        way = torch.cat([torch.from_numpy(states[:-1, :, : model.dim]), after[None]])
     before, after = way[:-1], way[1:]
     if isinstance(model.core, Reversible):
-        rho = model.reversing_symmetries[0]
+        rho = model.reversing_symmetries[0, : model.dim, : model.dim]
         back, on = model.coordinates.reflected(way[: repeats + 1], rho), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
-    return Pairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
+    own = None if k is None else k.repeat(len(before), 1)
+    return Pairs.of_tensors(before.flatten(0, 1)[:, None], after.flatten(0, 1)[:, None], own)
 
 
 def enough_pairs(model: Model) -> int:
     """Return the number of pairs that gives twenty equations for each coefficient."""
     count = sum(p.numel() for p in model.parameters())
-    moving = model.dim - getattr(model.core, "conserved", 0)
-    return max(math.ceil(ROWS * count / moving), FEWEST)
+    return max(math.ceil(ROWS * count / model.moving), FEWEST)

@@ -130,7 +130,7 @@ class _Case:
     def __init__(self, data: TrainingData, group: str, most: int = 500) -> None:
         self.data, self.group, self.most = data, group, most
         pairs = Pairs.of_states(data.held(group), 1, 1, 1, f"{data.dataset.path}, {group}")
-        before, after = pairs[pairs.places(most)]
+        before, after, _ = pairs.evenly(most)
         self.first, self.images = before[:, 0].numpy(), after[:, 0].numpy()
         self.states = repeat_states(self.first)
 
@@ -167,7 +167,7 @@ class _Case:
             varied = self.data.dataset.varied.items()
             middle = {name: (low + high) / 2 for name, (low, high) in varied}
             model = model.at(**middle) if middle else model
-        windows = repeat_states(pair[0][..., : model.dim].cpu().numpy())
+        windows = repeat_states(pair.inputs.cpu().numpy())
         machine = machine_code(partial(CompiledModel, model, len(windows), windows, _LARGEST), end)
         if isinstance(machine, str):
             return ModelStep(name, error, note=machine)

@@ -23,7 +23,7 @@ from vpintegrator.training.least_squares import (
 )
 from vpintegrator.training.linear import enough_pairs
 from vpintegrator.training.regression import solve
-from vpintegrator.training.residuals import Objective, Residuals, relative
+from vpintegrator.training.residuals import Objective, Residuals, machine_windows, relative
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -122,9 +122,9 @@ class Optimizer(ABC):
 
     def ready(self, pair: Pair) -> Pair:
         """Return inputs with noise, and the states to be predicted from them."""
-        inputs, targets = (tensor.to(self.model.scale) for tensor in pair)
+        inputs, targets, parameters = pair.to(self.model.scale)
         targets = self.objective.new_states(self.model, targets).contiguous()
-        return self.objective.noisy(self.model, inputs, self.generator), targets
+        return Pair(self.objective.noisy(self.model, inputs, self.generator), targets, parameters)
 
 
 class LevenbergMarquardt(Optimizer, Residual):
@@ -156,7 +156,8 @@ class LevenbergMarquardt(Optimizer, Residual):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
-        self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, 0, 0))
+        axes = (0, 0, None if self.pairs.parameters is None else 0)
+        self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, *axes))
         self.restart()
         vector = self.iteration.parameters
         self.equations = normal_equations(vector, self.residuals.compiled is not None)
@@ -175,9 +176,8 @@ class LevenbergMarquardt(Optimizer, Residual):
 
     def restart(self, damping: float = 0.0) -> None:
         """Draw another subset of windows, and go on from the model's parameters."""
-        pairs = self.pairs.sample(self.batch, self.generator)
-        self.inputs, self.targets = self.ready(pairs)
-        self.size, self.windows = self.targets[..., 0].numel(), len(self.inputs)
+        self.pair = self.ready(self.pairs.sample(self.batch, self.generator))
+        self.size, self.windows = self.pair.targets[..., 0].numel(), len(self.pair.inputs)
         first = 1e-7 if "training" in self.model.metadata else 1e-3
         self.iteration = DampedIteration(self, self.residuals.read(), first)
         self.iteration.damping = damping
@@ -211,7 +211,7 @@ class LevenbergMarquardt(Optimizer, Residual):
 
     def cost(self, parameters: torch.Tensor) -> float:
         """Return the weighted sum of squares over the windows in use, and keep the plain one."""
-        sums = self.residuals.sums(parameters, self.inputs, self.targets)
+        sums = self.residuals.sums(parameters, self.pair)
         cost, self.squares = sums.tolist()
         return float(cost)
 
@@ -225,22 +225,22 @@ class LevenbergMarquardt(Optimizer, Residual):
     def _jacobians(self, parameters: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield J (row, parameter) and r (row,), block by block of windows."""
         if (compiled := self.residuals.compiled) is not None:
-            arrays = (t.detach().numpy() for t in (parameters, self.inputs, self.targets))
-            for rows in compiled.jacobians(*arrays):
+            vector = parameters.detach().numpy()
+            for rows in compiled.jacobians(vector, *machine_windows(self.pair)):
                 check_time()
                 jacobian, residual = map(torch.from_numpy, rows)
                 yield jacobian, residual
             return
-        for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):
+        for part in self.pair.split(self.block):
             check_time()
-            jacobian, residual = self.jacobian(parameters, x, y)
+            jacobian, residual = self.jacobian(parameters, *part)
             yield jacobian.reshape(-1, len(parameters)), residual.detach().reshape(-1)
 
     def _residual_twice(
-        self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor
+        self, vector: torch.Tensor, *pair: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         # once to be differentiated and once as it is
-        residual = self.residuals(vector, x, y)
+        residual = self.residuals(vector, Pair(*pair))
         return residual, residual
 
 
@@ -295,12 +295,12 @@ class Adam(Optimizer):
         self.model.train()
         try:
             for pair in islice(batches, math.ceil(self.longest / self.batch)):
-                inputs, targets = self.ready(pair)
-                squares, gradient = self.residuals.gradient(self.parameters, inputs, targets)
-                self.parameters.grad = gradient / self.divisor(squares[0], targets)
+                pair = self.ready(pair)
+                squares, gradient = self.residuals.gradient(self.parameters, pair)
+                self.parameters.grad = gradient / self.divisor(squares[0], pair.targets)
                 self.optimizer.step()
                 sums += squares
-                states += targets[..., 0].numel()
+                states += pair.targets[..., 0].numel()
         finally:  # also of an epoch that is left
             self.model.eval()
             self.residuals.write(self.parameters.detach())
@@ -387,23 +387,23 @@ class LBFGS(Optimizer):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.parameters = torch.nn.Parameter(self.residuals.read().cpu())
-        self.inputs, self.targets = self.ready(self.pairs.sample(self.batch, self.generator))
+        self.pair = self.ready(self.pairs.sample(self.batch, self.generator))
         self.roll_back()
 
     def epoch(self, progress: float) -> float:
         """Do some iterations; ``progress`` is not used."""
         self.parameters.data.copy_(self.residuals.read())
         self.optimizer.step(self._closure)
-        vector = self.parameters.detach().to(self.inputs.device)
+        vector = self.parameters.detach().to(self.pair.inputs.device)
         self.residuals.write(vector)
-        squares = self.residuals.sums(vector, self.inputs, self.targets)[1]
-        return relative(squares.item(), self.targets[..., 0].numel())
+        squares = self.residuals.sums(vector, self.pair)[1]
+        return relative(squares.item(), self.pair.targets[..., 0].numel())
 
     def _closure(self) -> float:
-        vector = self.parameters.detach().to(self.inputs.device)
-        squares, gradient = self.residuals.gradient(vector, self.inputs, self.targets)
-        self.parameters.grad = (gradient / self.targets.numel()).cpu()
-        return (squares[0] / self.targets.numel()).item()
+        vector = self.parameters.detach().to(self.pair.inputs.device)
+        squares, gradient = self.residuals.gradient(vector, self.pair)
+        self.parameters.grad = (gradient / self.pair.targets.numel()).cpu()
+        return (squares[0] / self.pair.targets.numel()).item()
 
     def roll_back(self) -> None:
         """Forget what was learned of the curvature; tolerances do not end the iterations."""

@@ -51,11 +51,11 @@ def solve(
     if not isinstance(model.core, AffineMap | PolynomialLayer):
         return fit_pairs(model, layer_pairs(model, data, number, seed), folds=folds, **options)
     if data.is_few:
-        before, after, folds = known = data.known_pairs
+        before, after, _, folds = known = data.known_pairs
         folds = None if known.are_single else folds
     else:
         pairs = data.pairs(model).sample(number, torch.Generator().manual_seed(seed))
-        before, after = (states[:, -1] for states in pairs)
+        before, after = pairs.inputs[:, -1], pairs.targets[:, -1]
     fit = fit_linear_map if isinstance(model.core, AffineMap) else fit_polynomial
     return fit(model, before, after, folds, **options)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch.func import functional_call
 
@@ -18,6 +18,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import last_size
+from vpintegrator.nn.parameters import beside
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.history import History
 
@@ -82,25 +83,25 @@ class Objective:
         return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
 
     def difference(
-        self,
-        model: Model,
-        inputs: torch.Tensor,
-        new_states: torch.Tensor,
-        parameters: Mapping[str, torch.Tensor] | None = None,
+        self, model: Model, pair: Pair, weights: Mapping[str, torch.Tensor] | None = None
     ) -> torch.Tensor:
         """Return predicted minus true states, (..., horizon * prediction_window, dim).
 
-        With ``parameters`` these take the place of the model's own.
+        With ``weights`` these take the place of the model's own. Targets are new states alone.
         """
-        call = model if parameters is None else partial(functional_call, model, dict(parameters))
-        new, window = model.prediction_window, inputs
+        new, window = model.prediction_window, pair.inputs
+        k = () if pair.parameters is None else (pair.parameters,)
         predictions: list[torch.Tensor] = []
         for _ in range(self.horizon):
             if predictions:
                 window = torch.cat([window[..., new:, :], predictions[-1]], dim=-2)
-            predictions.append(call(window)[..., model.window - new :, :])
+            if weights is None:
+                images = model(window, *k)  # (..., window, dim)
+            else:
+                images = functional_call(model, dict(weights), (window, *k))
+            predictions.append(images[..., model.window - new :, :])
         predicted = predictions[0] if self.horizon == 1 else torch.cat(predictions, dim=-2)
-        return predicted - new_states
+        return predicted - pair.targets
 
     def weighted(self, model: Model, difference: torch.Tensor) -> torch.Tensor:
         """Return the residuals whose squares are summed."""
@@ -157,43 +158,48 @@ class Residuals(ParameterVector):
         super().__init__(model)
         self.objective, self.compiled = objective, compiled
 
-    def __call__(self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def __call__(self, vector: torch.Tensor, pair: Pair) -> torch.Tensor:
         """Return the residuals of some windows, flattened."""
-        difference = self.objective.difference(self.model, x, y, self.named(vector))
+        difference = self.objective.difference(self.model, pair, self.named(vector))
         return self.objective.weighted(self.model, difference).reshape(-1)
 
-    def gradient(
-        self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def gradient(self, vector: torch.Tensor, pair: Pair) -> tuple[torch.Tensor, torch.Tensor]:
         """Return weighted and plain sums of squares, (2,), and the gradient of the first."""
         check_time()
         if self.compiled is not None:
-            arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
-            squares, half = map(torch.from_numpy, self.compiled.gradient(*arrays))
+            arrays = machine_windows(pair)
+            squares, half = map(
+                torch.from_numpy, self.compiled.gradient(vector.detach().numpy(), *arrays)
+            )
             return squares, 2 * half
         vector = vector.detach().requires_grad_()
-        difference = self.objective.difference(self.model, inputs, targets, self.named(vector))
+        difference = self.objective.difference(self.model, pair, self.named(vector))
         cost = self.objective.weighted(self.model, difference).square().sum()
         (gradient,) = torch.autograd.grad(cost, vector, allow_unused=True, materialize_grads=True)
         squares = torch.stack([cost.detach(), difference.detach().square().sum()])
         return squares, gradient
 
     @torch.no_grad()
-    def sums(
-        self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
-    ) -> torch.Tensor:
+    def sums(self, vector: torch.Tensor, pair: Pair) -> torch.Tensor:
         """Return the sums of squares alone, of any number of windows."""
         if self.compiled is not None:
-            arrays = (tensor.numpy() for tensor in (vector, inputs, targets))
-            return torch.from_numpy(self.compiled.sums(*arrays))
-        squares = inputs.new_zeros(2)
-        parameters = self.named(vector)
-        for x, y in zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True):
+            return torch.from_numpy(self.compiled.sums(vector.numpy(), *machine_windows(pair)))
+        squares, weights = pair.inputs.new_zeros(2), self.named(vector)
+        for part in pair.split(BLOCK):
             check_time()
-            difference = self.objective.difference(self.model, x, y, parameters)
+            difference = self.objective.difference(self.model, part, weights)
             squares[0] += self.objective.weighted(self.model, difference).square().sum()
             squares[1] += difference.square().sum()
         return squares
+
+
+def machine_windows(pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and new states as machine code reads them: parameters beside the states."""
+    if pair.parameters is None:
+        return pair.inputs.detach().numpy(), pair.targets.detach().numpy()
+    k = pair.parameters.unsqueeze(1)  # (pair, 1, p)
+    inputs, targets = (beside([states, k]) for states in (pair.inputs, pair.targets))
+    return inputs.detach().numpy(), targets.detach().numpy()
 
 
 class ErrorScale(NamedTuple):
@@ -216,6 +222,8 @@ def relative_error(
     model: Model,
     inputs: torch.Tensor,
     targets: torch.Tensor,
+    parameters: torch.Tensor | None = None,
+    *,
     compiled: CompiledResidual | None = None,
     scale: ErrorScale | None = None,
 ) -> float:
@@ -235,6 +243,8 @@ def relative_error(
     inputs, targets
         Pairs of windows, shape (pair, window, dim) and (pair, time, dim), see
         :func:`vpintegrator.data.windows`.
+    parameters
+        Of a family: parameters of each pair (pair, p).
     compiled
         The residuals of the model as machine code, to be used instead.
     scale
@@ -256,14 +266,14 @@ def relative_error(
         if tensor.ndim != 3:
             raise InputError(f"{name} has shape {tuple(tensor.shape)}, not (pair, time, dim)")
     new_states = Objective().new_states(model, targets)
+    pair = Pair(inputs, new_states, parameters)
     scale = scale or _scale_of(model, new_states)
     others = {*range(model.dim)} - {*scale.components}
-    if compiled is not None and others <= model.conserved_components:  # those are exact
+    if compiled is not None and others <= model.constant_components:  # those are exact
         vector = ParameterVector(model).read()
-        squares = compiled.sums(*(tensor.numpy() for tensor in (vector, inputs, new_states)))[1]
+        squares = compiled.sums(vector.numpy(), *machine_windows(pair))[1]
         return relative(float(squares), new_states[..., 0].numel(), scale.spread)
-    parts = zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True)
-    return relative_error_of(model, parts, scale)
+    return relative_error_of(model, pair.split(BLOCK), scale)
 
 
 def relative_error_of(model: Model, parts: Iterable[Pair], scale: ErrorScale) -> float:
@@ -275,11 +285,9 @@ def relative_error_of(model: Model, parts: Iterable[Pair], scale: ErrorScale) ->
     return relative(squares, count, scale.spread)
 
 
-def estimated_error(
-    model: Model, inputs: torch.Tensor, targets: torch.Tensor, scale: ErrorScale
-) -> tuple[float, float]:
+def estimated_error(model: Model, pair: Pair, scale: ErrorScale) -> tuple[float, float]:
     """Return the relative error of windows, and its standard error; infinite where it overflows."""
-    (parts,) = _squares(model, [(inputs, targets)], scale)
+    (parts,) = _squares(model, [pair], scale)
     squares = parts.sum(-1).mean(-1).double()  # (window,)
     mean, count = squares.mean().item(), len(squares)
     if not math.isfinite(mean):
@@ -295,9 +303,10 @@ def _squares(model: Model, parts: Iterable[Pair], scale: ErrorScale) -> Iterator
     """Yield squared differences (window, time, component) of the components that count."""
     objective, mode = Objective(), model.training
     model.eval()
-    for inputs, targets in parts:
+    for pair in parts:
         check_time()
-        difference = objective.difference(model, inputs, objective.new_states(model, targets))
+        new_states = objective.new_states(model, pair.targets)
+        difference = objective.difference(model, pair._replace(targets=new_states))
         yield difference[..., list(scale.components)].square()
     model.train(mode)
 
@@ -329,17 +338,17 @@ def doubt(model: Model, held_out: Pair, scale: ErrorScale, history: History) -> 
 
     Examples
     --------
-    >>> from vpintegrator.training.residuals import ErrorScale, doubt
+    >>> from vpintegrator.training.residuals import ErrorScale, Pair, doubt
     >>> model = vp.models.VolumePreservingFeedForward(dim=2)
-    >>> windows = torch.zeros(5, 1, 2).double(), torch.ones(5, 1, 2).double()
+    >>> windows = Pair(torch.zeros(5, 1, 2).double(), torch.ones(5, 1, 2).double())
     >>> history = vp.training.History("adam", 0, 100, best_validation_error=0.1, test_error=1e9)
     >>> doubt(model, windows, ErrorScale((0, 1), 1.0), history)
     'vpff is not to be relied on: its test error 1.0e+09 is far above the validation error 1.0e-01'
     """
-    inputs, targets = held_out
+    inputs, targets, _ = held_out
     new_states = Objective().new_states(model, targets)
     moved = (inputs[..., -1:, :] - new_states)[..., list(scale.components)].square().sum()
-    still = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
+    unmoved = relative(moved.item(), new_states[..., 0].numel(), scale.spread)
     validation, test = history.best_validation_error, history.test_error
     unreliable = f"{model.name} is not to be relied on: its"
     if test > max(_FAR * validation, _ROUNDING):
@@ -347,13 +356,15 @@ def doubt(model: Model, held_out: Pair, scale: ErrorScale, history: History) -> 
             f"{unreliable} test error {test:.1e} is far above the validation error {validation:.1e}"
         )
     for name, error in (("validation", validation), ("test", test)):
-        if math.isfinite(still) and error > still:
-            return f"{unreliable} {name} error {error:.1e} is above that of no change, {still:.1e}"
+        if math.isfinite(unmoved) and error > unmoved:
+            return (
+                f"{unreliable} {name} error {error:.1e} is above that of no change, {unmoved:.1e}"
+            )
     return ""
 
 
 def _scale_of(model: Model, states: torch.Tensor) -> ErrorScale:
-    moving = tuple(i for i in range(model.dim) if i not in model.conserved_components)
+    moving = tuple(i for i in range(model.dim) if i not in model.constant_components)
     seen = states[..., list(moving)].reshape(-1, len(moving))
     spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
     return ErrorScale(moving, spread)

@@ -19,6 +19,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
+from vpintegrator.models.with_parameters import WithParameters
 from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.nn.feed_forward import AffineMap
@@ -239,7 +240,7 @@ def train(
 
                 distance = solver.epoch(history.share)  # of windows in use, in units of the states
                 training_error = distance / (scale.spread or 1.0)
-                error = relative_error(model, *held_out, machine, scale)
+                error = relative_error(model, *held_out, compiled=machine, scale=scale)
                 before = history.best_validation_error
                 with held_back():  # the best error and the best weights belong together
                     if history.add(time.perf_counter() - start, training_error, error):
@@ -393,9 +394,11 @@ def compile_residual(
 
     scale = model.coordinates.state_scale
     weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
+    traced = WithParameters(model) if model.ranges else model
+    weights = torch.cat([weights, weights.new_ones(len(model.ranges))])
     try:
         chained = objective.horizon > 1
-        return CompiledResidual(model, weights.numpy(), chained=chained, worth=worth), ""
+        return CompiledResidual(traced, weights.numpy(), chained=chained, worth=worth), ""
     except NotWorthIt as reason:
         return None, f"{reason}: {about}"
     except NotCompilable as reason:

@@ -17,13 +17,14 @@ import torch
 
 from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.chains import chains
-from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.sizes import spread_of
 from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
+from vpintegrator.models.family import MEMBER, FamilyParameters
 from vpintegrator.nn.attention_weights import attention_change
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
@@ -51,6 +52,8 @@ class KnownPairs(NamedTuple):
     ----------
     before, after : (pair, dim)
         States before and after a step.
+    parameters : (pair, p) or None
+        Of a family: the parameters of each.
     folds : (pair,)
         Number of the fold of each pair; the pairs of a fold are left out together: those that
         follow one another. Of few trajectories the last fifth of the time is the fold 0, and the
@@ -59,6 +62,7 @@ class KnownPairs(NamedTuple):
 
     before: torch.Tensor
     after: torch.Tensor
+    parameters: torch.Tensor | None
     folds: np.ndarray
 
     @property
@@ -88,10 +92,29 @@ class TrainingData:
         """Return the training data of a dataset, or of the path of one."""
         if isinstance(dataset, TrainingData):
             return dataset
-        found = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-        if found.is_family and not isinstance(found, ExtendedDataset):
-            found = ExtendedDataset(found)
-        return cls(found)
+        return cls(dataset if isinstance(dataset, Dataset) else open_dataset(dataset))
+
+    @property
+    def family(self) -> Family | None:
+        """Coefficients of step and parameters that vary; None where none does."""
+        return self.dataset.family
+
+    @property
+    def system(self) -> System:
+        """The system; of a family that of states and coefficients, whose step is 1."""
+        return self.dataset.system if self.family is None else self.family.extended
+
+    @property
+    def step(self) -> float:
+        """The step of this system."""
+        return self.dataset.step if self.family is None else 1.0
+
+    def extended(self, states: np.ndarray, parameters: Any) -> np.ndarray:
+        """Return states (..., dim) of this system: of a family with coefficients beside them."""
+        if self.family is None:
+            return states
+        k = self.family.components(np.asarray(parameters))
+        return np.concatenate([states, np.broadcast_to(k, (*states.shape[:-1], k.shape[-1]))], -1)
 
     def without_test(self) -> TrainingData:
         """Return training data without a test group, for trainings that are judged later."""
@@ -121,12 +144,13 @@ class TrainingData:
         >>> from vpintegrator.training.training_data import TrainingData
         >>> states = np.random.default_rng(0).normal(size=(20, 2, 3))
         >>> dataset = vp.import_dataset(states, "few.h5", step=1.0, overwrite=True)
-        >>> before, after, folds = TrainingData(dataset).known_pairs
+        >>> before, after, _, folds = TrainingData(dataset).known_pairs
         >>> before.shape, len(set(folds.tolist()))  # three trajectories are the test group
         (torch.Size([17, 3]), 17)
         """
         dim = self.dataset.dim
-        groups = [self.held(name) for name in ("train", "validation") if self.has(name)]
+        names = [name for name in ("train", "validation") if self.has(name)]
+        groups = [self.held(name) for name in names]
         before = np.concatenate([states[:, :-1].reshape(-1, dim) for states in groups])
         after = np.concatenate([states[:, 1:].reshape(-1, dim) for states in groups])
         orbits = chains(before, after)
@@ -134,13 +158,19 @@ class TrainingData:
         folds = np.repeat(np.arange(len(orbits)), [len(orbit) for orbit in orbits])
         if min(len(orbits), self.dataset.shapes["train"][0]) < FOLDS:
             folds = np.where(np.arange(len(order)) * FOLDS // len(order) < FOLDS - 1, -1, 0)
-        before, after = before[order], after[order]
-        return KnownPairs(torch.from_numpy(before), torch.from_numpy(after), folds)
+        z, image = (torch.from_numpy(each[order]) for each in (before, after))
+        own = [self.parameters(name) for name in names]
+        parameters = None
+        if own[0] is not None:
+            counts = [group.shape[1] - 1 for group in groups]
+            pairs = [np.repeat(k, n, 0) for k, n in zip(own, counts, strict=True)]  # type: ignore[arg-type]
+            parameters = torch.from_numpy(np.concatenate(pairs)[order])
+        return KnownPairs(z, image, parameters, folds)
 
     @cached_property
     def chart(self) -> bool | None:
         """False if some training states have no place in the system's chart; else None."""
-        system = self.dataset.system
+        system = self.system
         if system.chart is None:
             return None
         states = self.held("train").reshape(-1, self.dataset.dim)
@@ -156,8 +186,9 @@ class TrainingData:
         without the largest twentieth where each pair is a trajectory. Infinite where the equations
         of an implicit map have no solution, or another than that of the fit.
         """
-        before, after, _ = self.known_pairs
-        difference = model(before[:, None].to(model.scale))[:, 0] - after
+        before, after, parameters, _ = self.known_pairs
+        k = () if parameters is None else (parameters.to(model.scale),)
+        difference = model(before[:, None].to(model.scale), *k)[:, 0] - after
         squares = (difference * reciprocal_spread(after)).square().mean(1).numpy()
         if not np.isfinite(squares).all():
             return math.inf
@@ -166,6 +197,7 @@ class TrainingData:
     def check(self, model: Model) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
         dataset, system = self.dataset, self.dataset.system
+        self.adopt(model)
         if dataset.dim != model.dim:
             raise InputError(
                 f"the model is for states of {model.dim} components, but {dataset.path} holds "
@@ -187,6 +219,27 @@ class TrainingData:
                 stacklevel=4,
             )
 
+    def adopt(self, model: Model) -> None:
+        """Let a model be a family of these steps and parameters, if they vary.
+
+        Raises
+        ------
+        InputError
+            If the model reads another number of coefficients.
+        """
+        count = 0 if self.family is None else len(self.family.coefficients)
+        if count != model.parameter_count:
+            raise InputError(
+                f"the model {model.name} reads {model.parameter_count} coefficients, but step and "
+                f"parameters of {self.dataset.path} have {count}; make it by vpintegrator.models."
+                f"build, or with parameters={count}"
+            )
+        if self.family is not None:
+            values = self.family.system.parameters
+            nominal = {n: float(values[n]) for n in self.family.conditions if n in values}
+            coefficients, step = self.family.coefficients, self.family.step
+            model.family = FamilyParameters(self.dataset.varied, coefficients, nominal, step)
+
     def pairs(self, model: Model, horizon: int = 1) -> Pairs:
         """Return training windows, on the model's device; some of large groups."""
         return self._pairs("train", model, horizon)
@@ -204,20 +257,18 @@ class TrainingData:
         """
         if not self.has("validation"):
             if self.is_few:
-                inputs, targets = self.pairs(model).evenly(_VALIDATION_WINDOWS)
-                return inputs.to(model.scale), targets.to(model.scale)
+                return self.pairs(model).evenly(_VALIDATION_WINDOWS).to(model.scale)
             raise InputError(
                 f"{self.dataset.path} has no validation trajectories, by which the best weights "
                 "are chosen; generate it with some in [trajectories]"
             )
-        inputs, targets = self._pairs("validation", model).evenly(_VALIDATION_WINDOWS)
-        return inputs.to(model.scale), targets.to(model.scale)
+        return self._pairs("validation", model).evenly(_VALIDATION_WINDOWS).to(model.scale)
 
     def held_out_error(self, model: Model) -> tuple[float, float]:
         """Return the relative error on the windows that are held out, and its standard error."""
-        inputs, targets = self.held_out(model)
+        pair = self.held_out(model)
         with unhurried():
-            return estimated_error(model, inputs, targets, self.error_scale)
+            return estimated_error(model, pair, self.error_scale)
 
     def check_test(self, model: Model) -> None:
         """Refuse a test group too short for the model; groups that are cut in time differ."""
@@ -232,26 +283,18 @@ class TrainingData:
             "system": dataset.system.text,
             "system_name": dataset.system.name,
             "parameters": json.dumps(dataset.parameters),
-            **self._varied(),
+            **({} if self.family else {"step": repr(dataset.step)}),
             "dataset": os.fspath(dataset.path),
             "dataset_fingerprint": dataset.fingerprint,
             "region": self._statistics[1].text,
         }
         model.metadata.pop("attention", None)
-        windows, _ = self.held_out(model)
+        if self.family is not None:
+            return  # no attention reads parameters
+        windows = self.held_out(model).inputs
         change = attention_change(model, windows[:: len(windows) // 100 or 1])
         if change is not None:
             model.metadata["attention"] = change.words
-
-    def _varied(self) -> dict[str, str]:
-        """Return the metadata of the step, or of all conditions of a family."""
-        dataset, family = self.dataset, self.dataset.system.family
-        if family is None:
-            return {"step": repr(dataset.step)}
-        values = family.system.parameters
-        nominal = {n: float(values[n]) for n in family.conditions if n in values}
-        conditions = FamilyConditions(dataset.varied, family.coefficients, nominal, family.step)
-        return {KEY: conditions.text}
 
     def test_error(self, model: Model) -> float:
         """Return the relative error on test windows; nan without a test group.
@@ -271,8 +314,7 @@ class TrainingData:
     def test_pairs(self, model: Model, count: int) -> Pair:
         """Return windows evenly from the test group, and what follows them."""
         pairs = self._pairs("test", model)
-        inputs, targets = pairs[pairs.places(count)]
-        return inputs.to(model.scale), targets.to(model.scale)
+        return pairs.evenly(count).to(model.scale)
 
     def normalise(self, model: Model) -> None:
         """Normalise by mean and standard deviation of the training states.
@@ -280,26 +322,32 @@ class TrainingData:
         Deviations are rounded to powers of two, by which dividing and multiplying again is exact:
         any other changes a state by the same part of its last digit in every step, which adds up.
         """
+        self.adopt(model)
+        if (parameters := self.parameters("train")) is not None:
+            model.set_parameter_normalisation(torch.from_numpy(parameters))
         moments = self._statistics[0]
         spread = moments.scale
         if model.chart is not None:
             moments = self._in_chart(model.chart)
         model.set_normalisation(moments.mean, moments.scale, spread)
-        model.set_advance(model.prediction_window * self.dataset.step)
+        model.set_advance(model.prediction_window * self.step)
         if model.linear_in_parameters:
-            model.adapt(torch.from_numpy(self.some_states()))
+            model.adapt(*self.some_states())
 
     @cached_property
     def _statistics(self) -> tuple[_Moments, Domain, _Moments]:
         """Return moments and domain of the training states, and moments of moving components."""
-        system, states = self.dataset.system, self.held("train")
+        system, states = self.system, self.held("train")
         moving = _Moments(states[..., system.moving])
-        return _Moments(states), Domain.of_states(states, system), moving
+        domain = Domain.of_states(states, self.dataset.system)
+        if self.family is not None:  # invariants depend on parameters
+            domain = Domain(domain.components, {})
+        return _Moments(states), domain, moving
 
     @property
     def error_scale(self) -> ErrorScale:
         """The size that errors are relative to, of the training states."""
-        system = self.dataset.system
+        system = self.system
         return ErrorScale((*system.moving,), spread_of(system, self._statistics[2].deviation))
 
     def _in_chart(self, chart: ChartMap) -> _Moments:
@@ -312,11 +360,22 @@ class TrainingData:
             self._made[key] = moments
         return self._made[key]
 
-    def some_states(self) -> np.ndarray:
-        """Training states (state, dim), evenly, those that are finite."""
-        states = self.held("train").reshape(-1, self.dataset.dim)
-        some = states[:: max(1, len(states) // _RANGE_STATES)]
-        return some[np.isfinite(some).all(1)]
+    def some_states(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Training states (state, dim), evenly, those that are finite; and their parameters."""
+        held, own = self.held("train"), self.parameters("train")
+        states = torch.from_numpy(held.reshape(-1, self.dataset.dim))
+        chosen = torch.arange(0, len(states), max(1, len(states) // _RANGE_STATES))
+        chosen = chosen[states[chosen].isfinite().all(1)]
+        if own is None:
+            return states[chosen], None
+        return states[chosen], torch.from_numpy(own)[chosen // held.shape[1]]
+
+    def parameters(self, group: str) -> np.ndarray | None:
+        """Return step and parameters of each held trajectory (trajectory, p), if they vary."""
+        if self.family is None:
+            return None
+        chosen, _ = self._chosen(group)
+        return self.dataset.conditions(group, chosen)
 
     def held(self, group: str) -> np.ndarray:
         """Return the states of a group, which are read once.
@@ -324,25 +383,28 @@ class TrainingData:
         Trajectories of large groups are chosen evenly, and of very long ones the beginnings.
         """
         if (group,) not in self._made:
-            count, times, dim = self.dataset.shapes[group]
-            longest = max(IN_MEMORY // (8 * dim), 2)
-            rows = max(IN_MEMORY // (8 * dim * min(times, longest)), 1)
-            chosen = slice(None, None, -(-count // rows)), slice(longest)
-            self._made[group,] = self.dataset.states(group, *chosen)
+            self._made[group,] = self.dataset.states(group, *self._chosen(group))
         return self._made[group,]
+
+    def _chosen(self, group: str) -> tuple[slice, slice]:
+        """Return which trajectories and times of a group are held."""
+        count, times, dim = self.dataset.shapes[group]
+        longest = max(IN_MEMORY // (8 * dim), 2)
+        rows = max(IN_MEMORY // (8 * dim * min(times, longest)), 1)
+        return slice(None, None, -(-count // rows)), slice(longest)
 
     def _pairs(self, group: str, model: Model, horizon: int = 1) -> Pairs:
         like, shape = model.scale, (model.window, model.prediction_window, horizon)
         key = group, *shape, like.dtype, like.device
         if key not in self._made:
             where = f"{self.dataset.path}, {group}"
-            self._made[key] = Pairs.of_states(self.held(group), *shape, where).to(like)
+            pairs = Pairs.of_states(self.held(group), *shape, where, self.parameters(group))
+            self._made[key] = pairs.to(like)
         return self._made[key]
 
     def _in_order(self, pairs: Pairs, like: torch.Tensor, end: float) -> Iterator[Pair]:
         for chosen in pairs.places(_TEST_WINDOWS).split(_AT_ONCE):
-            inputs, targets = pairs[chosen]
-            yield inputs.to(like), targets.to(like)
+            yield pairs.pair(chosen).to(like)
             if time.perf_counter() > end:
                 return
 

@@ -37,7 +37,7 @@ class ClassicalMethods(Kind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why no classical method steps these data, or None."""
-        system = data.dataset.system
+        system = data.system
         if system.is_measured or system.is_discrete or data.dataset.is_family:
             return "no equations of one step and one set of parameters are known"
         return None

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import torch
-
+from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, prolong
 from vpintegrator.models.arguments import arguments_of
@@ -84,8 +83,7 @@ class Couplings(Kind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no couplings of the form, or None."""
-        system = data.dataset.system
-        if (system if system.family is None else system.family.system).dim < 2:
+        if data.dataset.dim < 2:
             return "couplings move components by others, and states have one"
         if {"functions", "width", "activation"} & self.options.keys():
             return "the functions are given, so that there are no others to compare"
@@ -116,9 +114,10 @@ class Couplings(Kind):
         """Train on windows; of few pairs all are fitted, and leave-one-out errors judge."""
         if not self._is_for_few(trial.model, data):
             return super().train(trial, data, budget)
-        before, after, folds = known = data.known_pairs
+        before, after, parameters, folds = known = data.known_pairs
+        pair = Pair(before[:, None], after[:, None], parameters)
         left_out = None if known.are_single else folds
-        result = fit_few_pairs(trial.model, before, after, left_out, trial.epochs or 1)
+        result = fit_few_pairs(trial.model, pair, left_out, trial.epochs or 1)
         fit = self.solved(trial, result, data, budget)
         fit.history.optimizer = "levenberg-marquardt"
         return fit
@@ -151,7 +150,7 @@ class _Growth:
         self.kind, self.data, self.fits, self.budget = kind, data, fits, budget
         form = kind.form or next(iter(forms(data)), "volume")
         named = {"functions": "polynomial", **kind.options}
-        name = suited(data.dataset.system, named, kind.options.get("chart", data.chart))
+        name = suited(data.system, named, kind.options.get("chart", data.chart))
         prefix = "sp" if form == "symplectic" else "vp"
         self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
         self.is_beside = least(fits) <= GOOD and not budget.cheapest
@@ -315,7 +314,7 @@ class _Growth:
         Brackets of shears, of which the rest of the map is made, have a higher degree than these:
         with a step as a component, by two.
         """
-        more, most = (1, 450) if self.data.dataset.system.family is None else (4, self.kind.first)
+        more, most = (1, 450) if self.data.family is None else (4, self.kind.first)
         for higher in range(degree + more, degree, -1):
             model = self.stack(**{**arguments, "degree": higher})
             if model is None or count(model) > most:
@@ -351,13 +350,14 @@ class _Growth:
         if {"split", "sweep", "bases"} & self.kind.options.keys() or "sweep" not in known:
             yield {}
             return
-        group = symmetry_group(model.reversing_symmetries, model.dim)
-        system, states = self.data.dataset.system, torch.from_numpy(self.data.some_states())
+        group = symmetry_group(model.reversing_symmetries, model.dim + model.parameter_count)
+        system, (states, k) = self.data.system, self.data.some_states()
         if model.chart is not None:
             assert system.chart is not None
             system, states = system.chart.system, model.chart(states)
         states = model.coordinates.ordered(states)
-        blocks = separable_blocks(system.canonical, states.numpy(), group, model.explicit_time)
+        extended = self.data.extended(states.numpy(), k)
+        blocks = separable_blocks(system.canonical, extended, group, model.moving)
         if blocks is not None:
             yield {"split": blocks, "sweep": "symmetric"}
             return

@@ -126,7 +126,8 @@ class GeneratingFunctions(SolvedKind):
                 other = self._model(data, degree, budget, functions)
                 assert isinstance(other, Model)
                 far = False
-                if not other.scaling:  # a linear map in front would not respect the parameters
+                # a linear map in front would not be the identity at vanishing parameters
+                if not other.vanishing:
                     yield Trial(other, f"linear map, then {size}", training={"far": True})
                     far = fits[-1].error < last.error / 2
                     last = fits[-1] if far else last
@@ -161,10 +162,11 @@ class GeneratingFunctions(SolvedKind):
 
     def _knows_half_steps(self, data: TrainingData) -> bool:
         """Whether states half-way are known, to which a reversible model is fitted."""
-        system = data.dataset.system
-        if data.dataset.is_observed or not system.is_discrete:
+        if data.dataset.is_observed or not data.system.is_discrete:
             return not data.dataset.is_observed
-        return states_between(system, data.some_states()[:1], data.dataset.step, 2) is not None
+        states, k = data.some_states()
+        start = data.extended(states[:1].numpy(), None if k is None else k[:1])
+        return states_between(data.system, start, data.step, 2) is not None
 
     def _size(self, degree: int, model: Model, functions: Mapping[str, Any]) -> str:
         words = {"hamiltonian": "exact terms, ", "system": "functions of the system, "}
@@ -180,12 +182,11 @@ class GeneratingFunctions(SolvedKind):
         return data.known_pairs.before.numel() < count(model) / 2
 
     def _moving(self, data: TrainingData) -> int:
-        family = data.dataset.system.family
-        return data.dataset.dim - (0 if family is None else len(family.coefficients))
+        return data.dataset.dim
 
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""
-        system = data.dataset.system
+        system = data.system
         if system.chart is not None and self.options.get("chart", data.chart) is not False:
             system = system.chart.system
         if not (system.is_canonical and system.hamiltonian_formula):

@@ -195,7 +195,7 @@ class Kind(ABC):
         options = {"chart": data.chart, **self.options, **(arguments or {})}
         keywords = {key: options.pop(key) for key in _KEYWORDS if key in options}
         try:
-            model = build(data.dataset.system, name, options, seed=seed, **keywords)
+            model = build(data.system, name, options, seed=seed, **keywords)
         except InputError as error:
             return str(error)
         return model
@@ -251,7 +251,7 @@ def least_explicit(fits: Sequence[Fit]) -> float:
 
 def claims_structure(data: TrainingData) -> bool:
     """Whether equations are known, or measured states claim what their map preserves."""
-    system = data.dataset.system
+    system = data.system
     claimed = system.is_canonical or system.divergence_free or not system.may_preserve_volume
     return claimed or not system.is_measured or data.dataset.is_family or data.dataset.dim < 2
 
@@ -259,7 +259,7 @@ def claims_structure(data: TrainingData) -> bool:
 def forms(data: TrainingData) -> tuple[str, ...]:
     """Return the forms that the map may preserve: symplectic, volume; the error decides."""
     if claims_structure(data):
-        name = suited(data.dataset.system, {"functions": "polynomial"}, data.chart)
+        name = suited(data.system, {"functions": "polynomial"}, data.chart)
         return {"sp": ("symplectic",), "vp": ("volume",)}.get(name[:2], ())
     # in two dimensions the symplectic form is the area
     even = data.dataset.dim > 2 and data.dataset.dim % 2 == 0

@@ -58,7 +58,7 @@ class Network(Kind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return why data have a better kind than a network without structure, or None."""
-        keeps = data.dataset.system.may_preserve_volume and claims_structure(data)
+        keeps = data.system.may_preserve_volume and claims_structure(data)
         if not self.is_named and keeps and data.dataset.dim > 1:
             return "the flow keeps a structure, which a residual network does not"
         return None
@@ -79,9 +79,7 @@ class Network(Kind):
         """Return the network; one without structure of the greatest width that time allows."""
         name = architecture = self.architecture or "resnet"
         if name == "auto":
-            architecture = suited(
-                data.dataset.system, self.options, self.options.get("chart", data.chart)
-            )
+            architecture = suited(data.system, self.options, self.options.get("chart", data.chart))
         declared = arguments_of(ARCHITECTURES.find(architecture)).keys()
         free = "width" in declared - self.options.keys() and "functions" not in declared
         if not free or budget.seconds is None:

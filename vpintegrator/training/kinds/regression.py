@@ -75,7 +75,7 @@ class PolynomialRegression(SolvedKind):
 
     def is_needed(self, data: TrainingData, fits: Sequence[Fit]) -> bool:
         """Whether no structure is known, or the maps that keep it err by more than 1e-9."""
-        system = data.dataset.system
+        system = data.system
         claimed = system.divergence_free or system.is_canonical
         return not claimed or least(fits) > GOOD
 

@@ -57,19 +57,25 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
         return None
     number = max(min(number, model.arguments["depth"] // UNITS), 1)
     reversible = isinstance(model.core, Reversible)
-    start, parts = _some_states(model, data, 1_000), number * (1 + reversible)
-    states = states_between(dataset.system, start, dataset.step, parts)  # (part, state, dim)
+    (start, parameters), parts = _some_states(model, data, 1_000), number * (1 + reversible)
+    extended = data.extended(start, parameters)
+    states = states_between(data.system, extended, data.step, parts)  # (part, state, dim + m)
     if states is None:
         return None
+    states = states[..., : model.dim]
     if reversible:  # psi of psi R psi^-1 R is the later half; so is the first one, turned round
         with torch.no_grad():
-            rho, before = model.reversing_symmetries[0], states[number::-1].copy()
+            rho = model.reversing_symmetries[0, : model.dim, : model.dim]
+            before = states[number::-1].copy()
             turned = model.coordinates.reflected(torch.from_numpy(before), rho).numpy()
         states = np.concatenate([states[number:], turned], axis=1)
+        parameters = None if parameters is None else parameters.repeat(2, 1)
     if model.explicit_time:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
     # random order, so that held-out states are like the others
-    states = states[:, np.random.default_rng(0).permutation(states.shape[1])]
+    order = np.random.default_rng(0).permutation(states.shape[1])
+    states = states[:, order]
+    k = () if parameters is None else (parameters[order],)
     stacked = list(layers(model))
     units = np.arange(len(stacked)).reshape(model.arguments["depth"], -1)
     mixing = {id(layer) for layer in attention(model)}  # attention has no part in segments
@@ -79,9 +85,9 @@ def shooting_start(build: Build, data: TrainingData, learn: Learn) -> Model | No
         for new, old in zip(own, last, strict=False):  # nearly the same
             new.load_state_dict(old.state_dict())
         last, part = own, _alone(model, own)
-        learn(part, _SegmentData(data, before, after))
+        learn(part, _SegmentData(data, before, after, *k))
         with torch.no_grad():  # each segment takes away the errors of those before it
-            images = part(torch.from_numpy(before)[:, None].to(part.scale))[:, 0]
+            images = part(torch.from_numpy(before)[:, None].to(part.scale), *k)[:, 0]
         images = images.double().numpy(force=True)
         before = np.where(np.isfinite(images), images, before)
     later = "the later half of them learned one by one" if reversible else "learned one by one"
@@ -96,17 +102,17 @@ def segments(model: Model, data: TrainingData, most: int, near: float = 0.9) -> 
     The eigenvalues of the map's derivative decide, since a shear near the identity may be large:
     those of nine tenths of the states must be as near to 1 as a rotation by some 50 degrees is.
     """
-    start = _some_states(model, data, 40)
-    conserved = model.conserved_components | ({model.dim - 1} if model.explicit_time else set())
-    moving = [i for i in range(model.dim) if i not in conserved]
+    start, parameters = _some_states(model, data, 40)
+    moving = [i for i in range(model.dim) if i not in model.constant_components]
     shifted = start + np.zeros((len(moving), 1, 1))
     for k, i in enumerate(moving):
         shifted[k, :, i] += 1e-3 * float(model.coordinates.state_scale[i])
-    initial = np.concatenate([start[None], shifted]).reshape(-1, model.dim)
-    states = states_between(data.dataset.system, initial, data.dataset.step, most)
+    initial = data.extended(np.concatenate([start[None], shifted]), parameters)
+    states = states_between(data.system, initial.reshape(-1, data.system.dim), data.step, most)
     if states is None:
         return 0
-    z = model.coordinates(torch.from_numpy(states).to(model.scale.device)).numpy(force=True)
+    between = torch.from_numpy(states[..., : model.dim]).to(model.scale.device)
+    z = model.coordinates(between).numpy(force=True)
     z = z[..., moving].reshape(len(z), -1, len(start), len(moving))
     tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
     own = most // 2 if isinstance(model.core, Reversible) else most
@@ -119,10 +125,12 @@ def segments(model: Model, data: TrainingData, most: int, near: float = 0.9) -> 
     return 0
 
 
-def _some_states(model: Model, data: TrainingData, count: int) -> np.ndarray:
-    """Return some training states (state, dim)."""
-    inputs, _ = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
-    return inputs[:, -1].double().numpy(force=True)
+def _some_states(
+    model: Model, data: TrainingData, count: int
+) -> tuple[np.ndarray, torch.Tensor | None]:
+    """Return some training states (state, dim), and their parameters."""
+    inputs, _, parameters = data.pairs(model).sample(count, torch.Generator().manual_seed(0))
+    return inputs[:, -1].double().numpy(force=True), parameters
 
 
 def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
@@ -142,10 +150,17 @@ def _alone(model: Model, own: list[torch.nn.Module]) -> Model:
 class _SegmentData(TrainingData):
     """Pairs of states before and after a segment, a tenth of which is held out."""
 
-    def __init__(self, data: TrainingData, before: np.ndarray, after: np.ndarray) -> None:
+    def __init__(
+        self,
+        data: TrainingData,
+        before: np.ndarray,
+        after: np.ndarray,
+        parameters: torch.Tensor | None = None,
+    ) -> None:
         super().__init__(data.dataset, tested=False)
         self._statistics = data._statistics
         both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
+        both += [] if parameters is None else [parameters]
         held_out = len(before) // 10 or 1
         self._own: dict[str, Pairs] = {
             "train": Pairs.of_tensors(*(states[held_out:] for states in both)),

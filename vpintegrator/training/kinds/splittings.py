@@ -68,7 +68,7 @@ class Splittings(Kind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why the equations have no splitting, or None."""
-        system = data.dataset.system
+        system = data.system
         if not system.has_formulas or system.is_discrete or data.dataset.is_family:
             return "no equations of one step and one set of parameters are known"
         if not forms(data):
