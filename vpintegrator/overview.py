@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from vpintegrator.dynamics import System
     from vpintegrator.models import Model
     from vpintegrator.rollout import Report
+    from vpintegrator.training import Fit
 
 LISTS = ("systems", "recipes", "methods", "models")
 # arguments of models that no user gives, and where they come from
@@ -694,4 +695,16 @@ def model_facts(model: Model) -> dict[str, Any]:
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "one_step": read_json(model.metadata.get("one_step", "{}"), "the table of one step"),
         "metadata": {k: v for k, v in model.metadata.items() if k not in _READ},
+    }
+
+
+def fit_facts(fit: Fit) -> dict[str, Any]:
+    """Return the properties of a trained model, and those of every model that was tried."""
+    numbers = ("kind", "error", "deviation", "seconds", "stopped_by")
+    tried = ("kind", "size", "parameters", "error", "seconds")
+    return {
+        **model_facts(fit.model),
+        **{name: getattr(fit, name) for name in numbers},
+        "tried": [{name: getattr(each, name) for name in tried} for each in fit.tried],
+        "history": fit.history.summary(),
     }

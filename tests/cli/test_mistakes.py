@@ -60,7 +60,7 @@ MISTAKES = {
     "vp-show toda -p n=2.5": "the length of 'q' is 2.5, not a whole",
     "vp-show rk4 -o a.png": "pictures are of datasets, rollouts and models",
     "vp-show pendulum.h5 -o a.txt": "a preview is written to a file .png",
-    "vp-train": "name the dataset to train on",
+    "vp-train": "Missing argument",
     "vp-train lab.csv": "lab.csv is a file of arrays, not a dataset",
     "vp-train pendulum.h5 --model vptt": "there is no model 'vptt'; did you mean 'vpt'",
     "vp-train pendulum.h5 --model vpff --heads 2": "vpff has no argument heads",

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from vpintegrator.training import Fit, Kind
 
 VERDICT_SECONDS = 30.0  # to compile classical methods and measure costs of a step
+_LIMITS = ("seconds", "epochs", "target", "prefer")  # arguments of vp.fit
 _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp.train
 
 
 @command
-@click.argument("dataset", required=False, type=click.Path(path_type=Path), metavar="DATASET")
+@click.argument("dataset", type=click.Path(path_type=Path), metavar="DATASET")
 @group(
     "What",
     model=text("NAME", "One of vp-show models. [the best of all kinds]"),
@@ -63,14 +64,14 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     learning_rate=number("RATE", "Of Adam, at first. [0.005]"),
     seed=whole(0, "Seed of weights and batches. [0]", default=0),
     seeds=whole(1, "Train N models with different seeds. [1]", default=1),
-    device=text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]", default="cpu"),
+    device=text("DEVICE", "Where to train: cpu, cuda, cuda:N or mps. [cpu]"),
 )
 @output_group(
     "Model to write. [DATASET.safetensors, DATASET-NAME, MODEL-continued]",
     "Print each model that is tried, and what was chosen.",
 )
 def main(
-    dataset: Path | None,
+    dataset: Path,
     model: str | None,
     set: tuple[str, ...],
     start: Path | None,
@@ -92,17 +93,16 @@ def main(
       vp-train rigid-body.h5 --model vpt --window 3 --depth 2 --seeds 5
       vp-train rigid-body.h5 --model vpff --set functions=polynomial --set degree=6
     """
-    if dataset is None:
-        raise InputError("name the dataset to train on; vp-gen makes one")
     import vpintegrator as vp
+    from vpintegrator.overview import fit_facts
     from vpintegrator.runtime.devices import check_device
     from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
-    check_device(values["device"], "--device")
+    check_device(values["device"] or "cpu", "--device")
     training = given(**{name: values.pop(name) for name in _TRAINING})
-    if training["device"] == "cpu":
-        del training["device"]
-    limits = {name: values.pop(name) for name in ("seconds", "epochs", "target", "prefer")}
+    limits = given(**{name: values.pop(name) for name in _LIMITS})
+    if recipe and "epochs" in limits:  # epochs alone end a published training
+        limits = {"seconds": None} | limits
     arguments = read_arguments(model, given(**values), set)
     if (start or recipe) and (wrong := [*arguments, *(["model"] if start and model else [])]):
         raise InputError(f"the model has its own sizes; leave out {', '.join(wrong)}")
@@ -110,9 +110,8 @@ def main(
     name = f"{dataset.stem}-{model}" if model else dataset.stem
     name = f"{start.stem}-continued" if start else name
     path = output or Path(f"{name}.safetensors")
-    paths = [path]
-    if seeds > 1:
-        paths = [path.with_stem(f"{path.stem}-{place}") for place in range(seeds)]
+    numbered = [path.with_stem(f"{path.stem}-{place}") for place in range(seeds)]
+    paths = numbered if seeds > 1 else [path]
     for each in paths:
         check_output(each, overwrite)
     terminate_as_interrupt()
@@ -129,7 +128,8 @@ def main(
         errors = sorted(fit.error for fit in results)
         median = statistics.median(errors)
         say(f"{len(errors)} seeds: median error {median:.2e}, {errors[0]:.2e} to {errors[-1]:.2e}")
-    facts = [_facts(fit, each) for fit, each in zip(results, paths, strict=False)]
+    pairs = zip(results, paths, strict=False)
+    facts = [{"output": each, **fit_facts(fit)} for fit, each in pairs]
     write_json(lambda: facts[0] if seeds == 1 else {"models": facts})
 
 
@@ -141,9 +141,9 @@ def _train(
     from vpintegrator.models.saving import save_somewhere
     from vpintegrator.runtime.interrupts import held_back
 
-    show = (lambda fit: say(f"  {fit.line}")) if is_set("verbose") else not is_set("quiet")
+    show = _say_trial if is_set("verbose") else not is_set("quiet")
     with locked(path), held_back() as signals:  # what took long is written
-        fit = vp.fit(data, kinds, progress=show, **given(**limits))
+        fit = vp.fit(data, kinds, progress=show, **limits)
         save_somewhere(fit.model, path, overwrite)
         if fit.stopped_by == "interrupt":
             signals.forget()  # it asks again for an end that is reached
@@ -154,6 +154,10 @@ def _train(
         _judge(fit, data, path)
     say(f"  written to {path}")
     return fit
+
+
+def _say_trial(fit: Fit) -> None:
+    say(f"  {fit.line}")
 
 
 def _judge(fit: Fit, data: Dataset, path: Path) -> None:
@@ -172,21 +176,6 @@ def _judge(fit: Fit, data: Dataset, path: Path) -> None:
         vp.save(fit.model, path, overwrite=True)
         for line in str(table).splitlines() if is_set("verbose") else table.sentences:
             say(f"  {line}")
-
-
-def _facts(fit: Fit, path: Path) -> dict[str, Any]:
-    """Return what ``--json`` writes of a model."""
-    from vpintegrator.overview import model_facts
-
-    names = ("kind", "size", "parameters", "error", "seconds")
-    return {
-        "output": path,
-        **model_facts(fit.model),
-        **{name: getattr(fit, name) for name in ("kind", "error", "deviation", "seconds")},
-        "stopped_by": fit.stopped_by,
-        "tried": [{name: getattr(each, name) for name in names} for each in fit.tried],
-        "history": fit.history.summary(),
-    }
 
 
 if __name__ == "__main__":
