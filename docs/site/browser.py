@@ -18,7 +18,7 @@ from typing import Any
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 # what a reader looks for, and a page that has to be among what is found
-SEARCHES = {"Cayley": "api/structure", "--initial-scheme": "vp-train", "Lyapunov": "numbers"}
+SEARCHES = {"Cayley": "api/structure", "--optimizer": "vp-train", "Lyapunov": "numbers"}
 _OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 _FOUND = """goal => [...document.querySelectorAll("#search-results li a")]
     .some(link => link.href.includes(goal))"""
