@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -14,8 +16,10 @@ from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.methods import Against, Models
 from vpintegrator.rollout.plan import Plan, Progress, plan_comparison
+from vpintegrator.rollout.reference import outside_bound
 from vpintegrator.rollout.report import Report, with_own
 from vpintegrator.rollout.results import Run, by_name
+from vpintegrator.runtime.progress import step_bar
 
 
 def compare(
@@ -34,12 +38,13 @@ def compare(
     every: int | None = None,
     reference_time: float | None = None,
     threshold: float | None = None,
+    bound: float = math.inf,
     section: str | tuple[str, float, int] | None = "auto",
     tangent_steps: int = 200,
     work_precision: bool = False,
     diagnostics: Sequence[type[Diagnostic]] = (),
     compiled: bool | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress | None = None,
 ) -> Report:
     """Roll out models and classical methods beside a reference solution.
 
@@ -87,6 +92,9 @@ def compare(
     threshold
         Error at which a method is taken to have failed; by default a tenth of the root mean square
         distance of the reference from its mean.
+    bound
+        Largest absolute value of the components that are no angle and no time. Orbits that pass it
+        end there, those of the reference too: an escaping orbit can cost a solver any time.
     section
         Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
         downwards; also as a tuple (component, value, direction); None for none. By default the one
@@ -104,7 +112,8 @@ def compare(
         Whether maps run as machine code, by default wherever that is possible, see
         :func:`vpintegrator.compiled.machine_code`.
     progress
-        Called with the name of a map, steps done, and steps in all.
+        Called with the name of a map, steps done, and steps in all; True for a bar, False for none.
+        By default a bar appears on a terminal after two seconds.
 
     Returns
     -------
@@ -144,14 +153,18 @@ def compare(
         every=every,
         reference_time=reference_time,
         threshold=threshold,
+        bound=bound,
         section=section,
         tangent_steps=tangent_steps,
     )
     if work_precision:
         plan.system.require_vector_field("work_precision")
-    plan = plan.compile(compiled, progress).solve(progress)
-    runs = {name: roll_out(name, map, plan, kinds, progress) for name, map in plan.maps.items()}
-    by_seeds = by_name(runs, plan.seeds)
+    with step_bar(progress) as show:
+        plan = plan.compile(compiled, show).solve(show)
+        warn_of_drift(plan)
+        runs = {name: roll_out(name, map, plan, kinds, show) for name, map in plan.maps.items()}
+        by_seeds = by_name(runs, plan.seeds)
+        studies = _study(plan, by_seeds, show) if work_precision else {}
     assert plan.exact is not None and plan.costs is not None
     return Report(
         system=plan.system,
@@ -165,7 +178,7 @@ def compare(
         runs=by_seeds,
         seed=plan.seed,
         section_plane=plan.section_plane,
-        work_precision=_study(plan, by_seeds, progress) if work_precision else {},
+        work_precision=studies,
         diagnostics=kinds,
     )
 
@@ -200,8 +213,13 @@ def roll_out(
     chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
     chunk = min(chunk, max(plan.steps // 100, 1))
     given, done = first[:, : plan.steps + 1], 0
+    ended = np.zeros(len(first), dtype=bool)
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
     for states in chain([given], chunks):  # (trajectory, count, dim)
+        if math.isfinite(plan.bound):
+            outside = outside_bound(plan.system, states, plan.bound) | ended[:, None]
+            outside = np.logical_or.accumulate(outside, axis=1)
+            states, ended = np.where(outside[..., None], np.nan, states), outside[:, -1]
         with np.errstate(all="ignore"):  # diverging states overflow
             ensemble.observe(done, states)
             for diagnostic in measuring:
@@ -227,6 +245,37 @@ def roll_out(
         states=ensemble.states,
         measurements=measurements,
     )
+
+
+def warn_of_drift(plan: Plan) -> None:
+    """Warn where an invariant drifts along the reference by more than the reference's accuracy.
+
+    Then the file of the system, or the accuracy, is wrong.
+    """
+    if plan.given is not None or plan.exact is None:
+        return
+    states, error = plan.exact.states, plan.exact.error
+    for name, invariant in plan.system.invariants.items():
+        with np.errstate(all="ignore"):
+            values = invariant(states)  # (trajectory, time)
+            drift = np.nanmax(np.abs(values - values[:, :1]), axis=1)
+            # the change of the invariant under a relative change of each component
+            sensitivity = np.zeros(len(states))
+            for k in range(plan.system.dim):
+                moved = states.copy()
+                size = np.nanmax(np.abs(states[..., k])) * 1e-6
+                moved[..., k] += size
+                change = np.nanmax(np.abs(invariant(moved) - values), axis=1) * 1e6
+                sensitivity += change
+            allowed = 10 * sensitivity * (error + 1e-14 * plan.known)
+        worst = int(np.argmax(drift - allowed))
+        if drift[worst] > allowed[worst]:
+            warnings.warn(
+                f"{name} of {plan.system.name} drifts by {drift[worst]:.1e} along the reference, "
+                f"whose accuracy explains {allowed[worst]:.1e}: {name} is no invariant, or the "
+                "reference is less accurate than estimated",
+                stacklevel=3,
+            )
 
 
 def _study(plan: Plan, runs: Mapping[str, Run], progress: Progress | None) -> dict[str, Any]:

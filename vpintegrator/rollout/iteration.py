@@ -14,13 +14,14 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import first_step
 from vpintegrator.rollout.start import is_model
+from vpintegrator.runtime.progress import step_bar
 
 
 def rollout(
     map: Any,
     initial: Any,
     steps: int,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: bool | Callable[[str, int, int], None] | None = None,
     compiled: bool | None = None,
     *,
     parameters: Any = None,
@@ -44,7 +45,8 @@ def rollout(
     steps
         Number of time steps after the first state of the window.
     progress
-        Called a hundred times or more with the name of the map, steps done, and steps in all.
+        Called a hundred times or more with the name of the map, steps done, and steps in all; True
+        for a bar, False for none. By default a bar appears on a terminal after two seconds.
     compiled
         Whether the map runs as machine code (see ``vpintegrator.compiled``), by default from
         ``worth`` evaluations on. Machine code is equal up to rounding and ten to hundreds of times
@@ -92,11 +94,11 @@ def rollout(
         chunk = max(min(chunk, steps // 100), 1)
     done = map.window - 1
     chunks = [windows]
-    for states in _advance(machine, windows, steps - done, chunk):
-        chunks.append(states)
-        done += states.shape[1]
-        if progress:
-            progress(map.name, done, steps)
+    with step_bar(progress) as show:
+        for states in _advance(machine, windows, steps - done, chunk):
+            chunks.append(states)
+            done += states.shape[1]
+            show(map.name, done, steps)
     states = _joined(chunks)[:, : steps + 1, :dim]
     _warn_outside(own, states, chunk)
     if isinstance(states, np.ndarray):

@@ -62,6 +62,8 @@ class Plan:
         Numbers of steps and of trajectories for which the phase-space volume is followed.
     threshold
         Error at which a method is taken to have failed; 0 before the reference is known.
+    bound
+        Largest absolute value of components; orbits that pass it end there.
     exact, costs
         Reference, and errors and costs of a step on windows of it. None before it is known.
     reference
@@ -86,6 +88,7 @@ class Plan:
     tangent_steps: int
     tangent_trajectories: int = TANGENT_TRAJECTORIES
     threshold: float = 0.0
+    bound: float = math.inf
     exact: Reference | None = None
     costs: OneStepTable | None = None
     reference: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -122,7 +125,7 @@ class Plan:
             exact = Reference(states, np.full(len(states), np.nan))
         else:
             times = self.step * np.arange(self.known + 1)
-            exact = solve_reference(self.system, self.initial, times, progress)
+            exact = solve_reference(self.system, self.initial, times, progress, self.bound)
         motion = exact.states[:, : self.steps + 1].transpose(1, 0, 2)
         spread = spread_of(self.system, np.nanstd(motion[..., self.system.moving], axis=(0, 1)))
         threshold = self.threshold or 0.1 * spread
@@ -181,6 +184,7 @@ def plan_comparison(
     every: int | None = None,
     reference_time: float | None = None,
     threshold: float | None = None,
+    bound: float = math.inf,
     section: str | tuple[str, float, int] | None = "auto",
     tangent_steps: int = 200,
 ) -> Plan:
@@ -193,6 +197,8 @@ def plan_comparison(
     """
     if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"threshold = {threshold!r} must be a positive number")
+    if not bound > 0:
+        raise InputError(f"bound = {bound!r} must be a positive number")
     tangent_steps = whole_number("tangent_steps", tangent_steps)
     maps, seeds, system, step = chosen_maps(model, against, system, step, dataset)
     window = max(map.window for map in maps.values())
@@ -236,4 +242,5 @@ def plan_comparison(
         section_plane=plane,
         tangent_steps=tangent_steps,
         threshold=threshold or 0.0,
+        bound=bound,
     )

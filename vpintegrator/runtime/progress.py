@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import printable
@@ -67,6 +68,43 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         bar = plain_progress(console, *shown)
     with bar as progress:
         yield progress
+
+
+@contextmanager
+def step_bar(
+    progress: bool | Callable[[str, int, int], None] | None, patience: float = 2.0
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield the function that long work calls with a name, steps done, and steps in all.
+
+    Parameters
+    ----------
+    progress
+        The function itself; True for a bar; None for one if standard error is a terminal.
+    patience
+        Seconds after which the bar appears.
+    """
+    if callable(progress):
+        yield progress
+        return
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    visible = progress is True or (progress is None and is_terminal)
+    begin, current, shown = time.monotonic(), "", None
+    with ExitStack() as stack:
+
+        def show(name: str, done: int, total: int) -> None:
+            nonlocal current, shown
+            if not visible or (shown is None and time.monotonic() - begin < patience):
+                return
+            if shown is None:
+                bar = stack.enter_context(progress_bar())
+                shown = bar, bar.add_task("", total=None)
+            bar, task = shown
+            if name != current:
+                bar.reset(task, total=total, description=printable(name))
+                current = name
+            bar.update(task, completed=done, total=total)
+
+        yield show
 
 
 def plain_progress(console: Console, *columns: Any) -> Progress:

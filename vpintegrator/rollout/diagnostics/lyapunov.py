@@ -15,7 +15,11 @@ from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.drift import variance_of_fit
-from vpintegrator.rollout.diagnostics.tangent import first_windows, scales_of_motion
+from vpintegrator.rollout.diagnostics.tangent import (
+    first_windows,
+    scales_of_motion,
+    tangent_history,
+)
 from vpintegrator.rollout.results import Results, Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
@@ -223,16 +227,13 @@ class LyapunovExponent(Diagnostic):
     """
 
     def result(self) -> dict[str, Any]:
-        plan = self.plan
-        steps = min(plan.tangent_steps, self.ensemble.steps)
-        if not self.map.differentiable or steps <= 0:
+        history = self.ensemble.once(tangent_history)
+        if history is None:
             return {"lyapunov": None}
-        first = self.ensemble.first[: plan.tangent_trajectories]
-        return {
-            "lyapunov": lyapunov_spectrum(
-                self.map, first, steps, compiled=False, scales=plan.scales
-            )
-        }
+        count, times = history.log_determinant.shape
+        first, steps = self.ensemble.first[:count], times - self.map.window
+        found = lyapunov_spectrum(self.map, first, steps, compiled=False, scales=self.plan.scales)
+        return {"lyapunov": found}
 
     @classmethod
     def stored(cls, run: Run) -> Iterator[Variable]:
