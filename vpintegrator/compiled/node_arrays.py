@@ -67,6 +67,11 @@ class NodeArrays:
         """Return the condition a >= b, false if a or b is NaN."""
         return self.plus(self.greater(a, b), self.equal(a, b))
 
+    def guarded(self, a: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Apply a function such as the square root, with value and derivative 0 at a = 0."""
+        zero = self.equal(a, self.number(0.0))
+        return self.where(zero, self.number(0.0), function(self.where(zero, self.number(1.0), a)))
+
     def fold(self, operation: Callable[[int, int], int], terms: np.ndarray) -> np.ndarray:
         """Combine nodes along the last axis."""
         rows = terms.reshape(-1, terms.shape[-1]).tolist()

@@ -103,6 +103,15 @@ class Operations(Reductions):
         tail = self.apply("log1p", self.apply("exp", self.negative(size)))
         return self.scaled(self.plus(positive, tail), 1 / beta)
 
+    def _op_elu(
+        self, a: np.ndarray, alpha: float = 1, scale: float = 1, input_scale: float = 1
+    ) -> np.ndarray:
+        positive = self.greater(a, self.number(0.0))
+        # the exponential must not overflow in the branch that is not taken
+        below = self.where(positive, self.number(0.0), a)
+        below = self.scaled(self.apply("expm1", self.scaled(below, input_scale)), alpha * scale)
+        return self.where(positive, self.scaled(a, scale), below)
+
     def _op_hardtanh(self, a: np.ndarray, low: float = -1, high: float = 1) -> np.ndarray:
         # unlike that of clamp, its derivative is 0 at both ends
         a = self.where(self.not_less(self.number(low), a), self.number(low), a)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,30 @@ class Reductions(NodeArrays):
         total = self._op_sum(self.times(difference, difference), dim, keepdim)
         count = a.size / mean.size - (1 if correction is None else correction)
         return self.over(total, self.number(max(count, 0.0)))
+
+    def _op_std(self, a: np.ndarray, *arguments: Any, **options: Any) -> np.ndarray:
+        return self._root(self._op_var(a, *arguments, **options))
+
+    def _op_linalg_vector_norm(
+        self,
+        a: np.ndarray,
+        ord: float = 2,
+        dim: Any = None,
+        keepdim: bool = False,
+        dtype: Any = None,
+    ) -> np.ndarray:
+        if ord == 2:
+            return self._root(self._op_sum(self.times(a, a), dim, keepdim))
+        sizes = self.absolute(a)
+        if math.isinf(ord):
+            return (self._op_amax if ord > 0 else self._op_amin)(sizes, dim, keepdim)
+        if ord == 1:
+            return self._op_sum(sizes, dim, keepdim)
+        total = self._op_sum(self.power(sizes, self.number(ord)), dim, keepdim)
+        return self.guarded(total, lambda x: self.power(x, self.number(1 / ord)))
+
+    def _root(self, a: np.ndarray) -> np.ndarray:
+        return self.guarded(a, lambda x: self.apply("sqrt", x))
 
     def _op__softmax(self, a: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
         weights = self.apply("exp", self._below_top(a, dim))
