@@ -64,13 +64,6 @@ def test_the_root_says_what_there_is(dataset, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_all_of_it_as_a_tree(dataset, engine):
-    with xarray.open_datatree(dataset.path, engine=engine) as tree:
-        assert list(tree.children) == ["train", "validation", "test"]
-        assert tree["test/state"].sel(component="z2").dims == ("trajectory", "time")
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_missing_states_are_nan(engine, tmp_path):
     states = np.ones((6, 5, 1))
     states[0, 3:] = np.nan

@@ -215,14 +215,3 @@ def test_models_of_any_order_step_the_same(name, dataset):
     np.testing.assert_allclose(found.detach(), expected.detach(), rtol=1e-13)
     if model.invertible:
         np.testing.assert_allclose(model.inverse(model(z)).detach(), z, atol=1e-12)
-
-
-def test_models_made_for_another_order_are_refused(dataset):
-    data, _ = dataset
-    model = vp.models.SymplecticFeedForward(dim=4, depth=2, functions="polynomial", degree=3)
-    with pytest.raises(vp.InputError, match="takes all positions first"):
-        vp.train(model, data, epochs=1)
-    order = list(data.system.canonical_order)
-    model = vp.models.SymplecticFeedForward(dim=4, depth=6, functions="polynomial", degree=3)
-    model.set_coordinates(order=order)
-    assert vp.train(model, data, epochs=20).best_validation_error < 1e-2
