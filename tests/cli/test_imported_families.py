@@ -163,7 +163,7 @@ def test_the_whole_way_through_the_commands(run, tmp_path):
     refusal = run(rollout, "runs.safetensors", "-p", "k=1.3", "-o", "b.h5")
     assert refused(refusal, "no test trajectory of runs.h5 has k = 1.3")
     refusal = run(rollout, "runs.safetensors", "-p", "mass=1.3", "-o", "b.h5")
-    assert refused(refusal, "mass is no condition of this family")
+    assert refused(refusal, "mass is no parameter of this family")
     refusal = run(rollout, "runs.safetensors", *start, "--against", "rk4", "-o", "b.h5")
     assert refused(refusal, "rk4 needs the equations")
 

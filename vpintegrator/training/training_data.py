@@ -337,9 +337,9 @@ class TrainingData:
     @cached_property
     def _statistics(self) -> tuple[_Moments, Domain, _Moments]:
         """Return moments and domain of the training states, and moments of moving components."""
-        system, states = self.system, self.held("train")
+        system, states = self.dataset.system, self.held("train")
         moving = _Moments(states[..., system.moving])
-        domain = Domain.of_states(states, self.dataset.system)
+        domain = Domain.of_states(states, system)
         if self.family is not None:  # invariants depend on parameters
             domain = Domain(domain.components, {})
         return _Moments(states), domain, moving
@@ -347,7 +347,7 @@ class TrainingData:
     @property
     def error_scale(self) -> ErrorScale:
         """The size that errors are relative to, of the training states."""
-        system = self.system
+        system = self.dataset.system
         return ErrorScale((*system.moving,), spread_of(system, self._statistics[2].deviation))
 
     def _in_chart(self, chart: ChartMap) -> _Moments:
