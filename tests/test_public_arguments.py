@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,10 @@ JUNK = {
     "an object": object(),
     "a list": [1, "a"],
     "an array of no such shape": np.zeros((2, 3, 4, 5)),
+    "complex numbers": np.full((2, 2), 1j),
+    "numbers that are none": np.full((2, 2), np.nan),
+    "a complex number": 1j,
+    "a huge number": 10**400,
     "an array of objects": np.array([None, "a"], dtype=object),
     "a path that does not exist": Path("nowhere") / "none.h5",
     "a function": lambda *arguments: None,
@@ -108,11 +113,33 @@ def test_no_public_function_shows_a_traceback(name, plausible, tmp_path, monkeyp
     function, wrong = FUNCTIONS[name], {}
     for place, parameter in enumerate(required(function)):
         for kind, junk in JUNK.items():
+            begin = time.perf_counter()
             try:
                 if (parameter.name, kind) not in CALLED:
                     calls(function, place, junk, plausible)
-            except InputError as error:
+            except (InputError, TypeError) as error:
                 assert str(error).strip() and "\n" not in str(error), kind
             except Exception as error:
                 wrong[f"{parameter.name} = {kind}"] = f"{type(error).__name__}: {str(error)[:100]}"
+            if (seconds := time.perf_counter() - begin) > 5:  # a second on a machine at rest
+                wrong[f"{parameter.name} = {kind}"] = f"it takes {seconds:.1f} s"
     assert not wrong, "\n".join(f"{kind}: {error}" for kind, error in wrong.items())
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1j])
+def test_numbers_that_are_no_states(number, plausible):
+    """Trajectories begin at finite real numbers."""
+    model, states = plausible["model"], np.full((2, 2), number)
+    for use in (
+        lambda: vp.rollout(model, states, 3),
+        lambda: vp.rollout(plausible["map"], states, 3),
+        lambda: vp.integrate("pendulum", "rk4", states, 0.1, 3),
+        lambda: vp.solve(plausible["system"], states, [0.0, 1.0]),
+    ):
+        with pytest.raises(InputError, match=r"initial .*(not finite|array of numbers|finite)"):
+            use()
+
+
+def test_a_dataset_is_asked_for_by_its_name():
+    with pytest.raises(InputError, match="dataset must be a dataset or the path of its file"):
+        vp.train(vp.models.ResidualNetwork(dim=2), np.zeros((4, 5, 2)))

@@ -12,6 +12,7 @@ from typing import Any
 from vpintegrator.errors import InputError
 
 _OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "ranges")
+_LARGEST = 2**53  # whole numbers up to this one are exact as floats
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
 
@@ -73,8 +74,8 @@ def whole_number(argument: str, value: Any, least: int = 0) -> int:
     """Return a number of things, ``least`` or more, also from 1e6; else raise InputError."""
     value = _of_python(value)
     sound = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not sound or value < least:
-        raise InputError(f"{argument} = {value!r} must be a whole number, {least} or more")
+    if isinstance(value, bool) or not sound or not least <= value <= _LARGEST:
+        raise InputError(f"{argument} = {shown(value)} must be a whole number, {least} or more")
     return int(value)
 
 

@@ -28,10 +28,7 @@ def test_every_argument_says_what_it_is(architecture):
 
 
 @pytest.mark.parametrize("architecture", CLASSES)
-def test_a_misspelt_or_missing_argument_is_a_type_error(architecture):
-    name, *_ = inspect.signature(architecture).parameters
-    with pytest.raises(TypeError, match=r"__init__\(\) got an unexpected keyword argument 'depht'"):
-        architecture(**{name: 3, "depht": 2})
+def test_a_missing_argument_is_a_type_error(architecture):
     with pytest.raises(TypeError, match=r"__init__\(\) missing .* required .*'"):
         architecture()
 

@@ -142,6 +142,21 @@ def test_parameters_are_trained_in_place(dtype, swing):
     assert history.best_validation_error < 1
 
 
+class Branching(Net):
+    """A network that branches on values of the states."""
+
+    def forward(self, z):
+        return super().forward(z) if z.abs().max() < 1 else z
+
+
+def test_a_python_if_on_states_is_told_in_a_sentence(swing):
+    model = vp.wrap(Branching(), dim=2, step=0.2)
+    assert vp.rollout(model, STATES, 3).shape == (6, 4, 2)
+    for use in (lambda: model.derivative(STATES[:, None]), lambda: vp.train(model, swing)):
+        with pytest.raises(InputError, match=r"write torch.where"):
+            use()
+
+
 def test_what_has_nothing_to_train_is_refused(swing):
     with pytest.raises(InputError, match="Identity has no parameters to train"):
         vp.train(nn.Identity(), swing)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import of_kind, whole_number
+from vpintegrator.arguments import is_number, shown, whole_number
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.machine import Machine, wanted_on
 from vpintegrator.compiled.method import CompiledMethod
@@ -88,9 +86,8 @@ def integrate(
     if not isinstance(method, ClassicalMethod):
         method = find_method(method)
     initial = check_initial(system, initial)
-    of_kind("step", step, Real, "a number")
-    if not (math.isfinite(step) and step != 0):
-        raise InputError(f"step = {step!r} must be a finite number other than zero")
+    if not is_number(step) or step == 0:
+        raise InputError(f"step = {shown(step)} must be a finite number other than zero")
     steps = whole_number("steps", steps)
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial

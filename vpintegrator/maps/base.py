@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import Structure, System
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
@@ -355,10 +356,7 @@ def once_per_system(function: Callable[[System], Result]) -> Callable[[System], 
 
 def check_initial(system: System, initial: Any) -> np.ndarray:
     """Return initial states as a float64 array (trajectory, dim), or raise InputError."""
-    try:
-        array = np.asarray(initial, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"initial = {initial!r} is not an array of numbers") from None
+    array = real_array("initial", initial, None)
     if array.ndim != 2 or array.shape[1] != system.dim or len(array) == 0:
         raise InputError(
             f"initial has shape {array.shape}, but the initial states of {system.name} have shape "

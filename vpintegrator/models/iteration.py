@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from vpintegrator.arguments import real_array
 from vpintegrator.errors import InputError
 from vpintegrator.runtime.threads import torch_threads
 
@@ -110,6 +111,23 @@ def evaluating(model: Any) -> Iterator[None]:
         model.train(training)
 
 
+@contextmanager
+def differentiable(name: str) -> Iterator[None]:
+    """Let a model that branches on values of a state be one sentence of InputError.
+
+    Derivatives at many states are computed at once, by ``torch.func.vmap``.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "vmap" not in str(error):
+            raise
+        raise InputError(
+            f"{name} cannot be differentiated at many states at once: a Python if, or .item(), "
+            "reads values of the states; write torch.where(condition, a, b) instead"
+        ) from None
+
+
 def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.ndarray:
     """Return Jacobian matrices of the model's map of windows (n, window, dim), in float64.
 
@@ -129,7 +147,7 @@ def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.nda
         return result
     part = max(1, _JACOBIANS // size**2)
     jacobian = torch.func.vmap(torch.func.jacfwd(model))
-    with evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad(), differentiable(model.name):
         for start in range(0, len(windows), part):
             rows = slice(start, start + part)
             given = as_windows(model, windows[rows])
@@ -156,7 +174,7 @@ def network_tangent(
         fixed = partial(model, parameters=k) if own is not None else model
         return torch.func.jvp(fixed, (window,), (vector,))[1]
 
-    with evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad(), differentiable(model.name):
         images = torch.func.vmap(torch.func.vmap(image, (None, None, 0)))(given, k, rows)
     return images.flatten(-2).mT.double().cpu().numpy()
 
@@ -185,12 +203,11 @@ def _like(model: Any) -> torch.Tensor:
 def as_windows(model: Any, initial: Any) -> torch.Tensor:
     """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
     like = _like(model)
-    try:
-        if not isinstance(initial, torch.Tensor):
-            initial = torch.from_numpy(np.array(initial, dtype=np.float64))
-        windows = initial.detach().to(dtype=like.dtype, device=like.device)
-    except (TypeError, ValueError):
-        raise InputError(f"initial = {initial!r} is not an array of numbers") from None
+    if not isinstance(initial, torch.Tensor):
+        initial = torch.from_numpy(real_array("initial", initial, None))
+    if initial.is_complex():
+        raise InputError("initial must be an array of numbers, not complex ones")
+    windows = initial.detach().to(dtype=like.dtype, device=like.device)
     if model.window == 1 and windows.ndim == 2:
         windows = windows[:, None]
     if windows.ndim != 3 or windows.shape[1:] != (model.window, model.dim) or not len(windows):

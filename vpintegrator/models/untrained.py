@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -63,12 +62,6 @@ def suited(
     given = arguments or {}
     chosen = _chart(system, "auto", chart, given)
     return _suited(system if chosen is None else chosen.system, given)[0]
-
-
-def _check_system(system: Any) -> None:
-    from vpintegrator.dynamics import System
-
-    of_kind("system", system, System, "a system, as vp.load_system gives it")
 
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
@@ -224,24 +217,23 @@ def build(
     built = _untrained(architecture, seed, arguments)
     if coordinates:
         built.set_coordinates(**coordinates)
+    built.choices = [why] if why else []
+    if chosen is not None:
+        pairs = zip(chosen.components, chosen.equations, strict=True)
+        words = ", ".join(f"{new} = {text}" for new, text in pairs)
+        built.choices.append(f"the model works in the system's coordinates {words}")
+    if system.family is not None:
+        built.choices.append(system.family.words)
     if refusal:
         kept = f"{count or 'none'} of the system's {len(rhos)} reversing symmetries"
         built.choices.append(f"{kept} are built in: {refusal}")
-    if arguments.get("weighting", "auto") == "auto" and len(rhos) > 1:
-        _tell_weighting(built)
-    if system.family is not None:
-        built.choices.insert(0, system.family.words)
-    if chosen is not None:
-        built.choices.insert(0, _words_of(chosen))
-    if why:
-        built.choices.insert(0, why)
+    weighting = getattr(built, "weighting", "skew")
+    if weighting != "skew" and arguments.get("weighting", "auto") == "auto":
+        built.choices.append(
+            f"the {weighting} weighting was chosen: the reversing symmetries leave no skew one but "
+            "zero"
+        )
     return built
-
-
-def _words_of(chart: Chart) -> str:
-    pairs = zip(chart.components, chart.equations, strict=True)
-    words = ", ".join(f"{new} = {text}" for new, text in pairs)
-    return f"the model works in the system's coordinates {words}"
 
 
 def _with_delays(
@@ -277,12 +269,9 @@ def _chart(
     system: System, model: str | type[Model], wanted: bool | None, arguments: Mapping[str, Any]
 ) -> Chart | None:
     """Return the system's chart, if a model is to work in it."""
-    if isinstance(system, (str, os.PathLike)):
-        name = os.fspath(system)
-        raise InputError(
-            f"a model is built for a System, such as load_system({name!r}), not {name!r}"
-        )
-    _check_system(system)
+    from vpintegrator.dynamics import System
+
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
     chart, reason = system.chart, ""
     if wanted is False:
         return None
@@ -304,15 +293,6 @@ def _chart(
         raise InputError(f"no model in the coordinates of a chart: {reason}; leave out chart")
     keeps = architecture is None or "cyclic" in arguments_of(architecture)
     return chart if not reason and (keeps or wanted) else None
-
-
-def _tell_weighting(built: Model) -> None:
-    """Add the choice of a weighting of attention to the model's choices."""
-    if (weighting := getattr(built, "weighting", "skew")) != "skew":
-        built.choices.append(
-            f"the {weighting} weighting was chosen: the reversing symmetries leave no skew one but "
-            "zero"
-        )
 
 
 def _is_canonical(system: System, explicit_time: bool = True) -> bool:

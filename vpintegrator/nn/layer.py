@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import nn
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import shown, whole
 from vpintegrator.errors import InputError
 
 LARGEST_SEED = 2**63 - 1
@@ -203,6 +203,8 @@ def preserves(law: str, *layers: nn.Module) -> bool:
 
 def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
     """Raise InputError unless the last axes of ``x`` have the given sizes (by name, in order)."""
+    if not isinstance(x, torch.Tensor) or x.is_complex():
+        raise InputError(f"{argument} must be a tensor of real numbers, not {shown(x)}")
     expected = tuple(sizes.values())
     if x.ndim < len(expected) or tuple(x.shape[-len(expected) :]) != expected:
         axes = ", ".join(f"{name} {size}" for name, size in sizes.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -82,6 +83,8 @@ def rollout(
     steps = whole_number("steps", steps)
     own = map = _as_map(map, initial)
     windows, dim = _windows(map, initial), map.dim  # of a model on its device
+    if not bool((abs(windows) < math.inf).all()):
+        raise InputError("initial holds a value that is not finite")
     if parameters is not None:
         map, windows = _with_parameters(map, windows, parameters)
     if compiled is None and steps // map.prediction_window < worth:

@@ -14,6 +14,7 @@ from torch.func import jacrev, vmap
 from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Model
+from vpintegrator.models.iteration import differentiable
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.least_squares import (
     DampedIteration,
@@ -233,7 +234,8 @@ class LevenbergMarquardt(Optimizer, Residual):
             return
         for part in self.pair.split(self.block):
             check_time()
-            jacobian, residual = self.jacobian(parameters, *part)
+            with differentiable("the model"):
+                jacobian, residual = self.jacobian(parameters, *part)
             yield jacobian.reshape(-1, len(parameters)), residual.detach().reshape(-1)
 
     def _residual_twice(

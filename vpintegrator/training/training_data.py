@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from vpintegrator.arguments import of_kind
 from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.chains import chains
 from vpintegrator.data.pairs import Pair, Pairs
@@ -92,6 +93,9 @@ class TrainingData:
         """Return the training data of a dataset, or of the path of one."""
         if isinstance(dataset, TrainingData):
             return dataset
+        of_kind(
+            "dataset", dataset, (Dataset, str, os.PathLike), "a dataset or the path of its file"
+        )
         return cls(dataset if isinstance(dataset, Dataset) else open_dataset(dataset))
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import whole_number
+from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.compiled import machine_code
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
@@ -112,7 +112,7 @@ def lyapunov_spectrum(
     >>> spectrum.exponent.shape, bool(abs(spectrum.exponent.sum()) < 1e-7)  # volume is kept
     ((1, 4), True)
     """
-    if not map.differentiable:
+    if not of_kind("map", map, Map, "a map, such as vp.classical gives").differentiable:
         raise InputError(f"{map.name} has an adaptive step size, so it is no fixed map")
     windows, steps = first_windows(map, states), whole_number("steps", steps, 1)
     trajectories, window, dim = windows.shape
