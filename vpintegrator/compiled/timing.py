@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from vpintegrator.arguments import of_kind
 from vpintegrator.runtime.deadline import TimeIsUp, check_time
 
 
@@ -55,6 +56,7 @@ def seconds_per_step(
     >>> 1e-9 < cost["rk4"] < 1e-5
     True
     """
+    of_kind("runs", runs, Mapping, "a mapping of names to functions")
     counts: dict[str, int] = {}
     times: dict[str, list[float]] = {name: [] for name in runs}
     with suppress(TimeIsUp):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import is_number, shown, whole_number
+from vpintegrator.arguments import is_number, of_kind, shown, whole_number
 from vpintegrator.compiled.library import NotCompilable
 from vpintegrator.compiled.machine import Machine, wanted_on
 from vpintegrator.compiled.method import CompiledMethod
@@ -127,6 +127,13 @@ def machine_code(map: Map, states: Any, compiled: bool | None = None) -> Map:
     >>> next(machine.advance(np.ones((4, 1, 2)), 10)).shape
     (4, 10, 2)
     """
+    of_kind("map", map, Map, "a map, such as vp.classical gives")
+    shape = np.shape(states)  # also of a tensor on a GPU
+    if shape[-1:] != (map.dim,) or len(shape) not in (2, 3):
+        raise InputError(
+            f"states have shape {shape}, but {map.name} maps states (trajectory, {map.dim}) or "
+            f"windows (trajectory, {map.window}, {map.dim})"
+        )
     if compiled is False or isinstance(map, Machine):
         return map
     if isinstance(map, PeriodMap):
