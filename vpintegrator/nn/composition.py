@@ -41,7 +41,7 @@ class Composition(Layer, nn.Sequential):
     @property
     def parameter_count(self) -> int:
         """Number of parameters that the layers read."""
-        return max((getattr(layer, "parameter_count", 0) for layer in self), default=0)
+        return max([0, *[getattr(layer, "parameter_count", 0) for layer in self]])
 
     def at(self, parameters: torch.Tensor) -> Composition:
         """Return the composition at parameters (m,), which are multiplied out."""
