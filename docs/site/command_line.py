@@ -81,10 +81,11 @@ def _option(usage: str, help: str) -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
+    from vpintegrator.models.descriptions import DESCRIPTIONS
     from vpintegrator.models.registry import ARCHITECTURES
     from vpintegrator.overview import architecture_arguments
 
-    for name, words in ARCHITECTURES.descriptions().items():
+    for name, words in DESCRIPTIONS.items():
         title = f"Arguments of {name}"
         yield from (title, "-" * len(title), "", _escaped(words), "")
         yield from (f".. program:: vp-train --model {name}", "")
