@@ -43,7 +43,9 @@ def test_a_model_of_a_family(run, done, tmp_path):
     model = vp.fit(data, kinds, epochs=1, progress=False).model
     vp.save(model, tmp_path / "family.safetensors")
     assert refused(run(main, "family.safetensors"), "-p step=0.1")
-    assert refused(run(main, "family.safetensors", "-p", "I1=2"), "I1 is no parameter of this family")
+    assert refused(
+        run(main, "family.safetensors", "-p", "I1=2"), "I1 is no parameter of this family"
+    )
     done(main, "family.safetensors", "-p", "step=0.15", "-o", "a.c")
     text = (tmp_path / "a.c").read_text()
     assert "step: 0.15" in text

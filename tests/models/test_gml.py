@@ -249,26 +249,14 @@ def spoil_key(file):
     file.create_group("L2000")["gamma"] = 1.0
 
 
-def spoil_storage(file):
-    del file["L1/A"]
-    file.create_dataset("L1/A", (3, 3), "f8", external=[("/etc/hostname", 0, 72)])
-
-
 def spoil_value(file):
     file["L1/A"][0, 0] = np.nan
-
-
-def spoil_width(file):
-    del file["L1/A"]
-    file.create_dataset("L1/A", (30_000, 30_000), "f8", chunks=(10, 10))
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_storage, "lie in other files"),
         (spoil_value, "not finite"),
-        (spoil_width, "out of proportion"),
         (spoil_type, "SymmetricMatrix"),
         (spoil_size, "shape"),
         (spoil_key, "L2000 holds gamma"),

@@ -37,14 +37,6 @@ def test_systems_of_shears_preserve_volume(tmp_path):
     assert abs(D.det().item() - 1) < 1e-14
 
 
-def test_a_file_holds_all_of_it(tmp_path):
-    model, data, _ = trained("pendulum", tmp_path / "a.h5", 3)
-    vp.save(model, tmp_path / "m.safetensors")
-    found = vp.load(tmp_path / "m.safetensors")
-    z = torch.from_numpy(data.states("test")[:, :1])
-    assert torch.equal(found(z), model(z))
-
-
 def test_machine_code_steps_alike(tmp_path):
     model, data, _ = trained("pendulum", tmp_path / "a.h5", 3)
     states = data.states("test")[:, :1]
