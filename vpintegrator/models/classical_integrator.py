@@ -89,7 +89,7 @@ class ClassicalIntegrator(Model):
     def set_advance(self, time: float) -> None:
         """Set the step, in units of time."""
         super().set_advance(time)
-        self.core.set_step(time)  # type: ignore[operator]
+        self.core.set_step(time)
 
 
 def _rates(hamiltonian: str, field: list[str], dim: int) -> ComponentFunction:

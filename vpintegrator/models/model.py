@@ -398,7 +398,7 @@ class Model(Parametrised, Map):
         """
         if not self.invertible:
             raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
-        return self._moved(self.core.inverse, window, parameters, -1.0)  # type: ignore[arg-type]
+        return self._moved(self.core.inverse, window, parameters, -1.0)
 
     def _moved(
         self,
@@ -585,7 +585,7 @@ class Model(Parametrised, Map):
             shift, scale = torch.cat([shift, own[0]]), torch.cat([scale, own[1]])
         for layer in self.core.modules():
             if hasattr(layer, "set_units"):
-                layer.set_units(shift, scale)  # type: ignore[operator]
+                layer.set_units(shift, scale)
 
     def set_parameter_normalisation(self, parameters: torch.Tensor) -> None:
         """Normalise the coefficients of a family by those of given parameters (trajectory, p).

@@ -119,7 +119,7 @@ class SplittingMap(Model):
     def set_advance(self, time: float) -> None:
         """Set the step, in units of time."""
         super().set_advance(time)
-        self.core.set_step(time)  # type: ignore[operator]
+        self.core.set_step(time)
 
     def with_step(self, step: float) -> SplittingMap:
         """Return the splitting with another step.
