@@ -1,6 +1,5 @@
-"""Comparisons as pandas and xarray have them."""
+"""Comparisons as pandas has them."""
 
-import numpy as np
 import pytest
 
 import vpintegrator as vp
@@ -20,17 +19,5 @@ def test_the_table_is_a_frame(report):
     assert list(frame.columns) == list(report.table()[0])[1:]
 
 
-def test_arrays_have_their_labels(report):
-    data = report.to_xarray()
-    for name, run in report.runs.items():
-        found = data.sel(run=name)
-        assert np.array_equal(found.state.values, run.states)
-        assert np.array_equal(found.error.values, run.error, equal_nan=True)
-        assert np.array_equal(found.invariant_energy.values, run.invariants["energy"].error)
-        assert found.kind == "classical"
-    known = data.reference.isel(time=slice(report.reference.shape[1]))
-    assert np.array_equal(known.values, report.reference)
-    assert data.reference.sel(time=slice(3.1, None)).isnull().all()
-    assert data.error.sel(time=slice(3.1, None)).isnull().all()
-    assert data.attrs["system"] == "pendulum"
-    assert data.attrs["parameter_g"] == report.system.parameters["g"]
+def test_the_text_says_to_what_time_errors_speak(report):
+    assert repr(report).endswith("3 trajectories to t = 6, errors to t = 3>")

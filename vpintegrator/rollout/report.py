@@ -28,7 +28,7 @@ from vpintegrator.maps.map import KINDS
 from vpintegrator.rich_display import displayed
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.diagnostics.invariants import ENDINGS, series_names
+from vpintegrator.rollout.diagnostics.invariants import ENDINGS
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, Invariants
 from vpintegrator.rollout.results import (
     REFERENCE,
@@ -46,7 +46,6 @@ from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 if TYPE_CHECKING:
     import pandas
-    import xarray
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 3
@@ -236,22 +235,9 @@ class Report(Results):
         >>> list(report.to_frame().index)
         ['RK4', 'Störmer–Verlet']
         """
-        return frame_of(self.table()).set_index("method")
+        import pandas  # slow to load
 
-    def to_xarray(self) -> xarray.Dataset:
-        """Return all data at the stored times as an xarray Dataset, with labels.
-
-        ``state`` (run, trajectory, time, component), ``reference`` (trajectory, time, component)
-        and ``error`` (run, trajectory, time), NaN beyond the end of the reference, and
-        ``invariant_NAME`` (run, trajectory, time) for each invariant.
-
-        Examples
-        --------
-        >>> report = vp.compare(None, ["rk4"], system="pendulum", steps=50)
-        >>> report.to_xarray().state.sel(run="rk4", component="p").dims
-        ('trajectory', 'time')
-        """
-        return dataset_of(self)
+        return pandas.DataFrame(self.table()).set_index("method")
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a rollout file, from which everything can be drawn without running a method again.
@@ -271,9 +257,11 @@ class Report(Results):
         for name, run in self.runs.items():
             worst = f" (worst RMSE {run.root_mean_square_error.max():.1e})"
             methods.append(f"{name}{worst if self.is_compared(name) else ''}")
+        end = self.times[-1]
+        errors = f", errors to t = {self.reference_time:g}" if self.reference_time < end else ""
         return (
             f"<Report {self.system.name}: {', '.join(methods)}; "
-            f"{len(self.reference)} trajectories to t = {self.times[-1]:g}>"
+            f"{len(self.reference)} trajectories to t = {end:g}{errors}>"
         )
 
 
@@ -462,47 +450,3 @@ def _read_study(group: StoredGroup) -> WorkPrecision:
     if not steps:
         raise InputError(f"{group}: there are no steps")
     return WorkPrecision(**read_variables(group, _STUDY, {"step": steps}))
-
-
-_ALONG = ("run", "trajectory", "time")
-
-
-def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Return the rows of a table as a data frame."""
-    import pandas  # slow to load
-
-    return pandas.DataFrame(table)
-
-
-def dataset_of(report: Results) -> xarray.Dataset:
-    """Return the dataset of :meth:`vpintegrator.rollout.Report.to_xarray`."""
-    runs = list(report.members.values())
-    shape = (len(report.reference), len(report.times), report.system.dim)
-    reference = np.full(shape, np.nan)
-    reference[:, : report.reference.shape[1]] = report.reference
-    variables: dict[str, Any] = {
-        "state": ((*_ALONG, "component"), np.stack([run.states for run in runs])),
-        "reference": ((*_ALONG[1:], "component"), reference),
-        "error": (_ALONG, np.stack([run.error for run in runs])),
-    }
-    for name, series in series_names(report.system.invariants).items():
-        errors = [run.invariants[name].error for run in runs]
-        variables[f"invariant_{series}"] = _ALONG, np.stack(errors), {"invariant": name}
-    coordinates = {
-        "run": [run.name for run in runs],
-        "kind": ("run", [run.kind for run in runs]),
-        "time": report.times,
-        "component": list(report.system.components),
-    }
-    about = {"system": report.system.name, "step": report.step, "every": report.every}
-    about |= {f"parameter_{name}": value for name, value in report.system.parameters.items()}
-    return _library("xarray").Dataset(variables, coordinates, about)
-
-
-def _library(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(f"this needs {name}, which is not installed: pip install {name}") from None
