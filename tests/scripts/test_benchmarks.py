@@ -106,7 +106,8 @@ def test_gradients(script):
     pytest.importorskip("torchdiffeq", reason="torchdiffeq is in the extra bench")
     gradients = script("gradients")
     states, g = torch.ones(2, 2, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
-    ours, theirs = gradients.ours("rk4", states, g, 3), gradients.torchdiffeq_rk4(states, g, 3)
+    rk4 = vp.classical("rk4", "pendulum", gradients.STEP)
+    ours, theirs = gradients.ours(rk4, states, g, 3), gradients.torchdiffeq_rk4(states, g, 3)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
     header, *rows = cells(run(gradients, "--markdown"))
     assert header[1:3] == ["method", "step with gradient"]

@@ -295,7 +295,7 @@ class ClassicalMap(Map):
         >>> g = torch.tensor(9.81, dtype=torch.float64, requires_grad=True)
         >>> state = torch.tensor([1.0, 0.0], dtype=torch.float64)
         >>> torch.autograd.grad(midpoint(state, {"g": g})[1], g)[0].round(decimals=3)
-        tensor(-0.0830, dtype=torch.float64)
+        tensor(-0.0820, dtype=torch.float64)
         """
         method = self._fixed_step()
         system, values = self._parameters.tensors(parameters, states)
