@@ -17,7 +17,6 @@ FACES = (
     "compiled",
     "data",
     "dynamics",
-    "export",
     "models",
     "nn",
     "plotting",

@@ -102,7 +102,7 @@ MISTAKES = {
     "vp-rollout model.safetensors --time -1": "time = -1",
     "vp-rollout model.safetensors --device foo": "--device foo",
     "vp-rollout model.safetensors -p g=3": "these models are no families",
-    "vp-rollout model.safetensors --system rigid-body": "was trained on pendulum and holds it",
+    "vp-rollout model.safetensors --system rigid-body": "holds pendulum, on which it was trained",
     "vp-rollout --system pendulum --device cuda": "models alone run on other devices",
     "vp-rollout --system pendulum --time 1e15": "steps of 0.2 would take too long",
     "vp-rollout --system pendulum --steps 5 --trajectories 1000000000000000": "fewer trajectories",

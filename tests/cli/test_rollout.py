@@ -198,6 +198,6 @@ def test_figures(run, done, model, tmp_path):
     chosen = ["--figure", "errors", "--methods", "rk4", "--format", "svg", "--width", "column"]
     facts = json.loads(done(plot, "a.h5", "-o", "one", *chosen, "--json", "--quiet"))
     assert [row["method"] for row in facts["table"]] == ["RK4"]
-    assert {path.name for path in Path("one").iterdir()} == {"errors.svg", "captions.md"}
+    assert {path.name for path in Path("one").iterdir()} == {"errors.svg", "errors.md"}
     assert refused(run(plot, "a.h5", "-o", "one", *chosen), "--overwrite")
     assert "1 figure: errors" in done(plot, "a.h5", "-o", "one", *chosen, "--overwrite")

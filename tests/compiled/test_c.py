@@ -15,7 +15,7 @@ from vpintegrator.compiled.c_source import write_c
 from vpintegrator.compiled.exporting import CLibrary
 from vpintegrator.models import ARCHITECTURES
 from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.family import KEY, FamilyConditions
+from vpintegrator.models.family import FamilyParameters
 
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror")
 ROUNDING = {torch.float64: 1e-13, torch.float32: 3e-5}
@@ -201,8 +201,8 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence(tmp_path):
             vp.export(model, path, **options)
         assert not list(tmp_path.iterdir())
 
-    family = vp.models.VolumePreservingFeedForward(dim=3)
-    family.metadata[KEY] = FamilyConditions({"step": (0.1, 0.3)}, ["z[0]"], {}).text
+    family = vp.models.VolumePreservingFeedForward(dim=3, parameters=1)
+    family.family = FamilyParameters({"step": (0.1, 0.3)}, ["z[0]"], {})
     refused(r"a family, of step from 0\.1 to 0\.3: .* -p step=0\.1 \(model\.at", family)
     large = vp.models.VolumePreservingFeedForward(dim=64, width=2000, depth=2)
     refused("cannot be exported: it needs more than", large)

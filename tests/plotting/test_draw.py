@@ -125,7 +125,7 @@ def test_widths_and_styles_are_those_asked_for(body, style, width, inches, tmp_p
         "text.usetex: True\n"
     )
     paths = draw(body, "f", formats=["png", "pdf"], style=style, width=width, figures=["errors"])
-    assert [path.name for path in paths] == ["errors.png", "errors.pdf", "captions.md"]
+    assert [path.name for path in paths] == ["errors.png", "errors.pdf", "errors.md"]
     image = matplotlib.image.imread("f/errors.png")
     dots = 100 if style == "own.mplstyle" else 300
     assert image.shape[1] == pytest.approx(inches * dots, abs=1)

@@ -44,13 +44,13 @@ Table = dict[str, Any]
 )
 @group(
     "How much",
-    count=whole(3, "Trajectories for training, validation and test. [1300]"),
-    steps=whole(1, "Steps of each trajectory. [the system's]"),
-    step=text("TIME", "Time between two states; 'period' of the forcing. [the system's]"),
+    count=whole(3, "Trajectories for training, validation and test. [the recipe's]"),
+    steps=whole(1, "Steps of each trajectory. [the recipe's]"),
+    step=text("TIME", "Time between two states; 'period' of the forcing. [the recipe's]"),
     method=text("NAME", "Solver of SciPy, or a classical method. [DOP853]"),
     rtol=number("TOL", "Relative tolerance of the solver. [1e-12]"),
     split=choice("HOW", ["trajectory", "time"], "Groups of trajectories or of times. [trajectory]"),
-    seed=whole(0, "Seed of the random initial states. [0]"),
+    seed=whole(0, "Seed of the random initial states. [the recipe's]"),
     workers=whole(1, "Processes on this machine. [1]", default=1),
     scheduler=text("ADDRESS", "Scheduler of a dask cluster."),
     resume=flag("Go on with an interrupted run."),

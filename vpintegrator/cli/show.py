@@ -51,6 +51,8 @@ def main(
     if output is not None:
         overview.draw(output, overwrite)
     say(overview)
+    if output is not None:
+        say(f"picture written to {output}")
     write_json(lambda: overview.facts)
 
 

@@ -26,14 +26,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.compiled.library import (
-    Compilation,
-    NotCompilable,
-    NotWorthIt,
-    cache_folder,
-    find_compiler,
-    load_library,
-)
+from vpintegrator.compiled.library import NotCompilable, NotWorthIt
 from vpintegrator.compiled.method import CompiledMethod
 from vpintegrator.compiled.step_source import obstacle
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
@@ -53,7 +46,6 @@ _WITH_TORCH = {
 }
 
 __all__ = [
-    "Compilation",
     "CompiledMethod",
     "CompiledModel",
     "CompiledResidual",
@@ -61,11 +53,8 @@ __all__ = [
     "NotCompilable",
     "NotWorthIt",
     "SymmetricMatrix",
-    "cache_folder",
     "export",
-    "find_compiler",
     "integrate",
-    "load_library",
     "machine_code",
     "obstacle",
     "repeat_states",

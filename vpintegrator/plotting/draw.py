@@ -85,7 +85,8 @@ def draw(
     list of pathlib.Path
         ``overview``, ``phase``, ``coordinates``, ``errors`` and, where there is something to show,
         ``invariants``, ``volume``, ``poincare``, ``map``, ``rotation`` and ``work-precision`` in
-        every format; then ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md``. A
+        every format; then ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md``.
+        Chosen figures come without tables, each with its caption in ``NAME.md``. A
         model file gives ``training`` and ``attention``, as far as it has both, and their captions.
 
     Raises
@@ -115,7 +116,7 @@ def draw(
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
         files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
-        for name in [*files, *texts, _CAPTIONS]:
+        for name in [*files, *texts, *([f"{name}.md" for name in names] or [_CAPTIONS])]:
             check_output(folder / name, overwrite)
         written, captions = [], {}
         with look.applied(), np.errstate(all="ignore"):
@@ -127,7 +128,10 @@ def draw(
                 elif figures:
                     raise InputError(f"figure: there is nothing to show in the figure '{name}'")
         tell("", len(drawn), len(drawn))
-        texts = texts | {_CAPTIONS: markdown_paragraphs(captions)}
+        if figures:
+            texts |= {f"{name}.md": markdown_paragraphs({name: captions[name]}) for name in names}
+        else:
+            texts |= {_CAPTIONS: markdown_paragraphs(captions)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
     return [folder / name for name in [*written, *texts]]

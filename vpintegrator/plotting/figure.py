@@ -184,7 +184,7 @@ class RolloutFigure(Figure):
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
     >>> paths = vp.draw(report, "own", ["png"], figures=[Sizes], overwrite=True)
     >>> [path.name for path in paths]
-    ['sizes.png', 'captions.md']
+    ['sizes.png', 'sizes.md']
     """
 
     scene: Scene

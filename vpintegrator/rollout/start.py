@@ -131,10 +131,12 @@ def check_agreement(models: Mapping[str, Model], system: System) -> None:
             continue
         own = find_system({name: model}, None)
         if own.text != system.text or own.definitions != system.definitions:
-            what = "parameters" if own.text == system.text else "system"
+            other = (
+                "other parameters" if own.text == system.text else f"the equations {system.name}"
+            )
             raise InputError(
-                f"the model {name} was trained on {own.name} and holds it, with other {what} than "
-                f"those of the {system.name} given; leave out the system and its parameters"
+                f"the model {name} holds {own.name}, on which it was trained, and was given "
+                f"{other}; leave out the system and its parameters"
             )
 
 
