@@ -177,7 +177,7 @@ def _jacobian(case: Case, seconds: float) -> list[str]:
         for part in zip(
             case.inputs.split(optimizer.block), case.targets.split(optimizer.block), strict=True
         ):
-            optimizer.jacobian(vector, *part)
+            optimizer.jacobian(vector, *part, None)
 
     found = time_together({"eager": eager, "compiled": _all_jacobians(case)}, seconds)
     least = case.roofline(backward=case.targets[0].numel())

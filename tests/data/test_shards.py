@@ -53,7 +53,9 @@ def test_one_file_and_a_view_hold_the_same(whole, view):
 
 def test_states_are_those_of_one_integration(whole):
     recipe = load_recipe("rigid-body", **SMALL)
-    states = solve(recipe.system, recipe.initial_states(), 0.2 * np.arange(6), "LSODA", 1e-8, 1e-8)
+    states = solve(
+        recipe.system, recipe.initial_states(), 0.2 * np.arange(6), "LSODA", 1e-8, recipe.atol
+    )
     found = np.concatenate([whole.states(group) for group in whole.shapes])
     assert found.tobytes() == states.tobytes()
 

@@ -237,11 +237,10 @@ def test_a_model_of_polynomials_is_saved_and_says_what_it_is(
     again = vp.load(tmp_path / "a.safetensors")
     Z = sample(4, made.window, 3)
     assert torch.equal(again(Z), made(Z))
-    assert "polynomials of degree 3" in again.description
     assert again.arguments["functions"] == "polynomial"
     assert again.coordinates.periods == dict(periodic)
     assert ("periodic" in again.arguments) == bool(periodic)
-    assert ("sigmoid(z[2])" in again.description) == bool(expressions)
+    assert again.description == made.description
 
 
 @pytest.mark.parametrize(

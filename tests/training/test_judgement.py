@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from vpintegrator.data.pairs import Pair
 from vpintegrator.training import History
 from vpintegrator.training.residuals import ErrorScale, doubt
 
@@ -25,7 +26,7 @@ from vpintegrator.training.residuals import ErrorScale, doubt
 )
 def test_what_is_told(validation, test, words):
     model = vp.models.VolumePreservingFeedForward(dim=2)
-    windows = torch.ones(5, 1, 2).double(), torch.full((5, 1, 2), 2.0).double()
+    windows = Pair(torch.ones(5, 1, 2).double(), torch.full((5, 1, 2), 2.0).double())
     history = History("adam", 0, 100, best_validation_error=validation, test_error=test)
     told = doubt(model, windows, ErrorScale((0,), 2.0), history)
     assert words in told

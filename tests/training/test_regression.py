@@ -62,7 +62,7 @@ def test_the_last_fifth_of_an_orbit_judges_its_linear_map():
         q.append(q[-1] + 0.1 * p[-1])
     data = vp.import_dataset(np.stack([q, p], 1)[None], "a.h5", step=0.1)
     fit = vp.fit(data, [LinearMaps()])
-    before, after, folds = TrainingData(data).known_pairs
+    before, after, _, folds = TrainingData(data).known_pairs
     last = fit_linear_map(vp.models.LinearMap(dim=2), before, after, folds).error
     rows, early = np.column_stack([before, np.ones(len(before))]), folds < 0
     matrix = np.linalg.lstsq(rows[early], after.numpy()[early], rcond=None)[0]

@@ -127,7 +127,9 @@ def without_broken_structure(dataset: Dataset | str | os.PathLike[str]) -> Datas
     dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     if dataset.is_family or dataset.system.is_measured:
         return dataset
-    states = dataset.states("train").reshape(-1, dataset.dim)
+    count = dataset.shapes["train"][0]
+    few = np.unique(np.linspace(0, count - 1, min(count, _JUDGED)).astype(int))
+    states = dataset.states("train", few).reshape(-1, dataset.dim)
     states = states[np.isfinite(states).all(axis=1)]
     chosen = np.random.default_rng(0).choice(len(states), min(len(states), _JUDGED), replace=False)
     accuracy = max(dataset.accuracy.get("estimated_error", 0.0), _ACCURACY)

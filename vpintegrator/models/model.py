@@ -332,8 +332,9 @@ class Model(Parametrised, Map):
         order of ``ranges``, (p,) or (n, p).
         """
         with evaluating(self), torch.inference_mode():
-            given = as_windows(self, windows), as_parameters(self, parameters, len(windows))
-            return self(*given).double().cpu().numpy()
+            given = as_windows(self, windows)
+            k = as_parameters(self, parameters, len(given))
+            return (self(given) if k is None else self(given, k)).double().cpu().numpy()
 
     def derivative(self, windows: np.ndarray, parameters: Any = None) -> np.ndarray:
         """Return Jacobian matrices (n, window * dim, window * dim) by differentiation."""
@@ -524,7 +525,8 @@ class Model(Parametrised, Map):
 
     def predict(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return the new states (..., prediction_window, dim) after windows (..., window, dim)."""
-        return self(window, parameters)[..., self.window - self.prediction_window :, :]
+        k = () if parameters is None else (parameters,)  # a forward of one's own may take none
+        return self(window, *k)[..., self.window - self.prediction_window :, :]
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:

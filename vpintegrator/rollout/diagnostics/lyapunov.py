@@ -232,6 +232,8 @@ class LyapunovExponent(Diagnostic):
             return {"lyapunov": None}
         count, times = history.log_determinant.shape
         first, steps = self.ensemble.first[:count], times - self.map.window
+        if steps < 1:
+            return {"lyapunov": None}
         found = lyapunov_spectrum(self.map, first, steps, compiled=False, scales=self.plan.scales)
         return {"lyapunov": found}
 
