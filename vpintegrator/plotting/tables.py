@@ -349,7 +349,7 @@ def notes(report: Report) -> list[str]:
         "Volume: largest |log|det|| of the derivative of one step"
         f"{f' ({windows})' if windows else ''}, and of the phase-space map z_0 → z_n; yes where it "
         "is rounding.": not report.system.contracts,
-        **dict.fromkeys(_on_invariants(report), True),
+        **dict.fromkeys([*_on_times(runs), *_on_invariants(report)], True),
         "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
         f"step{through}.": any(run.symplecticity is not None for run in runs),
         "Diverged: orbits that are not finite, farther from the reference than ten times its "
@@ -363,6 +363,15 @@ def notes(report: Report) -> list[str]:
         f"Also in the file, and not known here: {unknown}.": unknown,
     }
     return [printable(sentence) for sentence, holds in sentences.items() if holds]
+
+
+def _on_times(runs: Iterable[Run]) -> list[str]:
+    """Return sentences on the times of numbers that are measured on the first part of an orbit."""
+    ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
+    means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
+    volume = [f"Phase-space volume is followed to t = {grouped(max(ends))}."] if ends else []
+    mean = [f"Lyapunov exponents are means over a time of {grouped(max(means))}."] if means else []
+    return [*volume, *mean]
 
 
 def _on_invariants(report: Report) -> list[str]:
