@@ -369,7 +369,7 @@ def _on_times(runs: Iterable[Run]) -> list[str]:
     """Return sentences on the times of numbers that are measured on the first part of an orbit."""
     ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
     means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
-    volume = [f"Phase-space volume is followed to t = {grouped(max(ends))}."] if ends else []
+    volume = [f"The phase-space map is followed to t = {grouped(max(ends))}."] if ends else []
     mean = [f"Lyapunov exponents are means over a time of {grouped(max(means))}."] if means else []
     return [*volume, *mean]
 
