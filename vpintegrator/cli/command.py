@@ -15,7 +15,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -266,22 +266,11 @@ def line_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
     """Show one bar on standard error; the block calls its value with a name, done and total."""
-    from vpintegrator.runtime.progress import progress_bar
+    from vpintegrator.runtime.progress import step_bar
 
-    with progress_bar(quiet=is_set("quiet")) as bar:
-        task, current = bar.add_task("", total=None), ""
-
-        def show(name: str, done: int, total: int) -> None:
-            nonlocal current
-            if name != current:
-                bar.reset(task, total=total, description=printable(name))
-                current = name
-            bar.update(task, completed=done, total=total)
-
-        yield show
+    return step_bar(not is_set("quiet"), patience=0.0)
 
 
 def write_json(facts: Callable[[], Mapping[str, Any]]) -> None:

@@ -116,7 +116,8 @@ def draw(
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
         files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
-        for name in [*files, *texts, *([f"{name}.md" for name in names] or [_CAPTIONS])]:
+        caption_files = {f"{name}.md": [name] for name in names} or {_CAPTIONS: [*drawn]}
+        for name in [*files, *texts, *caption_files]:
             check_output(folder / name, overwrite)
         written, captions = [], {}
         with look.applied(), np.errstate(all="ignore"):
@@ -128,10 +129,9 @@ def draw(
                 elif figures:
                     raise InputError(f"figure: there is nothing to show in the figure '{name}'")
         tell("", len(drawn), len(drawn))
-        if figures:
-            texts |= {f"{name}.md": markdown_paragraphs({name: captions[name]}) for name in names}
-        else:
-            texts |= {_CAPTIONS: markdown_paragraphs(captions)}
+        for file, own in caption_files.items():
+            told = {name: captions[name] for name in own if name in captions}
+            texts = texts | {file: markdown_paragraphs(told)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
     return [folder / name for name in [*written, *texts]]
