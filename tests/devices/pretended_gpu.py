@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections import Counter
 from unittest import mock
 
 import torch
@@ -21,14 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 CUDA, META, CPU = torch.device("cuda", 0), torch.device("meta"), torch.device("cpu")
 aten = torch.ops.aten
-COUNTS: Counter[str] = Counter()
-"""Since the last ``counted()``: kernels, copies to and from the device, waits for a number."""
 
 _MAY_MIX = {aten.copy_, aten._foreach_copy_, aten.index, aten.index_put, aten.index_put_}
 _MAY_MIX |= {aten._index_put_impl_, aten.set_}
 _NO_SCALARS = {aten.cat, aten.stack}
-_WAITS = {aten.nonzero, aten.equal, aten.masked_select, aten._unique2, aten.unique_dim}
-_WAITS |= {aten._linalg_check_errors, aten._assert_async}
 # computed by no kernel of CUDA
 _OF_CPU_ALONE = {aten.histogram, aten.histogramdd, aten._histogramdd_bin_edges}
 _random = torch.Generator()  # of the device, not the one of the CPU
@@ -136,7 +131,6 @@ def _compute(function, args, kwargs):
         return 0  # as operations of their own
     if device is None:
         _check_devices(packet, args, given, there)
-    _count(packet, args, given, onto)
     if device is not None:
         kwargs = {**kwargs, "device": CPU}
     if packet is aten._efficientzerotensor:  # which has no numbers to hold
@@ -202,24 +196,6 @@ def _check_devices(packet, args, given, there):
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"cuda:0 and cpu! (in {packet}, with shapes {[tuple(t.shape) for t in given]})"
         )
-
-
-def _count(packet, args, given, onto):
-    if packet is aten._local_scalar_dense:
-        COUNTS["item"] += 1
-    elif packet in (aten._to_copy, aten.copy_):
-        source = given[-1]
-        goes = (
-            (onto if packet is aten._to_copy else isinstance(given[0], PretendedTensor)),
-            isinstance(source, PretendedTensor),
-        )
-        COUNTS[{(True, False): "to device", (False, True): "to host"}.get(goes, "kernels")] += 1
-    elif packet in _WAITS:
-        COUNTS["waits"] += 1
-    elif packet in _MAY_MIX and any(t.dtype == torch.bool for t in given[1:]):
-        COUNTS["waits"] += 1  # for the number of those chosen
-    else:
-        COUNTS["kernels"] += 1
 
 
 def _with_own_randomness(function, kwargs):
@@ -343,14 +319,3 @@ def on_the_cpu():
     """Within, nothing stands between PyTorch and the CPU: it is as fast as elsewhere."""
     with _disable_current_modes(), torch._C.DisableTorchFunction():
         yield
-
-
-@contextlib.contextmanager
-def counted():
-    """What happens within on the device: yields the counts, complete at the end."""
-    COUNTS.clear()
-    found: Counter[str] = Counter()
-    try:
-        yield found
-    finally:
-        found.update(COUNTS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from tests.devices.pretended_gpu import counted, on_the_cpu
+from tests.devices.pretended_gpu import on_the_cpu
 from tests.devices.same import assert_same
 from tests.nn.laws import randomise
 from tests.rollout.systems import as_map
@@ -120,20 +120,6 @@ def numbers_of(report, name):
     numbers = {key: value for key, value in found.items() if isinstance(value, float | int)}
     assert len(numbers) > 5
     return numbers
-
-
-def test_steps_do_not_wait_for_the_device(device, is_pretended):
-    if not is_pretended:
-        pytest.skip("a GPU counts nothing")
-    model = built("window 1").to(device)
-    initial = torch.from_numpy(windows(model)).to(device)
-    found = []
-    for steps in (10, 50):
-        with counted() as counts:
-            vp.rollout.rollout(model, initial, steps, compiled=False)
-        found.append({name: n for name, n in counts.items() if name != "kernels"})
-    assert found[0] == found[1]
-    assert sum(found[0].values()) <= 2
 
 
 def test_a_model_on_a_gpu_runs_in_pytorch(device):

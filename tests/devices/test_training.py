@@ -7,14 +7,12 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from tests.devices.pretended_gpu import counted, on_the_cpu
+from tests.devices.pretended_gpu import on_the_cpu
 from tests.devices.same import assert_same
 from tests.training.conftest import ITERATIVE, weights
 from vpintegrator import models
-from vpintegrator.data.pairs import Pairs
 from vpintegrator.training import kinds_of
-from vpintegrator.training.optimizers import BY_NAME, LBFGS
-from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.optimizers import LBFGS
 
 SAME = 1e-9  # a few steps magnify rounding
 FEW = {"batch": 60, "compiled": False}
@@ -127,33 +125,3 @@ def test_a_family_trains(device, tmp_path):
     for model, where in zip(built, (device, "cpu"), strict=True):
         vp.train(model, data, epochs=2, device=where, **FEW)
     assert_same(weights(built[0]), weights(built[1]), device, SAME)
-
-
-# by optimizer, in an epoch on 60 windows: numbers looked at, copies from the device and to it. Of
-# Levenberg-Marquardt that is a step, of the first-order ones three, of L-BFGS five
-MOST = {
-    "levenberg-marquardt": {"item": 2, "to host": 2},
-    "adam": {"to host": 1, "to device": 1},
-    "l-bfgs": {"item": 7, "to host": 7, "to device": 7},
-}
-
-
-@pytest.mark.parametrize("optimizer", ITERATIVE)
-def test_steps_rarely_wait_for_the_device(device, is_pretended, body, optimizer):
-    if not is_pretended:
-        pytest.skip("a GPU counts nothing")
-    model = made().to(device)
-    states = torch.from_numpy(body.states("train")[:, :2]).to(device)
-    pairs = Pairs.of_tensors(states[:, :1], states[:, 1:2])
-    generator = torch.Generator().manual_seed(0)
-    batch = len(pairs) // 3 if optimizer.startswith("adam") else len(pairs)
-    method = BY_NAME[optimizer](model, pairs, generator=generator, batch=batch)
-    method.epoch(0.0)
-    with counted() as counts:
-        method.epoch(0.1)
-    assert {name: n for name, n in counts.items() if name != "kernels"} == MOST[optimizer]
-    with counted() as counts:
-        relative_error(model, *pairs[:10])
-    assert {name: n for name, n in counts.items() if name != "kernels"} == {
-        "item": 2
-    }  # and the spread
