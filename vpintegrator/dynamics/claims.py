@@ -8,16 +8,16 @@ to the error of finite differences.
 from __future__ import annotations
 
 import random
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import scipy  # loads scipy.linalg when it is used
 
 from vpintegrator.dynamics.equations import DoubleFormulas, Equations
 from vpintegrator.dynamics.expressions import (
@@ -43,11 +43,9 @@ OPERATIONS = 100_000  # at all states together, beyond which fewer states are ta
 TOLERANCE = HIGH.mpf(10) ** -30
 OF_ROUNDED = 1e-12  # tolerance if constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
+_LARGEST_SLOPE = 1e300  # whose size is a double
 _LARGEST = 64  # components of a map whose determinant is computed with a hundred digits
-_FORMS = {
-    "symplectic": ("the form dq dp is kept", "the symplectic form"),
-    "divergence_free": ("the determinant is 1", "volume"),
-}
+_FORMS = {"symplectic": "the form dq dp is kept", "divergence_free": "the determinant is 1"}
 
 
 def random_states(dim: int, count: int = POINTS) -> np.ndarray:
@@ -100,9 +98,9 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     return bool(len(known)) and bool((np.abs(known) <= TOLERANCE**2).all())
 
 
-def cost_of(expressions: Sequence[Value]) -> int:
+def cost_of(expressions: Iterable[Value]) -> int:
     """Return the cost of an evaluation with 100 digits, in additions."""
-    nodes = below(expressions)
+    nodes = below(list(expressions))
     slow = sum(
         isinstance(node, Call)
         or (isinstance(node, Product) and any(e not in (1, -1) for _, e in node.factors))
@@ -127,7 +125,7 @@ class Claim:
     declared
         Whether it must hold, or must not; None where that is found out.
     key
-        Name of a property that is found out.
+        Name of the structure that is lost where the claim fails; empty for others.
     """
 
     where: str
@@ -155,11 +153,6 @@ class ClaimTrial(ABC):
         Whether numbers are those of mpmath.
     tolerance, slope_tolerance
         Tolerances of a check of values, and of derivatives.
-    floor
-        Size of the rounding errors of a component that vanishes, relative to the largest component
-        and the tolerance.
-    number
-        Makes a number of the arithmetic of a constant.
     scalars
         Functions of states that are claimed to be constant, by name.
     domain
@@ -175,8 +168,6 @@ class ClaimTrial(ABC):
     is_exact = False
     tolerance: Any
     slope_tolerance: Any
-    floor: Any = 10.0
-    number: Callable[[Number], Any] = float
     scalars: Mapping[str, Callable[..., np.ndarray]]
     domain: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -195,6 +186,10 @@ class ClaimTrial(ABC):
     @abstractmethod
     def derivative(self) -> np.ndarray:
         """Return derivatives of a map, (state, dim, dim)."""
+
+    def number(self, constant: Number) -> Any:
+        """Return a number of the arithmetic of a constant."""
+        return high(constant) if self.is_exact else float(constant)
 
     def worst(self, claim: Claim) -> tuple[Any, np.ndarray] | None:
         """Return the largest defect beyond the tolerance and its state, or None without one.
@@ -224,24 +219,6 @@ class ClaimTrial(ABC):
             at = place(self.equations.components, worst[1])
             raise InputError(f"{claim.where}: {claim.what.format(shown(worst[0]))} at {at}")
 
-    def differences(
-        self,
-        found: np.ndarray,
-        expected: np.ndarray,
-        sizes: np.ndarray,
-        periods: Mapping[int, Any] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the largest difference of values of each state, (state,), and its size.
-
-        Components have different units, so each is relative to itself. Components with
-        ``periods`` agree up to these.
-        """
-        change = less_turns(found - expected, periods or {})
-        largest = 1 + np.maximum(np.abs(self.values), np.abs(found)).max(axis=1, keepdims=True)
-        size = np.abs(found) + np.abs(expected) + np.abs(sizes) + largest * self.floor
-        rows, columns = np.arange(len(change)), np.argmax(np.abs(change) / size, axis=1)
-        return np.abs(change)[rows, columns], size[rows, columns]
-
     def compared(
         self,
         where: str,
@@ -250,15 +227,26 @@ class ClaimTrial(ABC):
         expected: np.ndarray,
         sizes: np.ndarray,
         periods: Mapping[int, Any] | None = None,
+        key: str = "",
     ) -> Claim:
-        """Return the claim that values at other states, images of these, are the expected ones."""
-        defects, size = self.differences(self.at(states), expected, sizes, periods)
+        """Return the claim that values at other states, images of these, are the expected ones.
+
+        Components have different units, so each is relative to itself: to the ``sizes`` of its
+        terms, and to the rounding errors of the largest. Components with ``periods`` agree up to
+        these.
+        """
+        found, floor = self.at(states), HIGH.mpf(10) ** -40 if self.is_exact else 10.0
+        change = np.abs(less_turns(found - expected, periods or {}))
+        largest = 1 + np.maximum(np.abs(self.values), np.abs(found)).max(axis=1, keepdims=True)
+        size = np.abs(found) + np.abs(expected) + np.abs(sizes) + largest * floor
+        worst = np.arange(len(change)), np.argmax(change / size, axis=1)
+        defects = change[worst]
         if self.domain is not None:
             low, high_ = self.domain
             outside = ~((states >= low) & (states <= high_)).all(axis=1)
             if (~outside & _is_known(defects[:, None])).sum() >= FEWEST:
                 defects[outside] = np.nan
-        return Claim(where, what, defects, size, self.tolerance)
+        return Claim(where, what, defects, size[worst], self.tolerance, key=key)
 
 
 class TrialStates(ClaimTrial):
@@ -287,50 +275,35 @@ class TrialStates(ClaimTrial):
         most: int = POINTS,
     ) -> None:
         self.equations, self.is_map = equations, bool(equations.stages)
-        self.halves, self.domain, self._most = equations.halves, domain, most
+        self.halves, self.domain, self.is_exact = equations.halves, domain, exact
         self.tolerance = self.slope_tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
-        self.is_exact, self._formulas = exact, ExactFormulas if exact else DoubleFormulas
-        if exact:
-            self.floor, self.number = HIGH.mpf(10) ** -40, high
         parts = equations.stages or (dict(enumerate(equations.vector_field)),)
         self._stages = [(list(part), self._function(part.values())) for part in parts]
-        self._candidates = candidates
-
-    def _function(self, values: Iterable[Value]) -> ExactFormulas | DoubleFormulas:
-        return self._formulas(list(values), self.equations.symbols)
-
-    @cached_property
-    def _known(self) -> tuple[np.ndarray, np.ndarray]:
-        e, candidates = self.equations, self._candidates
         if candidates is None:
-            candidates = random_states(len(e.symbols))
-        if not self.is_exact:
+            candidates = random_states(len(equations.symbols))
+        if exact:
+            self.states, self.values = self._affordable(candidates, most)
+        else:
             values = self.at(candidates)
             known = _is_known(values)
-            return candidates[known], values[known]
-        cost = sum(cost_of(list(part.values())) for part in e.stages) or cost_of(e.vector_field)
+            self.states, self.values = candidates[known], values[known]
+
+    def _function(self, values: Iterable[Value]) -> ExactFormulas | DoubleFormulas:
+        kind = ExactFormulas if self.is_exact else DoubleFormulas
+        return kind(list(values), self.equations.symbols)
+
+    def _affordable(self, candidates: np.ndarray, most: int) -> np.ndarray:
+        """Return the first states with values there, (2, state, dim); fewer of costly formulas."""
+        e = self.equations
+        cost = sum(cost_of(part.values()) for part in e.stages) or cost_of(e.vector_field)
         cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
         cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
         if cost > LARGEST_COST:
             raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
-        wanted = min(max(OPERATIONS // (cost + 1), 1), self._most)
-        pairs = list[tuple[np.ndarray, np.ndarray]]()
-        for state in candidates:
-            value = self.at(state[None])[0]
-            if _is_known(value):
-                pairs.append((state, value))
-            if len(pairs) == wanted:
-                break
-        rows = np.array(pairs, dtype=object).reshape(len(pairs), 2, len(e.symbols))
-        return rows[:, 0], rows[:, 1]
-
-    @cached_property
-    def states(self) -> np.ndarray:  # type: ignore[override]
-        return self._known[0]
-
-    @cached_property
-    def values(self) -> np.ndarray:  # type: ignore[override]
-        return self._known[1]
+        wanted = min(max(OPERATIONS // (cost + 1), 1), most)
+        pairs = ((state, self.at(state[None])[0]) for state in candidates)
+        known = islice((pair for pair in pairs if _is_known(pair[1])), wanted)
+        return np.array([*known], dtype=object).reshape(-1, 2, len(e.symbols)).swapaxes(0, 1)
 
     def at(self, states: np.ndarray) -> np.ndarray:
         states = states.copy()
@@ -389,15 +362,14 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
             what = "this is not constant along solutions: its time derivative is {}"
             yield _sum_claim(trial, where, what, trial.rate_terms(name))
     for number, rho in enumerate(e.reversing_symmetries, start=1):
-        yield symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
-    time = e.explicit_time
-    angles = {i: period for i, period in e.periods.items() if i != time}
-    if angles:
-        words = "where angles turn by their periods,"
-        yield period_claim(trial, angles, f"{source}, [periodic]", words)
-    if time in e.periods:
-        clock = {time: e.periods[time]}
-        yield period_claim(trial, clock, f"{source}, period", "after a period,")
+        key = f"reversing_symmetry {number}"
+        yield symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}", key)
+    angles, turned = "[periodic]", "where angles turn by their periods,"
+    for where, words in ((angles, turned), ("period", "after a period,")):
+        of_time = where == "period"
+        own = {i: p for i, p in e.periods.items() if (i == e.explicit_time) == of_time}
+        if own:
+            yield _period_claim(trial, own, f"{source}, {where}", words)
     if trial.is_map:
         yield from _form_claims(trial, source)
     elif e.hamiltonian is None:
@@ -419,21 +391,14 @@ def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
         found = {"divergence_free": True, "symplectic": True}
         if e.divergence_free is False:
             raise InputError(f"{source}, divergence_free: the file says false, but H keeps volume")
-    proposals = []
     for claim in claims_of(trial, source):
         if claim.declared:
             trial.require(claim)
         holds = claim.declared or trial.worst(claim) is None
         if holds and claim.declared is False:
             raise InputError(f"{claim.where}: the system says false, but that holds everywhere")
-        if claim.key:
+        if claim.key in _FORMS:
             found[claim.key] = holds
-            defect = np.abs(claim.defects).max(initial=0)
-            if trial.is_map and claim.declared is None and defect <= OF_ROUNDED:
-                what = f"the map preserves {_FORMS[claim.key][1]} to {shown(defect)}"
-                proposals.append(f"{what}; say {claim.key} = true")
-    if proposals and not any(found.values()) and e.symplectic is e.divergence_free is None:
-        warnings.warn(f"{source}: {proposals[0]}", stacklevel=2)
     # symplectic maps keep the volume, too
     symplectic = found.get("symplectic", bool(e.symplectic) and not trial.is_map)
     return any(found.values()), symplectic
@@ -463,7 +428,9 @@ def _sum_claim(
     return Claim(where, what, terms.sum(axis=1), sizes, tolerance, declared, key)
 
 
-def symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str) -> Claim:
+def symmetry_claim(
+    trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str, key: str = ""
+) -> Claim:
     """Return the claim f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
 
     def moved(rows: np.ndarray) -> np.ndarray:
@@ -473,12 +440,15 @@ def symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where
     if trial.is_map:
         what = "this does not reverse the map M, rho M rho M = identity fails by {}"
         start = moved(trial.values)
-        return trial.compared(where, what, start, moved(trial.states), start)
+        return trial.compared(where, what, start, moved(trial.states), start, key=key)
     what = "this does not reverse the system, f(rho z) = -rho f(z) fails by {}"
-    return trial.compared(where, what, moved(trial.states), -moved(trial.values), trial.values)
+    images, expected = moved(trial.states), -moved(trial.values)
+    return trial.compared(where, what, images, expected, trial.values, key=key)
 
 
-def period_claim(trial: ClaimTrial, periods: Mapping[int, Number], where: str, words: str) -> Claim:
+def _period_claim(
+    trial: ClaimTrial, periods: Mapping[int, Number], where: str, words: str
+) -> Claim:
     """Return the claim that values are the same after one turn of all angles, either way."""
     generator, turned = random.Random(20231219), trial.states.copy()
     own = {i: trial.number(period) for i, period in periods.items()}
@@ -490,7 +460,7 @@ def period_claim(trial: ClaimTrial, periods: Mapping[int, Number], where: str, w
 
 
 def _form_claims(trial: ClaimTrial, source: str) -> Iterator[Claim]:
-    """Yield the claims DM^T J DM = J and det DM = 1."""
+    """Yield the claims DM^T J DM = J and det DM = 1, which decimals of a file may round."""
     e, dim = trial.equations, len(trial.equations.symbols)
     if dim > _LARGEST and trial.is_exact:
         if e.symplectic or e.divergence_free:
@@ -501,17 +471,14 @@ def _form_claims(trial: ClaimTrial, source: str) -> Iterator[Claim]:
         return
     slopes = trial.derivative()
     known = _is_known(slopes.reshape(-1, dim * dim))
-    for key, (words, _) in _FORMS.items():
+    for key, words in _FORMS.items():
         if key == "symplectic" and dim % 2:
             continue
         defects = np.full(len(slopes), np.nan, dtype=slopes.dtype)
         defects[known] = [_structure_defect(each, key, trial) for each in slopes[known]]
-        declared = getattr(e, key)
-        # declared identities may fail by the rounding of the file's decimals
-        least = OF_ROUNDED if declared else 0
         what = f"that {words} fails by {{}}, relative to the derivatives,"
-        tolerance = max(least, trial.slope_tolerance)
-        yield Claim(f"{source}, {key}", what, defects, 1, tolerance, declared, key)
+        tolerance = max(OF_ROUNDED, trial.slope_tolerance)
+        yield Claim(f"{source}, {key}", what, defects, 1, tolerance, getattr(e, key), key)
 
 
 def _structure_defect(slopes: np.ndarray, key: str, trial: ClaimTrial) -> Any:
@@ -519,38 +486,22 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: ClaimTrial) -> Any:
 
     Components are measured in units in which the derivatives are about 1.
     """
-    units, dim = _balancing_units(slopes, trial), len(slopes)
+    sizes, dim = np.minimum(np.abs(slopes), _LARGEST_SLOPE).astype(np.float64), len(slopes)
+    # errors of differences are no derivatives
+    sizes[sizes <= (0 if trial.is_exact else trial.slope_tolerance * sizes.max())] = 0
+    units = scipy.linalg.matrix_balance(sizes, permute=False, separate=True)[1][0]
     ratios = slopes * units / units[:, None]
     scale = 1 + np.abs(ratios).max()
     if key == "divergence_free":
-        matrix = HIGH.matrix(ratios.tolist()) if trial.is_exact else ratios
-        det = HIGH.det(matrix) if trial.is_exact else np.linalg.det(matrix)
+        det = HIGH.det(HIGH.matrix(ratios.tolist())) if trial.is_exact else np.linalg.det(ratios)
         return abs(det - 1) / scale**dim
     positions, momenta = trial.halves
     form = slopes[positions].T @ slopes[momenta] - slopes[momenta].T @ slopes[positions]
     form[positions, momenta] -= 1
     form[momenta, positions] += 1
-    for q, p in zip(positions, momenta, strict=True):
-        ratio = (units[q] / units[p]) ** 0.5  # units that keep the form
-        units[q], units[p] = ratio, 1 / ratio
+    root = np.sqrt(units[positions] / units[momenta])  # units that keep the form
+    units[positions], units[momenta] = root, 1 / root
     return np.abs(form * units * units[:, None]).max() / scale**2
-
-
-def _balancing_units(slopes: np.ndarray, trial: ClaimTrial) -> np.ndarray:
-    """Return units of the components in which logarithms of derivatives are least in squares."""
-    dim = len(slopes)
-    # errors of differences are no derivatives
-    least = 0 if trial.is_exact else trial.slope_tolerance * np.abs(slopes).max()
-    normal, right = np.zeros((dim, dim)), np.zeros(dim)
-    for i, j in product(range(dim), repeat=2):
-        if i != j and abs(slopes[i, j]) > least:
-            size = float(HIGH.log10(abs(slopes[i, j])))
-            normal[[i, j], [i, j]] += 1
-            normal[[i, j], [j, i]] -= 1
-            right[[i, j]] += size, -size
-    exponents = np.linalg.lstsq(normal, right, rcond=None)[0]
-    units = [HIGH.mpf(10) ** float(exponent) for exponent in exponents]
-    return np.array(units, dtype=slopes.dtype)
 
 
 def less_turns(change: np.ndarray, periods: Mapping[int, Any]) -> np.ndarray:

@@ -13,7 +13,7 @@ crossing is therefore as accurate as the solution itself; nothing is interpolate
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,6 @@ _ORDER = 8
 _MOST_STEPS = 20_000  # steps after which a solution counts as not returning
 _SMALLEST = 1e-14  # step, of the time
 _NUDGE = 1e-8  # relative change of components that shows the terms of the field
-_COARSE, _COARSE_STEPS = 1e-6, 6  # tolerance and steps of solutions that show sizes
 _NEWTON = 8  # iterations at most; from the cubic's root two or three are enough
 _HALVINGS = 45  # bisections of the step, for the root of the cubic
 
@@ -143,76 +142,77 @@ def _ratio(values: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
 
 
-def largest_values(
-    field: Field, state: np.ndarray, duration: float, parameters: np.ndarray
-) -> np.ndarray:
-    """Return the largest absolute values of the components in some steps, (dim, trajectory).
+def coarse_states(
+    field: Callable[[np.ndarray], np.ndarray],
+    state: np.ndarray,
+    duration: float,
+    steps: int,
+    tolerance: float,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield states at the ends of some steps, (dim, trajectory), and largest sizes so far.
 
-    The steps, with a coarse tolerance, take about a period of the motion. A solution that grows
-    without bound is not much larger after them.
+    A solution that grows without bound is not much larger after a few steps.
 
     Parameters
     ----------
     field
-        f of components (dim, trajectory) and parameters (name, trajectory).
+        f of components (dim, trajectory).
     state
         Initial states, (dim, trajectory).
     duration
         Length of the solutions, if that is shorter than the steps.
-    parameters
-        Parameters of each trajectory, (name, trajectory).
+    steps, tolerance
+        Number of steps at most, and the relative tolerance of each.
     """
-    formulas = AdaptiveSteps(field, _COARSE, _COARSE)
-    rate, size, left = field(state, parameters), np.abs(state), np.full(state.shape[1], duration)
-    terms = formulas.terms(state, rate, parameters)
-    step = np.minimum(formulas.first_step(state, rate, parameters), left)
-    for _ in range(_COARSE_STEPS):
-        new, new_rate, error = formulas.step(state, rate, step, parameters, size)
+    formulas = AdaptiveSteps(lambda state, _: field(state), tolerance, tolerance)
+    none = np.empty((0, state.shape[1]))
+    rate, size, left = field(state), np.abs(state), np.full(state.shape[1], duration)
+    terms = formulas.terms(state, rate, none)
+    step = np.minimum(formulas.first_step(state, rate, none), left)
+    yield state, size
+    for _ in range(steps):
+        new, new_rate, error = formulas.step(state, rate, step, none, size)
         accepted = error <= 1
         state, rate = np.where(accepted, new, state), np.where(accepted, new_rate, rate)
         size = np.maximum(size, np.abs(state))
         size = np.where(accepted, np.maximum(size, step * terms), size)
+        yield state, size
         left = np.where(accepted, left - step, left)
         if not left.any():
             break
         step = np.minimum(formulas.changed(step, error), left)
-    return size
 
 
 @dataclass(frozen=True)
 class Event:
-    """Crossing of a section, or time, at which a solution ends.
+    """A plane that a solution passes, or a time, at which the solution ends.
 
     Attributes
     ----------
-    component
-        Number of the component that passes a value; None for a given time.
-    value, period
-        Value of the component at the section, (trajectory,), or the time without a component; and
-        the period of the component if it is an angle, else infinity.
-    sign
-        1 for passages upwards, -1 downwards.
+    until
+        The time, (trajectory,). A solution that does not pass its plane until then is lost.
+    normal, value
+        The plane ``normal @ state == value``, passed with growing ``normal @ state``: (dim,) and
+        (trajectory,); None and anything for a time.
+    period
+        Distance of planes that are equal, of an angle, else infinity.
     count
         Number of the passage at which the solution ends.
     """
 
-    component: int | None
-    value: np.ndarray
+    until: np.ndarray
+    normal: np.ndarray | None = None
+    value: np.ndarray | float = 0.0
     period: float = np.inf
-    sign: int = 1
     count: int = 1
 
     def of(self, rows: np.ndarray) -> Event:
         """Return the event restricted to the trajectories ``rows``."""
-        return replace(self, value=self.value[rows])
-
-    def height(self, state: np.ndarray) -> np.ndarray:
-        """Return the signed distance of states (dim, trajectory) beyond the section."""
-        assert self.component is not None
-        return self.sign * (state[self.component] - self.value)
+        value = np.broadcast_to(self.value, self.until.shape)
+        return replace(self, until=self.until[rows], value=value[rows])
 
     def level(self, height: np.ndarray) -> np.ndarray:
-        """Number of the last passage of an angle below a height; 0 above the section, else -1."""
+        """Number of the last of the equal planes below a height; 0 above a single one, else -1."""
         return np.floor(height / self.period) if self.period < np.inf else (height >= 0) - 1.0
 
 
@@ -244,98 +244,84 @@ def follow(
     for _ in range(_MOST_STEPS * event.count):
         if not len(rows):
             break
-        if event.component is None:
-            last = step >= event.value - time
-            step = np.where(last, event.value - time, step)
+        last = step >= event.until - time
+        step = np.where(last, event.until - time, step)
         new, new_rate, error = formulas.step(state, rate, step, parameters, size)
         accepted = error <= 1  # and so finite
-        if event.component is None:
+        if event.normal is None:
             done = accepted & last
-            ends[:, rows[done]], durations[rows[done]] = new[:, done], event.value[done]
+            ends[:, rows[done]], durations[rows[done]] = new[:, done], event.until[done]
         else:
-            found = _passage(event, state, rate, new, new_rate, step) & accepted
-            passed += found
-            done = found & (passed == event.count)
-            if done.any():
-                which = np.flatnonzero(done)
-                at, later = _located(
+            before, after = (event.normal @ z - event.value for z in (state, new))
+            slopes = [step * (event.normal @ z) for z in (rate, new_rate)]
+            passed += _passage(event, before, after, *slopes) & accepted
+            done = accepted & (passed == event.count)
+            if len(which := np.flatnonzero(done)):
+                level = event.level(after) * event.period if event.period < np.inf else 0.0
+                cubic = _Cubic(*(each[which] for each in (before - level, after - level, *slopes)))
+                ends[:, rows[which]], later = _located(
                     formulas,
-                    event.of(which),
-                    (state[:, which], rate[:, which], new[:, which], new_rate[:, which]),
-                    step[which],
-                    parameters[:, which],
+                    replace(event, value=event.value + level).of(which),
+                    (state[:, which], rate[:, which], parameters[:, which]),
+                    (cubic.root() * step[which], step[which]),
                 )
-                ends[:, rows[which]], durations[rows[which]] = at, time[which] + later
+                durations[rows[which]] = time[which] + later
         state = np.where(accepted, new, state)
         rate = np.where(accepted, new_rate, rate)
         size = np.maximum(np.maximum(size, np.abs(state)), step * terms * accepted)
         time = np.where(accepted, time + step, time)
         step = formulas.changed(step, error)
-        lost = ~(step > _SMALLEST * time) | ~np.isfinite(time)
+        lost = ~(step > _SMALLEST * time) | ~np.isfinite(time) | (accepted & last)
         keep = ~(done | lost)
         if not keep.all():
             rows, time, step, passed = rows[keep], time[keep], step[keep], passed[keep]
             state, rate, parameters = state[:, keep], rate[:, keep], parameters[:, keep]
-            size, terms = size[:, keep], terms[:, keep]
-            event = event.of(keep)
+            size, terms, event = size[:, keep], terms[:, keep], event.of(keep)
     return ends, durations
 
 
 def _passage(
     event: Event,
-    state: np.ndarray,
-    rate: np.ndarray,
-    new: np.ndarray,
-    new_rate: np.ndarray,
-    step: np.ndarray,
+    before: np.ndarray,
+    after: np.ndarray,
+    slope: np.ndarray,
+    last_slope: np.ndarray,
 ) -> np.ndarray:
-    """Whether the section is passed in a step, (trajectory,), upwards in the event's direction."""
-    before, after = event.height(state), event.height(new)
+    """Whether a plane is passed in a step, (trajectory,), of heights and slopes at its ends."""
     passed = event.level(after) > event.level(before)
     if event.period == np.inf:
-        # both ends on one side, and beyond the section between: the cubic says so
-        slopes = [event.sign * step * each[event.component] for each in (rate, new_rate)]
-        doubtful = (before * after > 0) & (slopes[0] * slopes[1] < 0) & (before * slopes[0] < 0)
-        if doubtful.any():
-            which = np.flatnonzero(doubtful)
-            cubic = _Cubic(before[which], after[which], slopes[0][which], slopes[1][which])
-            passed[which] = cubic.at(cubic.turn) * before[which] < 0
+        # both ends on one side, and beyond the plane between: the cubic says so
+        doubtful = (before * after > 0) & (slope * last_slope < 0) & (before * slope < 0)
+        if len(which := np.flatnonzero(doubtful)):
+            cubic = _Cubic(before[which], after[which], slope[which], last_slope[which])
+            passed[which] = cubic.at(cubic.turn()) * before[which] < 0
     return passed
 
 
 def _located(
     formulas: AdaptiveSteps,
     event: Event,
-    ends: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    step: np.ndarray,
-    parameters: np.ndarray,
+    begin: tuple[np.ndarray, np.ndarray, np.ndarray],
+    times: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return states on the section, and when in the step."""
-    state, rate, new, new_rate = ends
-    component, sign = event.component, event.sign
-    assert component is not None
-    before, after = event.height(state), event.height(new)
-    if event.period < np.inf:
-        level = event.level(after) * event.period
-    else:
-        level = np.zeros_like(before)
-    target = event.value + sign * level
-    slopes = [sign * step * each[component] for each in (rate, new_rate)]
-    cubic = _Cubic(before - level, after - level, *slopes)
-    later = cubic.root() * step
-    at = state
+    """Return states on the plane, and when in the step: by Newton's method.
+
+    ``begin`` has states, rates and parameters at the beginning of the step, ``times`` a first guess
+    of the time and the length of the step.
+    """
+    (state, rate, parameters), (later, step), normal = begin, times, event.normal
+    assert normal is not None
     for _ in range(_NEWTON):
         at = formulas.states(state, rate, later, parameters)
-        slope = formulas.field(at, parameters)[component]
-        change = (at[component] - target) / np.where(slope == 0, np.inf, slope)
+        slope = normal @ formulas.field(at, parameters)
+        change = (normal @ at - event.value) / np.where(slope == 0, np.inf, slope)
         if (np.abs(change) <= 4e-16 * step).all() or not np.isfinite(change).any():
             break
         later = np.clip(later - change, 0.0, step)
         if (np.abs(change) <= 1e-9 * step).all():  # the next would be nothing but rounding
             at = formulas.states(state, rate, later, parameters)
             break
-    at[component] = target
-    return at, later
+    return at - np.outer(normal / (normal @ normal), normal @ at - event.value), later
 
 
 class _Cubic:
@@ -344,34 +330,37 @@ class _Cubic:
     def __init__(
         self, first: np.ndarray, last: np.ndarray, slope: np.ndarray, last_slope: np.ndarray
     ) -> None:
-        self._c0, self._c1 = first, slope
+        self._first, self._last, self._slope = first, last, slope
         self._c2 = 3 * (last - first) - 2 * slope - last_slope
         self._c3 = 2 * (first - last) + slope + last_slope
-        self._first, self._last = first, last
 
     def at(self, s: np.ndarray) -> np.ndarray:
-        return self._c0 + s * (self._c1 + s * (self._c2 + s * self._c3))
+        return self._first + s * (self._slope + s * (self._c2 + s * self._c3))
 
-    @property
     def turn(self) -> np.ndarray:
-        """Zero of the slope, between slopes of opposite signs at the ends."""
-        low, high = np.zeros_like(self._c0), np.ones_like(self._c0)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            slope = self._c1 + middle * (2 * self._c2 + 3 * middle * self._c3)
-            same = slope * self._c1 > 0
-            low, high = np.where(same, middle, low), np.where(same, high, middle)
-        return (low + high) / 2
+        """Return the zero of the slope, between slopes of opposite signs at the ends."""
+
+        def is_before(s: np.ndarray) -> np.ndarray:
+            return (self._slope + s * (2 * self._c2 + 3 * s * self._c3)) * self._slope > 0
+
+        return _bisected(is_before, np.zeros_like(self._first), np.ones_like(self._first))
 
     def root(self) -> np.ndarray:
         """Return the upward zero of the cubic; the zero beyond the turn if both ends are above."""
-        low, high = np.zeros_like(self._c0), np.ones_like(self._c0)
+        low, high = np.zeros_like(self._first), np.ones_like(self._first)
         above, below = (self._first > 0) & (self._last > 0), (self._first < 0) & (self._last < 0)
         if (above | below).any():
-            turn = self.turn
+            turn = self.turn()
             low, high = np.where(above, turn, low), np.where(below, turn, high)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            under = self.at(middle) < 0
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
-        return (low + high) / 2
+        return _bisected(lambda s: self.at(s) < 0, low, high)
+
+
+def _bisected(
+    is_before: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Return the places between low and high before which something holds, and not beyond."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        before = is_before(middle)
+        low, high = np.where(before, middle, low), np.where(before, high, middle)
+    return (low + high) / 2

@@ -31,7 +31,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ from vpintegrator.dynamics.equations import FormulaDomain
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
-    Scope,
     Symbol,
     Value,
     check_name,
@@ -50,6 +49,7 @@ from vpintegrator.dynamics.expressions import (
 )
 from vpintegrator.dynamics.properties import SystemProperties
 from vpintegrator.dynamics.reading import MAXIMUM_DIMENSION, check_table, read_components
+from vpintegrator.dynamics.section import parameter_scope
 from vpintegrator.errors import InputError, nearest
 
 _DRAWS = 100  # of a state, until it is in the domain of the equations
@@ -63,7 +63,7 @@ _NUMBER = (str, int, float)
 _VECTOR = (*_NUMBER, list, Mapping)
 _KEYS: dict[str, dict[str, Any]] = {  # with kinds of their values
     "points": {"points": list},
-    "curves": {"parameter": str, "start": _NUMBER, "stop": _NUMBER, "step": _NUMBER},
+    "curves": {"parameter": str, **dict.fromkeys(("start", "stop", "step"), _NUMBER)},
     "uniform": {"low": _VECTOR, "high": _VECTOR},
     "normal": {"mean": _VECTOR, "std": _VECTOR},
     "sphere": {"radius": _NUMBER, "centre": _VECTOR},
@@ -72,10 +72,15 @@ _KEYS: dict[str, dict[str, Any]] = {  # with kinds of their values
 }
 _KEYS["curves"]["curves"] = list
 _DEFAULTS = {"mean": 0, "std": 1, "radius": 1, "centre": 0, "invariant": "energy"}
+_PAIRS = {
+    ("low", "high"): "low is above high",
+    ("mean", "std"): "std cannot be negative",
+}
 
-Parameters = np.ndarray | None  # values of the parameters that vary, (state, name)
-Numbers = Callable[[Parameters], np.ndarray]  # the same for all states, or (state, number)
-Draw = Callable[[int, np.random.Generator, Parameters], np.ndarray]
+# functions of the parameters that vary, (state, name): the same numbers for all states, or
+# (state, number)
+Numbers = Callable[[np.ndarray], np.ndarray]
+Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
 
 class InitialConditions:
@@ -125,12 +130,16 @@ class InitialConditions:
         self._dim = system.phase_dim
         times = {} if system.time is None else {system.time: (*_NUMBER, list)}
         check_table(self.table, {"distribution": str, **kinds, **times}, self.where)
-        self._symbols: tuple[Symbol, ...] = e.open
+        scope = parameter_scope(e)
+        if name in ("points", "curves"):  # of numbers, which no parameter that varies may change
+            fixed = {k: v for k, v in scope.values.items() if not isinstance(v, Expression)}
+            scope = replace(scope, values=fixed)
+        self._scope = replace(scope, algebra=e.algebra if e.open else Algebra())
         self._start_times = self._times()
-        read: Callable[[], Draw | np.ndarray] = getattr(self, f"_{name.replace('-', '_')}")
-        result = read()
-        self._states = result if isinstance(result, np.ndarray) else None
-        self._draw: Any = result
+        self.corners: tuple[np.ndarray, np.ndarray] | None = None
+        result = getattr(self, f"_{name.replace('-', '_')}")()
+        self._states: np.ndarray | None = result if isinstance(result, np.ndarray) else None
+        self._draw: Draw = result
         self.available = None if self._states is None else len(self._states)
 
     def sample(
@@ -154,8 +163,9 @@ class InitialConditions:
         most = _MOST_NUMBERS // self.system.dim
         count = self.available if count is None else count
         count = int(whole(f"{self.where}: the number of initial states", count, 0, most))
+        parameters = np.empty((count, 0)) if parameters is None else parameters
         if self._states is None:
-            return self._in_domain(count, generator, parameters)
+            return self._in_domain(generator, parameters)
         if count > len(self._states):
             raise InputError(
                 f"{self.where}: {count} initial states are asked for, but the list of "
@@ -164,53 +174,40 @@ class InitialConditions:
         chosen = self._states[generator.permutation(len(self._states))[:count]]
         return self._with_time(chosen, generator, parameters)
 
-    @property
-    def corners(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Corners (component,) of the box of a uniform distribution, without the time."""
-        if self.distribution != "uniform" or self._symbols:
-            return None
-        low, high = _halves(self._box()(None))
-        return low, high
-
-    def _in_domain(
-        self, count: int, generator: np.random.Generator, parameters: Parameters
-    ) -> np.ndarray:
+    def _in_domain(self, generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
         """Draw states in the domain of the equations; those outside are drawn again."""
-        states, first, total = self._draw(count, generator, parameters), "", 0
-        domain = FormulaDomain.of_motion(self.system.equations)
-        for _ in range(_DRAWS):
+        domain, count, told = FormulaDomain.of_motion(self.system.equations), len(parameters), ""
+        states, outside = np.empty((count, self.system.dim)), np.arange(count)
+        for draws in range(_DRAWS + 1):
+            own = parameters[outside]
+            states[outside] = self._with_time(self._draw(generator, own), generator, own)
             outside = np.flatnonzero(domain.outside(states, parameters))
             if not len(outside):
                 break
-            own = None if parameters is None else parameters[outside]
-            first = first or domain.reason(states[outside[0]], None if own is None else own[0])
-            total = total or len(outside)
-            states[outside] = self._draw(len(outside), generator, own)
+            if not draws:
+                reason = domain.reason(states[outside[0]], parameters[outside[0]])
+                told = f"{len(outside)} of {count} initial states were drawn again: {reason}"
         else:
             raise InputError(
-                f"{self.where}: of {count} initial states {len(outside)} are outside of the domain "
-                f"of the equations, and still are after {_DRAWS} draws: {first}; change the "
-                "distribution"
+                f"{self.where}: {told}; {len(outside)} of them are still outside of the domain of "
+                f"the equations after {_DRAWS} draws; change the distribution"
             )
-        if first:
-            told = f"{total} of {count} initial states were drawn again: {first}"
+        if told:
             warnings.warn(f"{self.where}: {told}", stacklevel=3)
         return states
 
     def _times(self) -> Numbers:
         """Between which times trajectories start, where the equations depend on time."""
-        name, period = self.system.time, self.system.period
-        if name is None:
-            return self._numbers([0, 0])
+        name, period = str(self.system.time), self.system.period
         given = self.table.get(name, [0, period or 0.0])
         bounds = given if isinstance(given, list) else [given, given]
         return self._numbers(self._pair(bounds, name), f"{name}: the earliest time is the later")
 
     def _with_time(
-        self, states: np.ndarray, generator: np.random.Generator, parameters: Parameters
+        self, states: np.ndarray, generator: np.random.Generator, parameters: np.ndarray
     ) -> np.ndarray:
         """Return states (count, dim) of those without the time, if there is one."""
-        if self._dim == self.system.dim:
+        if states.shape[1] == self.system.dim:
             return states
         first, last = _halves(self._start_times(parameters))
         times = np.array(np.broadcast_to(first, (len(states), 1)))
@@ -218,34 +215,29 @@ class InitialConditions:
             times = generator.uniform(first, last, times.shape)
         return np.concatenate([states, times], axis=1)
 
-    # each reader returns a list of states without the time, or a function that draws states with it
+    # each reader returns a list of states without the time, or a function that draws states
 
     def _points(self) -> np.ndarray:
         rows = [
             self._vector(p if isinstance(p, list) else [], f"points, entry {i}")
             for i, p in enumerate(self.table["points"])
         ]
-        return np.array([[self._fixed(entry, "points") for entry in row] for row in rows])
+        return np.array(rows, dtype=np.float64)
 
     def _curves(self) -> np.ndarray:
-        keys = ("start", "stop", "step")
-        start, stop, step = (self._fixed(self._number(self.table[k], k), k) for k in keys)
+        numbers = (self._number(self.table[key], key) for key in ("start", "stop", "step"))
+        start, stop, step = (float(number) for number in numbers)  # type: ignore[arg-type]
         curves, parameter = self.table["curves"], self.table["parameter"]
         if step <= 0 or not 0 < (stop - start) / step * self._dim * len(curves) < _MOST_LISTED:
             raise InputError(f"{self.where}: need curves, start < stop and a positive step of size")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
         values = values[values < stop]
-        symbol = self._algebra.symbol(check_name(parameter, f"{self.where} parameter"))
-        scope, rows = replace(self._scope, values={**self._scope.values, parameter: symbol}), []
+        symbol = self._scope.algebra.symbol(check_name(parameter, f"{self.where} parameter"))
+        self._scope = replace(self._scope, values={**self._scope.values, parameter: symbol})
+        rows = []
         for number, curve in enumerate(curves):
             key = f"curves, entry {number}"
-            if not isinstance(curve, list) or len(curve) != self._dim:
-                raise InputError(
-                    f"{self.where} {key}: expected {self._dim} expressions of {parameter}"
-                )
-            expressions = [parse(text, scope, f"{self.where} {key}") for text in curve]
-            for expression in expressions:
-                self._fixed(expression, key, but=symbol)
+            expressions = self._vector(curve if isinstance(curve, list) else [], key)
             with np.errstate(all="ignore"):
                 columns = vectorised(expressions, [symbol], "numpy")(values)
             rows.append(np.stack([np.broadcast_to(c, values.shape) for c in columns], -1))
@@ -254,67 +246,63 @@ class InitialConditions:
         return np.concatenate(rows).astype(np.float64)
 
     def _uniform(self) -> Draw:
-        box, dim = self._box(), self._dim
-        return self._timed(lambda n, rng, given: rng.uniform(*_halves(box(given)), (n, dim)))
+        box = self._vectors("low", "high")
+        self.corners = None if self.system.equations.open else _halves(box(np.empty((1, 0))))
+        return lambda rng, given: rng.uniform(*_halves(box(given)), (len(given), self._dim))
 
     def _normal(self) -> Draw:
-        dim, values = self._dim, [*self._vector(self.table["mean"], "mean")]
-        values += self._vector(self.table["std"], "std")
-        numbers = self._numbers(values, "std: a standard deviation cannot be negative", True)
-        return self._timed(lambda n, rng, given: rng.normal(*_halves(numbers(given)), (n, dim)))
+        numbers = self._vectors("mean", "std")
+        return lambda rng, given: rng.normal(*_halves(numbers(given)), (len(given), self._dim))
 
     def _sphere(self) -> Draw:
-        radius = self._number(self.table["radius"], "radius")
-        values = self._numbers([*self._vector(self.table["centre"], "centre"), radius])
+        centre, radius = self._vector(self.table["centre"], "centre"), self.table["radius"]
+        values = self._numbers([*centre, self._number(radius, "radius")])
 
-        def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
+        def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
             numbers = values(parameters)
-            directions = generator.normal(size=(count, self._dim))
+            directions = generator.normal(size=(len(parameters), self._dim))
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
             return numbers[..., :-1] + numbers[..., -1:] * directions
 
-        return self._timed(draw)
+        return draw
 
     def _energy_shell(self) -> Draw:
-        box, name = self._box(), self.table["invariant"]
+        box, name = self._vectors("low", "high"), self.table["invariant"]
         limits = self._numbers(self._pair(self.table["energy"], "energy"))
         if name not in self.system.invariants:
             raise InputError(
                 f"{self.where} invariant: the system has no invariant '{name}'"
                 f"{nearest(name, self.system.invariants)}"
             )
-        invariant = self.system.invariants[name]
+        invariant, varies = self.system.invariants[name], bool(self.system.equations.open)
 
-        def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
+        def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
+            count, proposed = len(parameters), 0
             low, high = _halves(np.broadcast_to(box(parameters), (count, 2 * self._dim)))
-            least, most = _halves(np.broadcast_to(limits(parameters), (count, 2)))
-            states = np.empty((count, self.system.dim))
-            missing, proposed = np.arange(count), 0
+            least, most = np.broadcast_to(limits(parameters), (count, 2)).T
+            states, missing = np.empty((count, self.system.dim)), np.arange(count)
             while len(missing):
                 owners = missing[:1]
                 size = int(np.clip(4 * len(missing), _FEWEST_PROPOSALS, _PROPOSALS))
-                if parameters is not None:  # each state is of its own parameters
+                if varies:  # each state is of its own parameters
                     owners = np.repeat(missing, max(4, _FEWEST_PROPOSALS // len(missing)))
                     size = len(owners)
-                own = None if parameters is None else parameters[owners]
                 proposals = generator.uniform(low[owners], high[owners], (size, self._dim))
-                proposals = self._with_time(proposals, generator, own)
+                proposals = self._with_time(proposals, generator, parameters[owners])
                 with np.errstate(all="ignore"):
-                    value = invariant(proposals) if own is None else invariant(proposals, own)
-                inside = (value >= least[owners, 0]) & (value <= most[owners, 0])
-                accepted = np.flatnonzero(inside)
-                if own is None:
-                    done, accepted = missing[: len(accepted)], accepted[: len(missing)]
-                else:
+                    value = invariant(proposals, *([parameters[owners]] if varies else []))
+                accepted = np.flatnonzero((value >= least[owners]) & (value <= most[owners]))
+                if varies:
                     done, first = np.unique(owners[accepted], return_index=True)
                     accepted = accepted[first]
+                else:
+                    done, accepted = missing[: len(accepted)], accepted[: len(missing)]
                 states[done] = proposals[accepted]
                 missing = np.setdiff1d(missing, done, assume_unique=True)
-                proposed += size
-                found = count - len(missing)
+                proposed, found = proposed + size, count - len(missing)
                 hopeless = proposed > _MOST_PROPOSALS and found < _LEAST_ACCEPTED * proposed
                 if hopeless and len(missing):
-                    lowest, highest = (f"{side[missing[0], 0]:g}" for side in (least, most))
+                    lowest, highest = (f"{side[missing[0]]:g}" for side in (least, most))
                     raise InputError(
                         f"{self.where}: only {found} of {proposed} states in the box have an "
                         f"energy between {lowest} and {highest}; change low and high, or energy"
@@ -324,83 +312,90 @@ class InitialConditions:
         return draw
 
     def _formula(self) -> Draw:
-        where, table = f"{self.where} random", self.table["random"]
-        taken = {*self.system.equations.scope.values, *self.system.equations.scope.integers, "i"}
-        drawn: dict[str, Any] = {}
-        own = list[Symbol]()
+        where, scope, open_ = f"{self.where} random", self._scope, self.system.equations.open
+        taken = {*self.system.equations.scope.values, *scope.integers, "i"}
+        drawn, own = dict[str, Any](), list[Symbol]()
         parts: list[tuple[bool, Numbers, int]] = []  # uniform or normal, two numbers, how many
-        for name, entry in table.items():
+        for name, entry in self.table["random"].items():
             if check_name(name, f"{where} {name}") in taken:
                 raise InputError(f"{where} {name}: the name '{name}' has a meaning already")
-            parts.append(self._random(name, entry))
-            symbols = tuple(self._algebra.symbol(name) for _ in range(parts[-1][2] or 1))
-            drawn[name] = symbols if parts[-1][2] else symbols[0]
+            uniform, numbers, length = self._random(entry, f"random {name}")
+            parts.append((uniform, numbers, length or 1))
+            symbols = [scope.algebra.symbol(name) for _ in range(length or 1)]
+            drawn[name] = tuple(symbols) if length else symbols[0]
             own += symbols
-        scope = replace(self._scope, values={**self._scope.values, **drawn})
-        expressions = self._components(self.table["state"], "state", scope)
+        self._scope = replace(scope, values={**scope.values, **drawn})
+        expressions = self._by_component(self.table["state"], "state")
         # compiled when first needed: loading a system is to be quick
-        formulas = cache(lambda: vectorised(expressions, [*own, *self._symbols], "numpy"))
+        formulas = cache(lambda: vectorised(expressions, [*own, *open_], "numpy"))
 
-        def draw(count: int, generator: np.random.Generator, parameters: Parameters) -> np.ndarray:
+        def draw(generator: np.random.Generator, parameters: np.ndarray) -> np.ndarray:
             columns: list[np.ndarray] = []
             for uniform, numbers, length in parts:
                 first, second = np.moveaxis(numbers(parameters), -1, 0)[..., None]
                 each = generator.uniform if uniform else generator.normal
-                columns += [*each(first, second, (count, length or 1)).T]
+                columns += [*each(first, second, (len(parameters), length)).T]
             with np.errstate(all="ignore"):
-                values = formulas()(*columns, *(() if parameters is None else parameters.T))
-            states = np.empty((count, self._dim))
+                values = formulas()(*columns, *parameters.T)
+            states = np.empty((len(parameters), self._dim))
             for column, value in zip(states.T, values, strict=True):
                 column[:] = value
             if not np.isfinite(states).all():
                 raise InputError(f"{self.where} state: a formula has no finite value")
             return states
 
-        return self._timed(draw)
+        return draw
 
-    def _random(self, name: str, entry: Any) -> tuple[bool, Numbers, int]:
+    def _random(self, entry: Any, key: str) -> tuple[bool, Numbers, int]:
         """Return whether a random number is uniform, its two numbers, and its length, 0 for one."""
-        key = f"random {name}"
         if isinstance(entry, list) and len(entry) == 2:
             entry = {"low": entry[0], "high": entry[1]}
-        kinds = ({"low", "high"}, {"mean", "std"})
-        if not isinstance(entry, Mapping) or entry.keys() - {"length"} not in kinds:
+        given = set(entry) - {"length"} if isinstance(entry, Mapping) else set()
+        names = next((names for names in _PAIRS if given == {*names}), None)
+        if names is None:
             raise InputError(
                 f"{self.where} {key}: expected [low, high], or a table with low and high or mean "
                 "and std, and perhaps length"
             )
-        length = 0
+        length = self._number(entry.get("length", 0), f"{key} length")
         if "length" in entry:
-            given = self._fixed(self._number(entry["length"], f"{key} length"), f"{key} length")
-            length = int(given) if given.is_integer() else 0
             whole(f"{self.where} {key} length", length, 1, MAXIMUM_DIMENSION)
-        uniform = "low" in entry
-        names = ("low", "high") if uniform else ("mean", "std")
-        values = [self._number(entry[n], f"{key} {n}") for n in names]
-        words = "low is above high" if uniform else "std cannot be negative"
-        return uniform, self._numbers(values, f"{key}: {words}", not uniform), length
+        values = [self._number(entry[name], f"{key} {name}") for name in names]
+        numbers = self._numbers(values, f"{key}: {_PAIRS[names]}", "std" in names)
+        return "low" in names, numbers, length  # type: ignore[return-value]
 
-    def _timed(self, draw: Draw) -> Draw:
-        """Append the time as the last component, if there is one."""
-        return lambda count, generator, parameters: self._with_time(
-            draw(count, generator, parameters), generator, parameters
-        )
+    # readers of numbers
 
-    def _box(self) -> Numbers:
-        """Return the lower and then upper bounds."""
-        values = [v for key in ("low", "high") for v in self._vector(self.table[key], key)]
-        return self._numbers(values, "low is above high")
+    def _number(self, text: Any, key: str) -> Value:
+        return parse(text, self._scope, f"{self.where} {key}")
 
-    @cached_property
-    def _algebra(self) -> Algebra:
-        return self.system.equations.algebra if self._symbols else Algebra()
+    def _pair(self, bounds: list[Any], key: str) -> list[Value]:
+        if len(bounds) != 2:
+            raise InputError(f"{self.where} {key}: expected [lowest, highest]")
+        return [self._number(bound, key) for bound in bounds]
 
-    @cached_property
-    def _scope(self) -> Scope:
-        scope = self.system.equations.scope
-        state = {*self.system.equations.arrays, *self.system.components}
-        values = {name: value for name, value in scope.values.items() if name not in state}
-        return replace(scope, values=values, algebra=self._algebra)
+    def _by_component(self, table: Any, key: str) -> list[Value]:
+        """Return a number for each component, from a table by component or array."""
+        where, e = f"{self.where} {key}", self.system.equations
+        names = e.components[: self._dim]
+        found = read_components(table, where, self._scope, names, e.arrays)
+        if missing := [name for k, name in enumerate(names) if k not in found]:
+            raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
+        return [found[k] for k in range(len(names))]
+
+    def _vector(self, value: Any, key: str) -> list[Value]:
+        """Return a number for each component, from one, a list, or a table."""
+        if isinstance(value, Mapping):
+            return self._by_component(value, key)
+        entries = value if isinstance(value, list) else [value] * self._dim
+        if len(entries) != self._dim:
+            raise InputError(f"{self.where} {key}: expected {self._dim} numbers")
+        return [self._number(entry, key) for entry in entries]
+
+    def _vectors(self, *names: str) -> Numbers:
+        """Return the numbers of two vectors, lower and upper bounds or means and deviations."""
+        values = [value for name in names for value in self._vector(self.table[name], name)]
+        return self._numbers(values, _PAIRS[names], "std" in names)  # type: ignore[index]
 
     def _numbers(self, values: Sequence[Value], words: str = "", spread: bool = False) -> Numbers:
         """Return numbers as a function of the parameters that vary.
@@ -411,56 +406,21 @@ class InitialConditions:
 
         def checked(numbers: np.ndarray) -> np.ndarray:
             first, second = _halves(numbers)
-            if words and (second < 0 if spread else first > second).any():
+            if words and (second < (0 if spread else first)).any():
                 raise InputError(f"{self.where} {words}")
             return numbers
 
         if not any(isinstance(value, Expression) for value in values):
             fixed = checked(np.array([float(value) for value in values]))  # type: ignore[arg-type]
             return lambda parameters: fixed
-        function = cache(lambda: vectorised(values, self._symbols, "numpy"))
+        function = cache(lambda: vectorised(values, self.system.equations.open, "numpy"))
 
-        def varying(parameters: Parameters) -> np.ndarray:
-            assert parameters is not None
+        def varying(parameters: np.ndarray) -> np.ndarray:
             with np.errstate(all="ignore"):
                 columns = function()(*parameters.T)
             return checked(np.stack([np.broadcast_to(c, len(parameters)) for c in columns], -1))
 
         return varying
-
-    def _number(self, text: Any, key: str) -> Value:
-        return parse(text, self._scope, f"{self.where} {key}")
-
-    def _pair(self, bounds: list[Any], key: str) -> list[Value]:
-        if len(bounds) != 2:
-            raise InputError(f"{self.where} {key}: expected [lowest, highest]")
-        return [self._number(bound, key) for bound in bounds]
-
-    def _fixed(self, value: Value, key: str, but: Symbol | None = None) -> float:
-        """A number that no parameter which varies may change, or a formula of one variable."""
-        if not isinstance(value, Expression):
-            return float(value)
-        if others := [s.name for s in self._algebra.symbols(value) if s is not but]:
-            names = ", ".join(others)
-            raise InputError(f"{self.where} {key}: this cannot depend on {names}, which varies")
-        return float("nan")
-
-    def _components(self, table: Any, key: str, scope: Scope) -> list[Value]:
-        """An expression for every component of the state, from a table by component or array."""
-        where, e = f"{self.where} {key}", self.system.equations
-        names = e.components[: self._dim]
-        found = read_components(table, where, scope, names, e.arrays)
-        if missing := [name for k, name in enumerate(names) if k not in found]:
-            raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
-        return [found[k] for k in range(len(names))]
-
-    def _vector(self, value: Any, key: str) -> list[Value]:
-        if isinstance(value, Mapping):
-            return self._components(value, key, self._scope)
-        if isinstance(value, list) and len(value) != self._dim:
-            raise InputError(f"{self.where} {key}: expected {self._dim} numbers")
-        entries = value if isinstance(value, list) else [value] * self._dim
-        return [self._number(entry, key) for entry in entries]
 
 
 def _halves(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -29,7 +29,7 @@ from vpintegrator.dynamics.claims import (
     random_states,
 )
 from vpintegrator.dynamics.equations import Equations, ReturnSection
-from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value, parse
+from vpintegrator.dynamics.expressions import Expression, Number, Scope, Symbol, Value, parse
 from vpintegrator.dynamics.expressions.nodes import HIGH, high
 from vpintegrator.dynamics.reading import check_table
 from vpintegrator.errors import InputError
@@ -41,11 +41,16 @@ _MOST_CROSSINGS = 10_000
 SAMPLED = 6  # points at which a mirror symmetry is tried
 
 
+def parameter_scope(equations: Equations) -> Scope:
+    """Return the scope of formulas of the parameters alone."""
+    state = {*equations.arrays, *equations.components}
+    known = {key: entry for key, entry in equations.scope.values.items() if key not in state}
+    return replace(equations.scope, values=known)
+
+
 def constant(flow: Equations, text: Any, where: str) -> Value:
     """Return a formula of the flow's parameters."""
-    state = {*flow.arrays, *flow.components}
-    known = {key: entry for key, entry in flow.scope.values.items() if key not in state}
-    return parse(text, replace(flow.scope, values=known), where)
+    return parse(text, parameter_scope(flow), where)
 
 
 def read_section(
@@ -113,13 +118,12 @@ def _check_fit(
                 f"{where}: the equations depend on {clock}, so their map is stroboscopic: it needs "
                 f'section = "{clock} = 0" and a period in {clock}, and has no direction or energy'
             )
-        return
-    if flow.hamiltonian is not None and component in flow.halves[1]:
+    elif flow.hamiltonian is not None and component in flow.halves[1]:
         raise InputError(
             f"{where} section: {name} is a momentum; a section of a Hamiltonian flow fixes a "
             "position"
         )
-    if (flow.hamiltonian is None) != (energy is None):
+    elif (flow.hamiltonian is None) != (energy is None):
         raise InputError(
             f"{where} energy: states on the section of a Hamiltonian flow have an energy, as in "
             "energy = 0.1 (-p energy=0.1, or --vary energy=0.02:0.12 for a range); others have none"
@@ -140,19 +144,26 @@ def section_equations(
     states
         States (state, dim) of the flow at which symmetries are tried, by default random ones.
     """
-    dim = len(section.flow.symbols)
-    exact = random_states(dim, SAMPLED) if states is None else exact_states(states)
-    trial = TrialStates(section.flow, exact)
     e, kept = section.flow, section.kept
+    if like is None:
+        candidates = (
+            random_states(len(e.symbols), SAMPLED) if states is None else exact_states(states)
+        )
+        trial = TrialStates(e, candidates)
+        found = [section_symmetry(section, rho, trial) for rho in e.reversing_symmetries]
+        # symmetries may coincide
+        rhos = tuple(rho for k, rho in enumerate(found) if rho is not None and rho not in found[:k])
+        names = [name for name in e.invariants if _is_inherited(section, name, trial)]
+    else:
+        rhos, names = like.reversing_symmetries, [*like.invariants]
     components, symbols = [e.components[i] for i in kept], [e.symbols[i] for i in kept]
-    periods: dict[int, Number] = {k: e.periods[i] for k, i in enumerate(kept) if i in e.periods}
-    open_ = e.reversing_symmetries if like is None else ()
-    found = [rho for rho in (section_symmetry(section, r, trial) for r in open_) if rho is not None]
-    rhos = [rho for k, rho in enumerate(found) if rho not in found[:k]]  # symmetries may coincide
     order = [kept.index(i) for i in e.order if i in kept]
-    state = {*e.arrays, *e.components}
-    values = {name: value for name, value in e.scope.values.items() if name not in state}
-    values |= dict(zip(components, symbols, strict=True))
+    fixed: dict[Symbol, Value] = {e.symbols[section.component]: section.value}
+    if section.momentum is not None and section.conjugate is not None:
+        fixed[e.symbols[section.conjugate]] = section.momentum
+    values = zip(names, e.algebra.substitute([e.invariants[n] for n in names], fixed), strict=True)
+    outer = parameter_scope(e)
+    scope = replace(outer, values={**outer.values, **dict(zip(components, symbols, strict=True))})
     return replace(
         e,
         components=tuple(components),
@@ -160,40 +171,22 @@ def section_equations(
         arrays={},
         vector_field=(),
         hamiltonian=None,
-        invariants=_invariants(section, like, trial),
-        reversing_symmetries=tuple(rhos) if like is None else like.reversing_symmetries,
-        periods=periods,
+        invariants={name: value for name, value in values if isinstance(value, Expression)},
+        reversing_symmetries=rhos,
+        periods={k: e.periods[i] for k, i in enumerate(kept) if i in e.periods},
         divergence_free=None,
-        scope=replace(e.scope, values=values),
+        scope=scope,
         explicit_time=None,
         returns=section,
         order=() if order == sorted(order) else tuple(order),
     )
 
 
-def _invariants(
-    section: ReturnSection, like: Equations | None, trial: TrialStates
-) -> dict[str, Value]:
-    """Return the invariants of the flow as functions of the map's states, without the energy."""
-    e, algebra = section.flow, section.flow.algebra
-    fixed: dict[Symbol, Value] = {e.symbols[section.component]: section.value}
-    if section.momentum is not None and section.conjugate is not None:
-        fixed[e.symbols[section.conjugate]] = section.momentum
-    found = {}
-    for name, value in e.invariants.items():
-        if section.energy is not None and value is e.hamiltonian:
-            continue
-        if like is not None and name not in like.invariants:
-            continue
-        if like is None and section.stroboscopic and not _is_periodic(section, value, trial):
-            continue
-        (found[name],) = algebra.substitute([value], fixed)
-    return {name: value for name, value in found.items() if isinstance(value, Expression)}
-
-
-def _is_periodic(section: ReturnSection, value: Value, trial: TrialStates) -> bool:
-    """Whether a function has the period of the equations in time."""
-    e = section.flow
+def _is_inherited(section: ReturnSection, name: str, trial: TrialStates) -> bool:
+    """Whether an invariant of the flow is one of the map that says more than the energy."""
+    e, value = section.flow, section.flow.invariants[name]
+    if not section.stroboscopic:
+        return section.energy is None or value is not e.hamiltonian
     formulas, later = ExactFormulas([value], e.symbols), trial.states.copy()
     later[:, -1] += high(e.periods[section.component])
     before, after = formulas(trial.states)[:, 0], formulas(later)[:, 0]
@@ -211,33 +204,26 @@ def section_symmetry(
     symmetry that keeps the component does so together with the reflection in the section, if that
     is a symmetry.
     """
-    e, i, kept = section.flow, section.component, section.kept
+    i, kept, value = section.component, section.kept, section.value
     place = {old: new for new, old in enumerate(kept)}
-    if len(rho[i]) != 1 or i not in rho[i] or isinstance(section.value, Expression):
+    if {*rho[i]} != {i} or isinstance(value, Expression):
         return None
     if any(j not in place for old in kept for j in rho[old]):
         return None
     if section.stroboscopic:
-        twice = 2 * high(section.value) / high(e.periods[i])
+        twice = 2 * high(value) / high(section.flow.periods[i])
         if abs(twice - HIGH.nint(twice)) > TOLERANCE:
             return None
-    elif rho[i][i] == -1:
-        if section.value != 0:
-            return None
-    elif rho[i][i] != 1 or not _mirrored(section, trial):
+    elif value != 0 if rho[i][i] == -1 else not _is_mirrored(section, value, trial):
         return None
     return tuple({place[j]: c for j, c in rho[old].items()} for old in kept)
 
 
-def _mirrored(section: ReturnSection, trial: TrialStates) -> bool:
+def _is_mirrored(section: ReturnSection, value: Number, trial: TrialStates) -> bool:
     """Whether the mirror image in the section is a symmetry of the flow."""
-    if isinstance(section.value, Expression):
-        return False
-    i = section.component
-    signs = np.array(
-        [-1 if k in (i, section.conjugate) else 1 for k in range(len(section.flow.symbols))]
-    )
+    signs = np.ones(len(section.flow.symbols), dtype=int)
+    signs[[k for k in (section.component, section.conjugate) if k is not None]] = -1
     images, expected = trial.states * signs, trial.values * signs
-    images[:, i] += 2 * high(section.value)
+    images[:, section.component] += 2 * high(value)
     claim = trial.compared(section.where, "", images, expected, trial.values)
     return trial.worst(claim) is None

@@ -24,7 +24,7 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import is_number, of_kind, real_array
-from vpintegrator.dynamics.crossings import largest_values
+from vpintegrator.dynamics.crossings import coarse_states
 from vpintegrator.dynamics.equations import FormulaDomain
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
@@ -34,6 +34,7 @@ from vpintegrator.runtime.deadline import check_time
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
 _COARSE = 1e-8  # tolerance of states on the way, which only initialise a training
+_COARSE_STEPS = 6, 1e-6  # number and tolerance of steps over about a period of the motion
 _SIZED = 16  # trajectories that show the sizes of the components
 LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
 # an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
@@ -170,11 +171,8 @@ def component_sizes(system: System, initial: np.ndarray, duration: float) -> np.
     chosen = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _SIZED)).astype(int))]
     flow = system.of_trajectories(chosen)
     with np.errstate(all="ignore"):
-        moved = largest_values(
-            lambda state, _: flow.vector_field_by_component(state),
-            initial[chosen].T,
-            duration,
-            np.empty((0, len(chosen))),
+        *_, (_, moved) = coarse_states(
+            flow.vector_field_by_component, initial[chosen].T, duration, *_COARSE_STEPS
         )
     return bounded_sizes(system, np.maximum(sizes, moved.max(axis=1, initial=0.0)))
 

@@ -427,10 +427,9 @@ class System(SystemProperties):
         if not self.has_formulas or self.flow is not None or not is_local(self.equations):
             return self, []
         definition, broken = holding_at(self.definition, states, tolerance)
-        if not broken:
-            return self, []
         derive = partial(_holding_at, states, tolerance)
-        return System(definition, origin=(derive, self), family=self.family), broken
+        system = System(definition, origin=(derive, self), family=self.family)
+        return (system, broken) if broken else (self, [])
 
     def map(self, state: Any, parameters: Sequence[Any] = ()) -> Any:
         """Return the image of a state under one step of a discrete system, shape (..., dim).

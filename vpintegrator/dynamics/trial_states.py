@@ -2,32 +2,30 @@
 
 The domain is that of ``[initial_conditions]``. An identity between analytic formulas that holds at
 a few generic states holds everywhere. Absolute values, comparisons and functions that vanish but
-for rounding may break a claim in a part of the domain: then many states of the domain and of
-orbits, on both sides of each branch, are looked at in double precision, and the claims are judged
-where they fail most.
+for rounding may break a claim in a part of the domain: then many states of the domain, with some
+of its corners, and of orbits are looked at in double precision, and the claims are judged where
+they fail most.
 """
 
 from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics.claims import (
     POINTS,
-    Claim,
     TrialStates,
     claims_of,
     exact_states,
-    symmetry_claim,
 )
-from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap, stack_rows
-from vpintegrator.dynamics.expressions import Call, Expression, Value, below
+from vpintegrator.dynamics.crossings import coarse_states
+from vpintegrator.dynamics.equations import Equations, FormulaMap, stack_rows
+from vpintegrator.dynamics.expressions import Call, below
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.errors import InputError
@@ -40,39 +38,46 @@ _JITTER = 0.01  # change of their states, relative to the spread, that makes the
 _CORNERS = 16  # states in corners of a box, where a branch may be
 _ORBITS, _STEPS = 16, 100  # orbits, and steps of each at most
 _FEW_STEPS = 30  # steps of orbits whose length is not known
+_STAGES = 12  # evaluations of the vector field in a step
 _TOLERANCE = 1e-4  # relative, of these steps: where orbits lead to, not how
 _FAR = 100.0  # size of states, relative to the initial ones, beyond which an orbit has escaped
 _WORST = 3  # states of each claim that are judged
-_ROUNDS, _PROPOSALS, _BRANCHES = 10, 64, 64  # search for the other side of at most 64 branches
-_BRANCHING = ("abs", "sign")
-_LOCAL = (*_BRANCHING, "exp", "tanh", "sigmoid", "erf")
+_LOCAL = ("abs", "sign", "exp", "tanh", "sigmoid", "erf")
 
 
 def trial_of(definition: Definition) -> TrialStates:
     """Return states of the domain of a system at which its claims are judged."""
     e = definition.equations
-    nodes, local = below(_formulas(e)), is_local(e)
-    affordable = _OPERATIONS // (len(nodes) + 1)
-    count = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)) if local else POINTS
+    if not is_local(e):
+        states = domain_states(definition, POINTS)
+        return TrialStates(e, None if states is None else exact_states(states))
+    affordable = _OPERATIONS // (len(_nodes(e)) + 1)
+    count, domain = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)), None
     states = domain_states(definition, count)
     if states is None:
-        if not local:
-            return TrialStates(e)
-        states, domain = np.random.default_rng(20231219).normal(size=(count, len(e.symbols))), None
-    elif not local:
-        return TrialStates(e, exact_states(states))
+        states = np.random.default_rng(20231219).normal(size=(count, len(e.symbols)))
     else:
-        states = np.vstack([states, _other_sides(e, states, definition.initial_table or {})])
-        image = FormulaMap(e).images if e.stages else partial(_rates, e)
-        states = np.vstack([states, orbit_states(definition, image, states, affordable // 10)])
+
+        def rates(components: np.ndarray) -> np.ndarray:
+            values: np.ndarray = stack_rows(e.field.by_component(components), components[0])
+            return values
+
+        image, most = FormulaMap(e).images if e.stages else rates, affordable // (3 * _STAGES)
+        states = np.vstack([states, orbit_states(definition, image, states, most)])
         domain = states.min(axis=0), states.max(axis=0)
-    chosen = [*worst_states(e, states, domain), *states[:POINTS]]
+    chosen = [*_worst_states(e, states, domain), *states[:POINTS]]
     return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
+
+
+def _nodes(equations: Equations) -> list[Any]:
+    """Return the nodes of all formulas."""
+    stages = itertools.chain.from_iterable(stage.values() for stage in equations.stages)
+    return below([*equations.vector_field, *stages, *equations.invariants.values()])
 
 
 def is_local(equations: Equations) -> bool:
     """Whether a claim may hold at generic states and fail in a part of the domain."""
-    calls = [n for n in below(_formulas(equations)) if isinstance(n, Call)]
+    calls = [node for node in _nodes(equations) if isinstance(node, Call)]
     return equations.rounded or any(call.function.name in _LOCAL for call in calls)
 
 
@@ -87,13 +92,9 @@ def domain_states(definition: Definition, count: int) -> np.ndarray | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            system = SystemProperties(definition)
-            conditions = InitialConditions(system, table, definition.source)
-            available = count if conditions.available is None else conditions.available
-            states = conditions.sample(min(count, available), generator)
+            conditions = InitialConditions(SystemProperties(definition), table, definition.source)
+            states = conditions.sample(min(count, conditions.available or count), generator)
     except InputError:  # told when the system reads its initial conditions
-        return None
-    if not len(states):
         return None
     states = np.resize(states, (count, states.shape[1]))
     spread = states.std(axis=0)
@@ -141,7 +142,8 @@ def orbit_states(
             for _ in range(min(most, steps)):
                 found.append(image(found[-1]))
         else:
-            found = [state.T for state in _coarse_orbits(image, rows.T, duration, most)]
+            way = coarse_states(image, rows.T, duration, most, _TOLERANCE)
+            found = [state.T for state, _ in way]
         states = np.concatenate(found)
         moving = states[:, : SystemProperties(definition).phase_dim]
         near = (np.abs(moving) <= _FAR * np.abs(initial).max()).all(axis=1)
@@ -149,34 +151,7 @@ def orbit_states(
     return states[:: max(1, 2 * len(states) // MOST_STATES)]
 
 
-def _rates(equations: Equations, components: np.ndarray) -> np.ndarray:
-    values: np.ndarray = stack_rows(equations.field.by_component(components), components[0])
-    return values
-
-
-def _coarse_orbits(
-    field: Callable[[np.ndarray], np.ndarray], state: np.ndarray, duration: float, steps: int
-) -> Iterator[np.ndarray]:
-    """Yield states (dim, trajectory) after steps of Bogacki and Shampine's method of order 3."""
-    rate, left = field(state), np.full(state.shape[1], duration)
-    step = np.minimum(_TOLERANCE / (np.abs(rate).max(axis=0) + _TOLERANCE), left)
-    yield state
-    for _ in range(steps):
-        second = field(state + step / 2 * rate)
-        third = field(state + 3 / 4 * step * second)
-        new = state + step * (2 / 9 * rate + 1 / 3 * second + 4 / 9 * third)
-        last = field(new)
-        wrong = step * (5 / 72 * rate - second / 12 - third / 9 + last / 8)
-        error = np.abs(wrong).max(axis=0) / (_TOLERANCE * np.abs(new).max(axis=0))
-        accepted = error <= 1
-        state, rate = np.where(accepted, new, state), np.where(accepted, last, rate)
-        left = np.where(accepted, left - step, left)
-        yield state
-        factor = np.clip(0.9 * np.maximum(error, 1e-9) ** (-1 / 3), 0.2, 5.0)
-        step = np.minimum(step * np.where(np.isfinite(factor), factor, 0.2), left)
-
-
-def worst_states(
+def _worst_states(
     equations: Equations, states: np.ndarray, domain: tuple[np.ndarray, np.ndarray] | None
 ) -> np.ndarray:
     """Return the states at which the claims fail most, in double precision; the worst first."""
@@ -206,55 +181,20 @@ def holding_at(
     tolerance
         Largest relative defect of structure that holds.
     """
-    e = definition.equations
+    e, broken = definition.equations, dict[str, str]()
+    known = {"divergence_free": definition.divergence_free, "symplectic": definition.is_canonical}
     domain = states.min(axis=0), states.max(axis=0)
-    trial, broken = TrialStates(e, states, domain, exact=False), list[str]()
-
-    def holds(claim: Claim) -> bool:
-        with np.errstate(all="ignore"):
-            ratios = np.abs(claim.defects) / claim.sizes
-        defect = float(np.nanmax(ratios, initial=0.0))
-        if defect > tolerance:
-            broken.append(f"{claim.where} fails by {defect:.2g}")
-        return defect <= tolerance
-
-    numbered = enumerate(e.reversing_symmetries, start=1)
-    rhos = [r for n, r in numbered if holds(symmetry_claim(trial, r, f"reversing symmetry {n}"))]
-    forms = {}
-    if definition.divergence_free and e.hamiltonian is None:
-        forms = {claim.key: holds(claim) for claim in claims_of(trial, "form") if claim.key}
-    kept = forms.get("divergence_free", definition.divergence_free)
-    canonical = forms.get("symplectic", True) and definition.is_canonical
-    equations = replace(e, reversing_symmetries=tuple(rhos))
-    found = replace(definition, equations=equations, divergence_free=kept, is_canonical=canonical)
-    return (found, broken) if broken else (definition, [])
-
-
-def _formulas(equations: Equations) -> list[Value]:
-    stages = itertools.chain.from_iterable(stage.values() for stage in equations.stages)
-    return [*equations.vector_field, *stages, *equations.invariants.values()]
-
-
-def _other_sides(equations: Equations, states: np.ndarray, table: Mapping[str, Any]) -> np.ndarray:
-    """Return states of a box on sides of branches on which none of the given states lies."""
-    calls = [n for n in below(_formulas(equations)) if isinstance(n, Call)]
-    arguments = {n.arguments[0]: None for n in calls if n.function.name in _BRANCHING}
-    formulas = [value for value in arguments if isinstance(value, Expression)][:_BRANCHES]
-    found, low, high = [states[:0]], states.min(axis=0), states.max(axis=0)
-    if table.get("distribution") != "uniform":
-        return found[0]
-    generator = np.random.default_rng(0)
-    for formula in formulas:
-        value = DoubleFormulas([formula], equations.symbols)
-        heights = value(states)[:, 0]
-        if (heights > 0).any() == (heights < 0).any():
-            continue
-        sign, width = (1 if (heights > 0).any() else -1), high - low
-        best = states[np.nanargmin(sign * heights)]
-        for _ in range(_ROUNDS):
-            moves = generator.uniform(-1, 1, (_PROPOSALS, len(best)))
-            proposals = np.vstack([best, np.clip(best + width * moves, low, high)])
-            heights = sign * value(proposals)[:, 0]
-            found.append(proposals[heights < 0])
-            best, width = proposals[np.nanargmin(heights)], width / 2
-    return np.concatenate(found)
+    with np.errstate(all="ignore"):
+        for claim in claims_of(TrialStates(e, states, domain, exact=False), definition.name):
+            defect = float(np.nanmax(np.abs(claim.defects) / claim.sizes, initial=0.0))
+            if claim.key and known.get(claim.key, True) and defect > tolerance:
+                broken[claim.key] = f"{claim.where} fails by {defect:.2g}"
+    rhos = enumerate(e.reversing_symmetries, start=1)
+    kept = tuple(rho for n, rho in rhos if f"reversing_symmetry {n}" not in broken)
+    definition = replace(
+        definition,
+        equations=replace(e, reversing_symmetries=kept),
+        divergence_free=known["divergence_free"] and "divergence_free" not in broken,
+        is_canonical=known["symplectic"] and not broken.keys() & known.keys(),
+    )
+    return definition, [*broken.values()]
