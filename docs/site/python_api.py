@@ -2,9 +2,10 @@
 
 ``.. python-api:: vpintegrator.nn`` with names in its content documents these: a table of them with
 their first sentences, then each with its docstring. Names of other pages may stand in the table,
-too: those after ``:also:``. ``.. python-names:: vpintegrator`` is a table of all that a module's
-``__all__`` names, wherever it is documented; ``.. classical-methods::`` one of the methods, and
-``.. values-of:: NAME`` what a tuple holds.
+too: those after ``:also:``. With ``:rest:`` all of ``__all__`` follow that no page names.
+``.. python-names:: vpintegrator`` is a table of all that a module's ``__all__`` names, wherever it
+is documented; ``.. classical-methods::`` one of the methods, and ``.. values-of:: NAME`` what a
+tuple holds.
 
 Names that stand in a docstring as ``Name`` become links where a page documents them.
 """
@@ -35,6 +36,7 @@ _TYPE = re.compile(r"^:(?:var)?type \S+: ")
 _KIND = re.compile(r"(?<![\w.])(?:[\w.]+\.)?([A-Z]\w*[a-z]\w*)\b")
 _RESULT = re.compile(r"(?<=^:returns: )\*([A-Z]\w*[a-z]\w*)\*")
 _SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
+PAGES = Path("reference", "api")
 _COLON = "\ue000"  # of no text's
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
 _OF_MODULES = {  # the first page of each
@@ -77,11 +79,13 @@ class PythonApi(Directive):
 
     required_arguments = 1
     has_content = True
-    option_spec = {"also": directives.unchanged}  # noqa: RUF012
+    option_spec = {"also": directives.unchanged, "rest": directives.flag}  # noqa: RUF012
 
     def run(self) -> list[nodes.Node]:
         module = self.arguments[0]
         names = [f"{module}.{name}" for name in " ".join(self.content).split()]
+        if "rest" in self.options:
+            names += rest(_named(Path(self.state.document.settings.env.srcdir) / PAGES), module)
         also = self.options.get("also", "").split()
         lines = [*table([*names, *also]), *(line for name in names for line in _object(name))]
         return _parsed(self, lines)
@@ -194,6 +198,23 @@ def methods() -> Iterator[str]:
 
 def documented(folder: Path) -> list[tuple[str, str]]:
     """The full names that the pages of a folder document, each with the page."""
+    names = _named(folder)
+    for page in sorted(folder.glob("*.rst")):
+        for module, block in _BLOCK.findall(page.read_text(encoding="utf-8") + "\n"):
+            if ":rest:" in block:
+                names += [(name, page.stem) for name in rest(names, module)]
+    return names
+
+
+def rest(names: list[tuple[str, str]], module: str) -> list[str]:
+    """The full names of a module's ``__all__`` that are not among those given."""
+    known = {name for name, _ in names}
+    every = [f"{module}.{name}" for name in importlib.import_module(module).__all__]
+    return [name for name in every if name not in known]
+
+
+def _named(folder: Path) -> list[tuple[str, str]]:
+    """The full names that stand on the pages of a folder, each with the page."""
     names = []
     for page in sorted(folder.glob("*.rst")):
         text = page.read_text(encoding="utf-8") + "\n"
@@ -206,7 +227,7 @@ def documented(folder: Path) -> list[tuple[str, str]]:
 
 def _find(app: Sphinx) -> None:
     global _names, _pages
-    _pages = dict(documented(Path(app.srcdir) / "reference" / "api"))
+    _pages = dict(documented(Path(app.srcdir) / PAGES))
     _names = {id(found(name)): name for name in _pages}
 
 

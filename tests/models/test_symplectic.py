@@ -44,10 +44,6 @@ MODELS = {
         {**ALL, **POLYNOMIAL, "expressions": ["tanh(z[0] + z[1])", "exp(-z[2]**2 - z[3]**2)"]},
     ),
     "generating function": (SymplecticGeneratingFunctionMap, {**ALL, "degree": 4}),
-    "generating function of formulas": (
-        SymplecticGeneratingFunctionMap,
-        {"degree": 3, "expressions": ["sigmoid(z[0])", "exp(-z[0]**2 - z[3]**2)"]},
-    ),
     "rotations": (SymplecticTransformer, {**ALL, **POLYNOMIAL}),
 }
 
@@ -129,7 +125,6 @@ def test_the_map_is_reversible_for_every_symmetry(name):
         "functions of the state",
         "polynomials of angles",
         "generating function",
-        "generating function of formulas",
     ],
 )
 def test_machine_code_gives_the_same_map(name):

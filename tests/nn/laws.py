@@ -1,8 +1,42 @@
-"""The laws that maps of windows are measured against, on their whole Jacobian."""
+"""The laws that maps of windows are measured against, and the layers that they are applied to."""
+
+import functools
+import importlib
+from pathlib import Path
 
 import torch
 
 from vpintegrator.nn import canonical_form
+from vpintegrator.nn.basis import Terms
+from vpintegrator.nn.units import FormulaVariables
+
+
+@functools.cache
+def examples():
+    """Small layers by name: functions of (dim, window), ``EXAMPLES`` of the modules of tests here.
+
+    A layer may have another number of components than dim: it says so by its ``dim``.
+    """
+    result = {}
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        own = getattr(importlib.import_module(f"tests.nn.{path.stem}"), "EXAMPLES", {})
+        assert not (double := own.keys() & result.keys()), f"names of two examples: {double}"
+        result |= own
+    return result
+
+
+def made(name, dim=4, window=3, *, seed=0, scale=0.2):
+    """An example with random weights; terms of polynomials are together of that size."""
+    torch.manual_seed(seed)
+    layer = examples()[name](dim, window)
+    for part in layer.modules():
+        if isinstance(part, FormulaVariables):
+            n = torch.arange(part.formulas.dim)
+            part.set_units(0.1 * n, 1 + 0.1 * n)
+    if scale is not None:
+        counts = [part.count for part in layer.modules() if isinstance(part, Terms)]
+        randomise(layer, scale / max([1, *counts]) ** 0.5, seed)
+    return layer.eval()
 
 
 def jacobian(f, x):
@@ -50,12 +84,17 @@ SIGN_FLIPS = [
 ]
 
 
+def dim_of(layer, dim=4):
+    """Components of the states of a layer, as it or one of its parts says."""
+    return next((part.dim for part in layer.modules() if hasattr(part, "dim")), dim)
+
+
 class OnVariables(torch.nn.Module):
     """A layer as a map of variables (..., dim + m), its parameters beside states, which stay."""
 
     def __init__(self, layer, dim=4):
         super().__init__()
-        self.layer, self.states = layer, getattr(layer, "dim", dim)
+        self.layer, self.states = layer, dim_of(layer, dim)
         self.dim = self.states + layer.parameter_count
 
     def forward(self, x):

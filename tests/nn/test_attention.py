@@ -5,9 +5,41 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nn.laws import assert_close, randomise, sample
+from tests.nn.laws import (
+    assert_close,
+    determinant_error,
+    randomise,
+    sample,
+    symplecticity_defect,
+)
 from vpintegrator import nn
+from vpintegrator.errors import InputError
 
+EXAMPLES = {
+    "skew attention": lambda d, T: nn.VolumePreservingAttention(d),
+    "scaled attention": lambda d, T: nn.VolumePreservingAttention(d, scale=d**-0.5),
+    "arbitrary attention": lambda d, T: nn.VolumePreservingAttention(d, "arbitrary"),
+    "attention of own scores": lambda d, T: nn.Attention(Distances()),
+    "coupled attention": lambda d, T: nn.CoupledAttention(d, T),
+    "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
+    "symplectic attention": lambda d, T: nn.SymplecticAttention(d + d % 2),
+    "symplectic composition": lambda d, T: nn.Composition(
+        nn.SymplecticAttention(d + d % 2),
+        nn.HenonMap(nn.NeuronPotential((d + 1) // 2, 3)),
+    ),
+    "time mixing": lambda d, T: nn.TimeMixing(T),
+    "multiplicative attention": lambda d, T: nn.MultiplicativeAttention(d),
+    "additive attention": lambda d, T: nn.AdditiveAttention(d, 3),
+    "standard attention": lambda d, T: nn.MultiHeadAttention(d, 2),
+    "attention on Stiefel matrices": lambda d, T: nn.MultiHeadAttention(d, 2, stiefel=True),
+    "encoder": lambda d, T: nn.EncoderBlock(d, 2),
+    "encoder on Stiefel matrices": lambda d, T: nn.EncoderBlock(d, 2, stiefel=True, norm="batch"),
+    "pointwise": lambda d, T: nn.PointwiseFeedForward(d),
+    "residual": lambda d, T: nn.ResidualLayer(d),
+    "affine": lambda d, T: nn.AffineMap(d),
+    "polynomial": lambda d, T: nn.PolynomialLayer(d, 3),
+}
+SIZES = st.tuples(st.integers(2, 6), st.integers(2, 8))
 DOUBLE = torch.float64
 
 
@@ -274,3 +306,67 @@ def test_pointwise_and_residual_formulas():
     residual = nn.ResidualLayer(3)
     shift = torch.tanh(z @ residual.linear.weight.mT + residual.linear.bias)
     assert_close(residual(z), z + shift, 1e-13)
+
+
+@given(SIZES, st.integers(0, 10**6))
+def test_correlations_are_invariant_under_skew_attention(sizes, seed):
+    dim, window = sizes
+    layer = randomise(nn.VolumePreservingAttention(dim), 1.0, seed)
+    X = sample(2, window, dim, seed=seed)
+    C = layer.correlations(X)
+    assert_close(layer(X), nn.cayley(C).mT @ X, 1e-11)  # by elimination where windows are long
+    assert_close(layer.correlations(layer(X)), C, 1e-11)
+
+
+def test_arbitrary_weighting_does_not_preserve_volume():
+    errors = []
+    for seed in range(20):
+        layer = randomise(nn.VolumePreservingAttention(3, "arbitrary", scale=3**-0.5), 1.0, seed)
+        assert not layer.volume_preserving
+        errors.append(determinant_error(layer, sample(3, 3, seed=seed)))
+    assert sorted(errors)[10] > 0.1  # in the middle of the samples, and not by rounding
+    with pytest.raises(InputError, match="no explicit inverse"):
+        layer.inverse(sample(3, 3))
+    composed = nn.Composition(layer, nn.AdditiveCoupling(3))
+    assert not composed.volume_preserving
+
+
+def test_one_transform_of_a_sum_does_not_preserve_volume():
+    """Why TimeMixing is a layer of its own."""
+    A, B = nn.skew_matrix(sample(3, seed=1), 3), nn.skew_matrix(sample(3, seed=2), 3)
+
+    def layer(X):
+        return nn.cayley(X @ A @ X.mT + B).mT @ X
+
+    assert determinant_error(layer, sample(3, 3, seed=3)) > 1e-2
+
+
+def attention(A):
+    """X -> cayley(X A X^T)^T X: the skew-weighted attention, as a function of its weighting."""
+    return lambda X: nn.cayley(X @ A @ X.mT).mT @ X
+
+
+@given(st.integers(1, 3), st.integers(2, 5), st.integers(0, 10**6))
+def test_skew_attention_keeps_the_form_that_weights_it(freedoms, window, seed):
+    """Of the weightings A = a J alone are symplectic, for more than one degree of freedom."""
+    dim = 2 * freedoms
+    X, a = sample(window, dim, seed=seed), float(sample(1, seed=seed))
+    assert symplecticity_defect(attention(a * nn.canonical_form(dim)), X) <= 1e-12
+
+
+@pytest.mark.parametrize("kind", ["random", "weighted"])
+def test_another_weighting_of_attention_is_not_symplectic(kind):
+    """Why ``SymplecticAttention`` rotates each degree of freedom by itself."""
+    X, weights = sample(3, 4), torch.diag(torch.tensor([1.0, 2, 1, 2], dtype=torch.float64))
+    random = nn.skew_matrix(sample(6), 4)
+    A = random if kind == "random" else nn.canonical_form(4) @ weights
+    assert symplecticity_defect(attention(A), X) > 1e-2
+
+
+def test_volume_is_less_than_the_form():
+    """From two degrees of freedom on, what preserves volume is not symplectic by that."""
+    for layer in (nn.AdditiveCoupling(4, 5), nn.VolumePreservingAttention(4)):
+        X = sample(3, 4)
+        assert symplecticity_defect(randomise(layer, 0.5, 1), X) > 1e-2
+    plane = randomise(nn.AdditiveCoupling(2, 5), 0.5, 1)  # where area is the form
+    assert symplecticity_defect(plane, sample(2)) <= 1e-14

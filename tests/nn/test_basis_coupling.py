@@ -17,6 +17,15 @@ from vpintegrator.nn.basis import terms
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, VANISHING
 
+EXAMPLES = {
+    "polynomials": lambda d, T: nn.BasisCoupling(d, 2),
+    "polynomials to and fro": lambda d, T: nn.BasisCoupling(
+        d, 2, sweep=[*range(d), *range(d)[::-1]]
+    ),
+    "polynomials of angles and formulas": lambda d, T: nn.BasisCoupling(
+        d, 2, expressions=["sigmoid(z[0])", "sin(z[1])"], periodic=[1]
+    ),
+}
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 FLIP_MOMENTUM = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
 FLIP_ANGLE = torch.diag(torch.tensor([-1.0, -1, 1, 1])).tolist()

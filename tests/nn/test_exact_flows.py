@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, sample
-from vpintegrator.nn.exact_flows import LinearPart, field_parts, hamiltonian_parts
+from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
 
 ELASTIC = "z[2]**2/2 + z[3]**2/(2*z[0]**2) + 3*(z[0] - 1)**2 - z[0]*cos(z[1])"
 ROTATING = "(z[2]**2 + z[3]**2)/2 + z[1]*z[2] - z[0]*z[3] - 1/sqrt(z[0]**2 + z[1]**2 + 1)"
@@ -17,21 +17,17 @@ def rates(parts, z):
     """The sum of the parts' vector fields at z (state, dim)."""
     found = torch.zeros_like(z)
     for part in parts:
-        if isinstance(part, LinearPart):
-            found[:, : len(part.matrix)] += z @ torch.from_numpy(part.matrix).mT
-            continue
         values = part.rates(*z.unbind(-1))
         for i, value in zip(part.moved, values, strict=False):
             found[:, i] += value
     return found
 
 
-@pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("system", ["henon-heiles", "toda", "coupled-oscillators", "two-waves"])
-def test_parts_add_up_to_the_vector_field(system, linear):
+def test_parts_add_up_to_the_vector_field(system):
     own = vp.load_system(system)
     size, explicit_time = own.phase_dim, own.explicit_time is not None
-    flows = hamiltonian_parts(own.hamiltonian_formula, size, linear, explicit_time)
+    flows = hamiltonian_parts(own.hamiltonian_formula, size, explicit_time)
     z = sample(20, own.dim, scale=0.3)
     assert_close(rates(flows.parts, z), torch.from_numpy(own.vector_field(z.numpy())), 1e-12)
 
@@ -61,9 +57,6 @@ def test_groups_of_more_than_two_parts():
         (1, 2),
         (2, 3),
     ]
-    linear, rest = hamiltonian_parts(ROTATING, 4, linear=True).parts
-    assert isinstance(linear, LinearPart)
-    assert rest.moved == (2, 3)
 
 
 def test_commutators_are_those_of_sympy():

@@ -1,4 +1,4 @@
-"""Generating functions: derivatives, boxes, symmetries, angles, formulas, constants of motion."""
+"""Generating functions: derivatives, boxes, symmetries, angles, parameters."""
 
 import itertools
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 
 from tests.nn.laws import assert_close, randomise, sample
+from vpintegrator.errors import InputError
 from vpintegrator.nn import GeneratingFunction
 
 FLIP = torch.diag(torch.tensor([1.0, 1, -1, -1])).double()
@@ -40,27 +41,14 @@ FUNCTIONS = {
     "cyclic": {"size": 3, "degree": 4, "cyclic": [1]},
     "group": {"size": 4, "degree": 4, "group": GROUP},
     "signs": {"size": 4, "degree": 3, "group": (GROUP, torch.tensor([1.0, -1, 1, -1]).double())},
-    "formulas": {"size": 2, "degree": 3, "expressions": ["exp(z[0])", "z[0]*sin(z[1])"]},
-    "formulas alone": {"size": 2, "degree": 3, "expressions": ["z[0]**2 + z[1]"], "cyclic": [0, 1]},
     "parameters": {"size": 2, "degree": 4, "parameters": 2},
     "vanishing": {"size": 2, "degree": 4, "parameters": 2, "vanishing": [1]},
-    "formulas of parameters": {
-        "size": 2,
-        "degree": 3,
-        "parameters": 2,
-        "vanishing": [0],
-        "expressions": ["z[3]*cos(z[0])", "exp(z[3])"],
-    },
 }
 
 
 def made(name, seed=0):
     torch.manual_seed(seed)
     S = GeneratingFunction(**FUNCTIONS[name], initial_scale=0.5)
-    if S.formulas:
-        S.formulas.set_units(
-            sample(S.size + S.parameter_count, seed=1, scale=0.3), torch.tensor(0.7).expand(4)
-        )
     S.adapt(
         states(S, 200, 2) * torch.tensor([1.0, 2.0, 0.5, 1.5])[: S.size + S.parameter_count] + 0.3
     )
@@ -74,9 +62,6 @@ def states(S, count, seed=0):
 def value(S, x):
     """The sum over terms, function by function, at one state."""
     u = [*((x - S.box_shift) / S.box_scale)]
-    z = S.formulas.physical(x) if S.formulas else x
-    if S.formulas:
-        u += (torch.stack(S.formulas.formulas(z)) - S.formulas.shift) / S.formulas.scale
     tables = [kind.values(v, S.degree) for v, kind in zip(u, S.terms.kinds, strict=True)]
     total = 0.0
     for e, source, factor in zip(
@@ -151,7 +136,7 @@ def test_derivatives_are_those_of_numpy(degree, size, seed):
         np.testing.assert_allclose(found, expected, atol=1e-11 * (1 + np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("name", [n for n in FUNCTIONS if "formulas" not in n])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_along_a_component_a_derivative_is_a_sum_of_functions(name):
     S = made(name)
     x = states(S, 5)
@@ -209,12 +194,9 @@ def test_what_the_box_of_special_components_is():
     assert gradient.isfinite().all() and hessian.isfinite().all()
 
 
-def test_formulas_have_a_box_too():
-    """A function that is steep where states are is not clipped by its typical values."""
-    S = GeneratingFunction(2, 3, expressions=["exp(z[0])"])
-    S.adapt(3 * sample(50, 2))
-    u = S._scaled_variables(3 * sample(50, 2))[2]
-    assert 3 / 1.06 < float(u.abs().max()) <= 3 / 1.05 * (1 + 1e-12)
+def test_formulas_are_for_other_potentials():
+    with pytest.raises(InputError, match="take no expressions"):
+        GeneratingFunction(2, 3, expressions=["exp(z[0])"])
 
 
 def test_harmonics_are_periodic():
@@ -261,9 +243,7 @@ def test_terms_linear_in_an_angle_have_periodic_derivatives(name, shift, by):
     assert bool((differences.abs() > 1e-3).all())
 
 
-@pytest.mark.parametrize(
-    "name", ["parameters", "vanishing", "linear in an angle, rates", "formulas of parameters"]
-)
+@pytest.mark.parametrize("name", ["parameters", "vanishing", "linear in an angle, rates"])
 def test_parameters_are_multiplied_out(name):
     S = made(name)
     x = states(S, 5)

@@ -1,5 +1,6 @@
 """Shears by gradients of potentials: gradients, equivariance, what does not fit."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,12 +8,32 @@ from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_blocks
-from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.potentials import NeuronPotential, QuadraticPotential
+from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
+from vpintegrator.nn.potentials import ComponentPotential, NeuronPotential, QuadraticPotential
+from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
 from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, SECULAR
 
+
+def coupling(kind, dim, *arguments, **options):
+    """Twice the same potential, with weights of its own."""
+    return GradientCoupling(*(kind((dim + 1) // 2, *arguments, **options) for _ in range(2)))
+
+
+EXAMPLES = {
+    "neurons": lambda d, T: coupling(NeuronPotential, d, 5),
+    "polynomial potentials": lambda d, T: coupling(BasisPotential, d, 3),
+    "potentials of angles": lambda d, T: GradientCoupling(
+        BasisPotential((d + 1) // 2, 3), BasisPotential((d + 1) // 2, 3, periodic=[0])
+    ),
+    "linear modules": lambda d, T: coupling(QuadraticPotential, d),
+    "activation modules": lambda d, T: coupling(ComponentPotential, d),
+    "henon": lambda d, T: HenonMap(NeuronPotential((d + 1) // 2, 5)),
+    "reversible gradients": lambda d, T: Reversible(
+        coupling(NeuronPotential, d, 3), np.diag([1.0] * ((d + 1) // 2) + [-1.0] * ((d + 1) // 2))
+    ),
+}
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 MINUS = (-torch.eye(4)).tolist()
 TURN = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]

@@ -3,16 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.nn.laws import (
-    assert_close,
-    determinant_error,
-    randomise,
-    sample,
-    symplecticity_defect,
-)
+from tests.nn.laws import assert_close, made, randomise, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_blocks_beside
@@ -38,105 +32,55 @@ def reversible(signs):
     return nn.Reversible(psi, np.diag(signs))
 
 
-LAYERS = {
-    "polynomials": lambda: nn.BasisCoupling(N, 3, sweep=[0, 1, 2, 3, 2], **READ),
-    "polynomials of angles": lambda: nn.BasisCoupling(N, 3, sweep=[0, 1], periodic=[2], **READ),
-    "polynomials in blocks": lambda: nn.BasisCoupling(
+EXAMPLES = {
+    "polynomials of parameters": lambda d, T: nn.BasisCoupling(N, 3, sweep=[0, 1, 2, 3, 2], **READ),
+    "polynomials of angles": lambda d, T: nn.BasisCoupling(
+        N, 3, sweep=[0, 1], periodic=[2], **READ
+    ),
+    "polynomials in blocks": lambda d, T: nn.BasisCoupling(
         N, 3, split=[[0, 1], [2, 3]], sweep=[0, 1, 0], **READ
     ),
-    "vanishing": lambda: nn.BasisCoupling(N, 3, vanishing=[1], **READ),
-    "symmetric polynomials, vanishing": lambda: nn.BasisCoupling(
+    "vanishing": lambda d, T: nn.BasisCoupling(N, 3, vanishing=[1], **READ),
+    "symmetric polynomials, vanishing": lambda d, T: nn.BasisCoupling(
         N, 3, vanishing=[0], symmetries=FLIPS, **READ
     ),
-    "polynomials of formulas": lambda: nn.BasisCoupling(N, 2, sweep=[0, 1, 2], **FORMULAS, **READ),
-    "rotated polynomials": lambda: nn.Rotated(
+    "polynomials of formulas": lambda d, T: nn.BasisCoupling(
+        N, 2, sweep=[0, 1, 2], **FORMULAS, **READ
+    ),
+    "rotated polynomials": lambda d, T: nn.Rotated(
         nn.BasisCoupling(N, 2, **READ), nn.spread_rotation(1, N)
     ),
-    "gradients of polynomials": lambda: gradients(nn.BasisPotential, 2, 3, **READ),
-    "gradients of polynomials of formulas": lambda: gradients(
+    "gradients of polynomials": lambda d, T: gradients(nn.BasisPotential, 2, 3, **READ),
+    "gradients of polynomials of formulas": lambda d, T: gradients(
         nn.BasisPotential, 2, 3, components=[0, 1, 4, 5], expressions=["sin(z[0]*z[5])"], **READ
     ),
-    "gradients of neurons": lambda: gradients(nn.NeuronPotential, 2, 5, **READ),
-    "gradients of symmetric neurons": lambda: nn.GradientCoupling(
+    "gradients of neurons": lambda d, T: gradients(nn.NeuronPotential, 2, 5, **READ),
+    "gradients of symmetric neurons": lambda d, T: nn.GradientCoupling(
         *(nn.NeuronPotential(2, 5, group=group, **READ) for group in SIGNED)
     ),
-    "gradients of symmetric polynomials": lambda: nn.GradientCoupling(
+    "gradients of symmetric polynomials": lambda d, T: nn.GradientCoupling(
         *(nn.BasisPotential(2, 3, group=group, **READ) for group in SIGNED)
     ),
-    "neurons": lambda: nn.AdditiveCoupling(N, 5, **READ),
-    "neurons, vanishing": lambda: nn.AdditiveCoupling(N, 5, vanishing=[1], **READ),
-    "symmetric neurons, vanishing": lambda: nn.AdditiveCoupling(
+    "neurons of parameters": lambda d, T: nn.AdditiveCoupling(N, 5, **READ),
+    "neurons, vanishing": lambda d, T: nn.AdditiveCoupling(N, 5, vanishing=[1], **READ),
+    "symmetric neurons, vanishing": lambda d, T: nn.AdditiveCoupling(
         N, 5, vanishing=[0], symmetries=[TURNED], **READ
     ),
-    "gradients of neurons, vanishing": lambda: nn.GradientCoupling(
+    "gradients of neurons, vanishing": lambda d, T: nn.GradientCoupling(
         *(nn.NeuronPotential(2, 5, vanishing=[0], group=group, **READ) for group in SIGNED)
     ),
-    "neurons in blocks": lambda: nn.AdditiveCoupling(N, 5, split="halves", **READ),
-    "symmetric neurons": lambda: nn.AdditiveCoupling(N, 5, symmetries=FLIPS, **READ),
-    "symmetric neurons, mixed": lambda: nn.AdditiveCoupling(
+    "neurons in blocks": lambda d, T: nn.AdditiveCoupling(N, 5, split="halves", **READ),
+    "symmetric neurons": lambda d, T: nn.AdditiveCoupling(N, 5, symmetries=FLIPS, **READ),
+    "symmetric neurons, mixed": lambda d, T: nn.AdditiveCoupling(
         N, 5, split="halves", symmetries=[EXCHANGE, TURNED], **READ
     ),
-    "composition": lambda: nn.Composition(
+    "composition of parameters": lambda d, T: nn.Composition(
         nn.BasisCoupling(N, 2, sweep=[0, 1], **READ), nn.AdditiveCoupling(N, 3, **READ)
     ),
-    "reversible": lambda: reversible([1.0, 1, -1, -1, 1, 1]),
+    "reversible of parameters": lambda d, T: reversible([1.0, 1, -1, -1, 1, 1]),
+    "reversible in parameters": lambda d, T: reversible([1.0, 1, 1, 1, -1, -1]),
+    "reversible in states and parameters": lambda d, T: reversible([1.0, 1, -1, -1, -1, 1]),
 }
-TURNING = {
-    "reversible in parameters": lambda: reversible([1.0, 1, 1, 1, -1, -1]),
-    "reversible in states and parameters": lambda: reversible([1.0, 1, -1, -1, -1, 1]),
-}
-
-
-def made(name, seed):
-    torch.manual_seed(seed)
-    layer = (LAYERS | TURNING)[name]()
-    for part in layer.modules():
-        if hasattr(part, "set_units"):
-            part.set_units(0.1 * torch.arange(6.0), 1 + 0.1 * torch.arange(6.0))
-    return randomise(layer, 0.1, seed)
-
-
-@pytest.mark.parametrize("name", LAYERS | TURNING)
-@settings(max_examples=15)
-@given(st.integers(0, 10**6), st.floats(-1.5, 1.5), st.floats(-1.5, 1.5))
-def test_laws_at_all_parameters(name, seed, first, second):
-    """Inverse, volume and form in z; each state may have its own k."""
-    layer = made(name, seed)
-    k = torch.tensor([first, second], dtype=torch.float64)
-    z = sample(3, 1, N, seed=seed)
-    y = layer(z, k)
-    size = max(1.0, float(y.detach().abs().max()))
-    assert_close(layer.inverse(y, k), z, 1e-10 * size)
-    if getattr(layer, "symplectic", False):
-        assert symplecticity_defect(lambda z: layer(z, k), z[0]) <= 1e-12
-    assert layer.volume_preserving
-    assert determinant_error(lambda z: layer(z, k), z[0]) <= 1e-9 * size
-    several = torch.stack([k, 0.5 * k, -k])
-    apart = [layer(state, own) for state, own in zip(z, several, strict=True)]
-    assert_close(layer(z, several), torch.stack(apart), 1e-12 * size)
-
-
-@pytest.mark.parametrize("name", LAYERS)
-@settings(max_examples=5)
-@given(st.integers(0, 10**6), st.floats(-1.5, 1.5), st.floats(-1.5, 1.5))
-def test_parameters_can_be_multiplied_out(name, seed, first, second):
-    layer, z = made(name, seed), sample(3, 1, N, seed=seed)
-    k = torch.tensor([first, second], dtype=torch.float64)
-    y, plain = layer(z, k), layer.at(k)
-    size = max(1.0, float(y.detach().abs().max()))
-    assert_close(plain(z), y, 1e-12 * size)
-    assert_close(plain.inverse(plain(z)), z, 1e-10 * size)
-    assert plain.volume_preserving and plain.parameter_count == 0
-    assert getattr(plain, "symplectic", False) == getattr(layer, "symplectic", False)
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_in_single_precision(name):
-    layer = made(name, 1).float()
-    z, k = sample(3, 1, N).float(), torch.tensor([0.3, -0.7]).float()
-    y = layer(z, k)
-    assert y.dtype == layer.at(k)(z).dtype == torch.float32
-    assert_close(layer.at(k)(z), y, 1e-4)
 
 
 def test_terms_of_the_same_function_become_one():
@@ -146,13 +90,6 @@ def test_terms_of_the_same_function_become_one():
     assert layer.at(k).coefficients.numel() == count < layer.coefficients.numel() / 4
     V = nn.BasisPotential(2, 4, **READ)
     assert V.at(k).coefficients.numel() == nn.BasisPotential(2, 4).coefficients.numel()
-
-
-@pytest.mark.parametrize("name", [name for name in LAYERS if "vanishing" in name])
-def test_nothing_moves_where_parameters_vanish(name):
-    layer, z, none = made(name, 1), sample(3, 1, N), torch.zeros(M)
-    assert torch.equal(layer(z, none), z) and torch.equal(layer.inverse(z, none), z)
-    assert_close(layer.at(none)(z), z, 1e-14)
 
 
 def test_polynomials_at_vanishing_parameters_are_zero_bit_by_bit():
@@ -179,7 +116,7 @@ def test_formulas_with_values():
 @given(st.integers(0, 10**6))
 def test_a_reversing_symmetry_of_parameters_makes_inverses(seed):
     """Phi at -k is the inverse of Phi at k, and at k = 0 the identity."""
-    layer = made("reversible in parameters", seed)
+    layer = made("reversible in parameters", seed=seed, scale=0.1)
     z, k = sample(5, 1, N, seed=seed), sample(M, seed=seed + 1)
     assert_close(layer(layer(z, k), -k), z, 1e-10)
     assert_close(layer(z, 0 * k), z, 1e-11)
@@ -187,7 +124,7 @@ def test_a_reversing_symmetry_of_parameters_makes_inverses(seed):
 
 @pytest.mark.parametrize("name", ["neurons", "polynomials"])
 def test_potentials_turn_their_sign_with_the_form(name):
-    layer = made(f"gradients of symmetric {name}", 1)
+    layer = made(f"gradients of symmetric {name}", scale=0.1)
     S = torch.tensor(TURNED).double()
     z, k = sample(5, 1, N), sample(5, M, seed=1)
     turned = layer(z @ S[:N, :N].mT, k @ S[N:, N:].mT)
@@ -206,5 +143,3 @@ def test_symmetries_that_mix_parameters():
         canonical_blocks_beside(torch.tensor([[[0.0, 1, 0], [1, 0, 0], [0, 0, 1]]]).double(), 1)
     with pytest.raises(InputError, match="must not mix states with parameters"):
         nn.Reversible(nn.BasisCoupling(2, 2, parameters=1), torch.eye(3)[[2, 1, 0]])
-    with pytest.raises(InputError, match="takes parameters to others"):
-        made("reversible in parameters", 1).at(torch.ones(M))

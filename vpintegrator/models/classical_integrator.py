@@ -110,7 +110,7 @@ def _splitting(method: str, hamiltonian: str, field: list[str], dim: int) -> Lay
     """Return the composition of exact flows with the coefficients of the method."""
     if hamiltonian:
         even = dim % 2 == 0
-        flows = hamiltonian_parts(hamiltonian, dim - (not even), False, not even, False)
+        flows = hamiltonian_parts(hamiltonian, dim - (not even), not even, False)
     else:
         even, flows = False, field_parts(tuple(field))
     layer = LearnedSplitting(flows, dim, len(FACTORS[method]) // 2)

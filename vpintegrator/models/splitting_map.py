@@ -55,8 +55,6 @@ class SplittingMap(Model):
         Formulas of the rates of all components, where there is no Hamiltonian.
     stages
         How often the last part is passed.
-    linear
-        Whether the quadratic terms of the Hamiltonian are one part, a linear flow.
     commutators
         Whether commutators such as ``|grad V|^2`` are further functions of the parts.
     explicit_time
@@ -91,7 +89,6 @@ class SplittingMap(Model):
         hamiltonian: str = "",
         field: Sequence[str] = (),
         stages: int = 5,
-        linear: bool = False,
         commutators: bool = False,
         explicit_time: bool = False,
         dtype: str | torch.dtype = "float64",
@@ -99,12 +96,10 @@ class SplittingMap(Model):
         components = Components(dim, explicit_time=explicit_time)
         rates = check_equations(dim, hamiltonian, field)
         whole("stages", stages, 1, MOST_STAGES)
-        if rates and linear:
-            raise InputError("linear is for the quadratic terms of a hamiltonian")
         if hamiltonian:
             size = dim - explicit_time
             check_even(size)
-            flows = hamiltonian_parts(hamiltonian, size, linear, explicit_time, commutators)
+            flows = hamiltonian_parts(hamiltonian, size, explicit_time, commutators)
         else:
             flows = field_parts(tuple(rates))
         super().__init__(

@@ -15,7 +15,6 @@ from vpintegrator.models.generating_symmetries import generating_refusal, signs_
 from vpintegrator.models.model import Model
 from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
-from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
@@ -44,9 +43,6 @@ class SymplecticGeneratingFunctionMap(Model):
         added to S.
     order
         Order of these elementary Hamiltonians: 2, 4 or 6.
-    expressions
-        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
-        variables.
     reversing_symmetries
         Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
         are averaged over the group of their products, or commute with it.
@@ -102,7 +98,6 @@ class SymplecticGeneratingFunctionMap(Model):
         repeats: int = 1,
         hamiltonian: str = "",
         order: int = 6,
-        expressions: Sequence[str] = (),
         reversing_symmetries: Matrices = (),
         periodic: Periods = (),
         cyclic: Sequence[int] = (),
@@ -131,7 +126,6 @@ class SymplecticGeneratingFunctionMap(Model):
             components.moving,
             degree,
             group=signs_of_symplectic(components),
-            expressions=as_expressions(expressions),
             periodic=[*components.periods],
             cyclic=components.cyclic,
             parameters=components.read,

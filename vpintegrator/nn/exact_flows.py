@@ -1,4 +1,4 @@
-"""Parts of known equations whose flows are exact: shears, and linear maps."""
+"""Parts of known equations whose flows are exact: shears."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Sum, Value
 from vpintegrator.errors import InputError
@@ -37,32 +35,19 @@ class ExactShear:
 
 
 @dataclass(frozen=True)
-class LinearPart:
-    """A part whose vector field is linear in the state.
-
-    Attributes
-    ----------
-    matrix : ndarray (dim, dim)
-        A of z' = A z.
-    """
-
-    matrix: np.ndarray
-
-
-@dataclass(frozen=True)
 class ExactFlows:
     """Equations as a sum of parts with exact flows, in the order in which they are composed.
 
     Attributes
     ----------
-    parts : tuple of ExactShear or LinearPart
+    parts : tuple of ExactShear
     symplectic : bool
         Whether each of them is Hamiltonian.
     arguments : tuple
         Arguments of the flows, for copies.
     """
 
-    parts: tuple[ExactShear | LinearPart, ...]
+    parts: tuple[ExactShear, ...]
     symplectic: bool
     arguments: tuple[Any, ...]
 
@@ -74,7 +59,6 @@ class ExactFlows:
 def hamiltonian_parts(
     text: str,
     size: int,
-    linear: bool = False,
     explicit_time: bool = False,
     commutators: bool = True,
 ) -> ExactFlows:
@@ -91,8 +75,6 @@ def hamiltonian_parts(
         H as a formula of ``z[0]``, ``z[1]``, ...
     size : int
         Components of (q, p), which come first in states.
-    linear : bool
-        Whether all quadratic terms together are one part, whose flow is linear.
     explicit_time : bool
         Whether a component after (q, p) is the time, which a part moves on.
     commutators : bool
@@ -114,8 +96,8 @@ def hamiltonian_parts(
     >>> [part.moved for part in hamiltonian_parts("z[1]**2/2 - cos(z[0])", 2).parts]
     [(0,), (1,)]
     """
-    arguments = (text, size, linear, explicit_time, commutators)
-    return _Hamiltonian(text, size, explicit_time).flows(linear, commutators, arguments)
+    arguments = (text, size, explicit_time, commutators)
+    return _Hamiltonian(text, size, explicit_time).flows(commutators, arguments)
 
 
 @lru_cache(maxsize=16)
@@ -183,29 +165,22 @@ class _Hamiltonian:
         self.algebra, (self.value,) = self.parsed.algebra, self.parsed.values
         self.size, self.half, self.explicit_time = size, size // 2, explicit_time
 
-    def flows(self, linear: bool, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
-        """Return the parts, the linear one first."""
+    def flows(self, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
+        """Return the parts."""
         with deriving("the Hamiltonian cannot be split"):
-            terms, quadratic = list(self._terms(self.value)), []
-            if linear:
-                quadratic = [term for term in terms if self._hessian(term) is not None]
-                terms = [term for term in terms if term not in quadratic]
-            groups = self._groups(terms)
-            whole = [self.algebra.add(*quadratic)] if quadratic else []
+            groups = self._groups(list(self._terms(self.value)))
             further: list[list[Value]] = [[] for _ in groups]
             if commutators:
-                further = self._commutators(groups, [*groups, *whole])
+                further = self._commutators(groups)
             parts = self._with_time([*map(self._shear, groups, further)])
-        if linear:
-            parts.insert(0, LinearPart(self._matrix(quadratic)))
         if len(parts) < 2:
             raise InputError("a splitting needs a Hamiltonian of two parts or more")
         return ExactFlows(tuple(parts), True, arguments)
 
-    def _with_time(self, shears: list[ExactShear]) -> list[ExactShear | LinearPart]:
+    def _with_time(self, shears: list[ExactShear]) -> list[ExactShear]:
         """Return the shears; the first that does not read the time, or a new one, advances it."""
         if not self.explicit_time:
-            return [*shears]
+            return shears
         last = self.size
         place = next((n for n, part in enumerate(shears) if last not in part.read), None)
         if place is None:
@@ -218,7 +193,7 @@ class _Hamiltonian:
             return [rate for k, row in enumerate(rows) for rate in [*row, float(k == 0)]]
 
         shears[place] = ExactShear((*own.moved, last), own.read, own.functions, rates)
-        return [*shears]
+        return shears
 
     def _terms(self, value: Value, factor: Any = 1) -> Iterator[Value]:
         """Yield terms of a sum, of sums within it too; constants are left out."""
@@ -256,28 +231,6 @@ class _Hamiltonian:
                 result.append((own, [term]))
         return [self.algebra.add(*others) for _, others in result]
 
-    def _hessian(self, term: Value) -> dict[tuple[int, int], float] | None:
-        """Return second derivatives of a quadratic term; None of another one."""
-        second = {
-            (i, j): entry
-            for i, slope in self.parsed.gradient(term).items()
-            for j, entry in self.parsed.gradient(slope).items()
-        }
-        if not second or any(isinstance(entry, Expression) for entry in second.values()):
-            return None
-        return {place: float(entry) for place, entry in second.items()}  # type: ignore[arg-type]
-
-    def _matrix(self, quadratic: list[Value]) -> np.ndarray:
-        """Return the matrix A of the linear vector field A z of quadratic terms."""
-        n, matrix = self.half, np.zeros((len(self.parsed.symbols),) * 2)
-        for term in quadratic:
-            for (i, j), entry in (self._hessian(term) or {}).items():
-                row, sign = (i + n, -1) if i < n else (i - n, 1)
-                matrix[row, j] += sign * entry
-        if not matrix.any():
-            raise InputError("the Hamiltonian has no quadratic terms for a linear part")
-        return matrix
-
     def _bracket(self, first: Value, second: Value) -> Value:
         a, b, n = self.parsed.gradient(first), self.parsed.gradient(second), self.half
         multiply = self.algebra.multiply
@@ -285,11 +238,11 @@ class _Hamiltonian:
         products += [(multiply(a[i + n], b[i]), -1) for i in range(n) if i + n in a and i in b]
         return self.algebra.combine(products)
 
-    def _commutators(self, groups: list[Value], middles: list[Value]) -> list[list[Value]]:
+    def _commutators(self, groups: list[Value]) -> list[list[Value]]:
         """Return further functions of each group: commutators without conjugate pairs."""
         result: list[list[Value]] = [[] for _ in groups]
         known: set[Value] = set()
-        for middle in middles:
+        for middle in groups:
             for a, first in enumerate(groups):
                 for second in groups[a:]:
                     value = self._bracket(first, self._bracket(middle, second))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -180,30 +179,6 @@ class Formulas:
         for (n, j), slope in zip(self._slope_places, result[len(self) :], strict=True):
             slopes[n][j] = slope
         return result[: len(self)], slopes
-
-    @cached_property
-    def _curvatures(self) -> tuple[ComponentFunction, list[tuple[int, int, int]]]:
-        parsed = self._parsed
-        parsed.algebra.allow_derivatives()
-        result: list[Value] = []
-        places = []
-        number = {component: j for j, component in enumerate(self.components)}
-        for n, value in enumerate(parsed.values):
-            with deriving(f"{self.name}[{n}] cannot be differentiated twice"):
-                for first, slope in parsed.gradient(value).items():
-                    for second, curvature in parsed.gradient(slope).items():
-                        if number[first] <= number[second]:
-                            result.append(curvature)
-                            places.append((n, number[first], number[second]))
-        return parsed.function(result, self.components), places
-
-    def curvatures(self, z: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor | float]]:
-        """Return the second derivatives of each formula by components i <= j that occur in it."""
-        function, places = self._curvatures
-        result: list[dict[tuple[int, int], torch.Tensor | float]] = [{} for _ in self.texts]
-        for (n, i, j), value in zip(places, function(*z.unbind(-1)), strict=True):
-            result[n][i, j] = value
-        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formulas, (self.texts, self.dim, self.components, self.name, self.action)

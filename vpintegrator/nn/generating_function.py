@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
+from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import SignedPermutations
 from vpintegrator.nn.basis_potential import BasisPotential
-from vpintegrator.nn.units import FormulaVariables
 from vpintegrator.nn.univariate import RADIUS
 
 MARGIN = 1.05  # relative size of the box to the range of the states
@@ -59,7 +59,7 @@ class GeneratingFunction(BasisPotential):
 
     .. math:: S(z) = \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{z_i - b_i}{w_i}\right)
 
-    A ``BasisPotential`` (harmonics of angles, formulas, symmetries, parameters) with the
+    A ``BasisPotential`` (harmonics of angles, symmetries, parameters; no formulas) with the
     box :math:`b_i \pm w_i` of states instead of a fixed interval, with second derivatives, and with
     the derivatives of its basis functions, from which one least-squares solve gives c.
 
@@ -88,6 +88,8 @@ class GeneratingFunction(BasisPotential):
     first_scale = 0.0
 
     def _extend(self) -> None:
+        if self.formulas is not None:
+            raise InputError("generating functions take no expressions")
         read = self.size + self.parameter_count
         self.register_buffer("box_shift", torch.zeros(read, **self.factory_kwargs))
         self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))
@@ -108,9 +110,6 @@ class GeneratingFunction(BasisPotential):
         middle, half = _box(x.double(), self._component_moves, fixed)
         self.box_shift.copy_(middle)
         self.box_scale.copy_(half.masked_fill(angles, 1.0))
-        if (own := self.formulas) is not None:
-            values = torch.stack(own.formulas(own.physical(x)), -1)  # (state, formula)
-            own.scale_to(*_box(values[values.isfinite().all(-1)], own.formulas.action))
 
     def at(self, parameters: torch.Tensor) -> Self:
         """Return the function of x at parameters (m,), which are multiplied out."""
@@ -132,7 +131,7 @@ class GeneratingFunction(BasisPotential):
 
     def _tables(self, x: torch.Tensor, orders: Sequence[Order]) -> dict[tuple[int, int], Any]:
         """Return k-th derivatives (function, ...) of a variable's functions by (variable, k)."""
-        variables = self._scaled_variables(x)
+        variables = ((x - self.box_shift) / self.box_scale).unbind(-1)  # (...) each
         highest = [0] * len(variables)
         for order in orders:
             for j in order:
@@ -144,10 +143,6 @@ class GeneratingFunction(BasisPotential):
                 (j, k): torch.stack(each) for k, each in enumerate(result)
             }  # (function, ...)
         return tables
-
-    def _scaled_variables(self, x: torch.Tensor) -> list[torch.Tensor]:
-        variables = list(((x - self.box_shift) / self.box_scale).unbind(-1))  # (...) each
-        return variables if self.formulas is None else variables + self.formulas(x)
 
     def prepare(self, *kept: int) -> None:
         """Compute the summation order for ``along`` before a compiler traces it."""
@@ -204,10 +199,9 @@ class GeneratingFunction(BasisPotential):
         orders
             One or two components for each derivative.
         """
-        chain = _Chain(self, x, orders)
-        tables = self._tables(x, chain.orders)
+        tables = self._tables(x, orders)
         basis = {}
-        for order in chain.orders:
+        for order in dict.fromkeys(map(_sorted, orders)):
             product = self.terms.factors
             for j in range(len(self.terms.kinds)):
                 product = product * tables[j, order.count(j)].index_select(
@@ -216,7 +210,7 @@ class GeneratingFunction(BasisPotential):
             basis[order] = product  # (term, state)
         empty, sources = x.new_zeros(self.terms.count, len(x)), self.terms.sources[:, 0]
         # (state, coefficient)
-        return [empty.index_add(0, sources, sums).mT for sums in chain.resolved(basis)]
+        return [empty.index_add(0, sources, sums).mT for sums in self._unscaled(basis, orders)]
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
         """Return gradients (state, size, coefficient) of each coefficient's function."""
@@ -226,10 +220,23 @@ class GeneratingFunction(BasisPotential):
         self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor | None = None
     ) -> list[torch.Tensor]:
         """Return partial derivatives (...) by one or two components at x."""
-        chain = _Chain(self, x, orders)
         c = self.coefficients if c is None else c
-        sums = self._contracted(self._tables(x, chain.orders), chain.orders, c, self._plan())
-        return chain.resolved({order: own.squeeze(0) for order, own in sums.items()})
+        own = list(dict.fromkeys(map(_sorted, orders)))
+        sums = self._contracted(self._tables(x, orders), own, c, self._plan())
+        return self._unscaled({order: part.squeeze(0) for order, part in sums.items()}, orders)
+
+    def _unscaled(
+        self, derivatives: dict[Order, torch.Tensor], orders: Sequence[Order]
+    ) -> list[torch.Tensor]:
+        """Return derivatives by components from those by components in units of the box."""
+        slopes = [1 / scale for scale in self.box_scale.unbind()]
+        result = []
+        for first, *others in orders:
+            factor = slopes[first]
+            for i in others:
+                factor = factor * slopes[i]
+            result.append(derivatives[_sorted((first, *others))] * factor)
+        return result
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
         """Return the gradient (..., size) at x (..., size + m), with coefficients c."""
@@ -251,7 +258,7 @@ class GeneratingFunction(BasisPotential):
     ) -> torch.Tensor:
         """Return coefficients (function, ...) of a derivative as a function of one component alone.
 
-        The derivative is by another component than that one; there are no formulas.
+        The derivative is by another component than that one.
         """
         plan, tables = self._plan([component]), self._tables(x, [order])
         c = self.coefficients if c is None else c
@@ -276,50 +283,8 @@ class GeneratingFunction(BasisPotential):
         return [torch.stack(each) / scale**k for k, each in enumerate(result)]
 
 
-class _Chain:
-    """Chain rule: derivatives by components from those by scaled components and formulas."""
-
-    def __init__(self, of: GeneratingFunction, x: torch.Tensor, wanted: Sequence[Order]) -> None:
-        self.wanted = wanted
-        scale, read = of.box_scale.unbind(), of.size + of.parameter_count
-        self.first: dict[int, list[tuple[int, Any]]] = {i: [(i, 1 / scale[i])] for i in range(read)}
-        self.second: dict[Order, list[tuple[int, Any]]] = {}
-        if of.formulas is not None:
-            twice = any(len(order) > 1 for order in wanted)
-            self._add_formulas(of.formulas, x, read, twice)
-        self.orders = list({order: None for each in wanted for order, _ in self._parts(each)})
-
-    def _add_formulas(
-        self, formulas: FormulaVariables, x: torch.Tensor, read: int, twice: bool
-    ) -> None:
-        for n, slopes in enumerate(formulas.with_slopes(x)[1]):
-            for i, slope in slopes.items():
-                self.first[i].append((read + n, slope))
-        for n, curvatures in enumerate(formulas.curvatures(x) if twice else []):
-            for pair, curvature in curvatures.items():
-                self.second.setdefault(pair, []).append((read + n, curvature))
-
-    def _parts(self, order: Order) -> list[tuple[Order, Any]]:
-        """Return derivatives by variables with their factors in a derivative by components."""
-        if len(order) == 1:
-            return [((v,), factor) for v, factor in self.first[order[0]]]
-        i, j = order
-        parts: list[tuple[Order, Any]] = []
-        for v, a in self.first[i]:
-            parts += [((min(v, w), max(v, w)), a * b) for w, b in self.first[j]]
-        return parts + [((v,), factor) for v, factor in self.second.get((min(i, j), max(i, j)), ())]
-
-    def resolved(self, by_variables: dict[Order, torch.Tensor]) -> list[torch.Tensor]:
-        """Return the derivatives by components."""
-        result = []
-        for each in self.wanted:
-            total = None
-            for order, factor in self._parts(each):
-                part = by_variables[order] * factor
-                total = part if total is None else total + part
-            assert total is not None
-            result.append(total)
-        return result
+def _sorted(order: Order) -> Order:
+    return tuple(sorted(order))
 
 
 def _box(

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._C._functorch import TransformType, get_interpreter_stack
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.layer import Layer, check_parameters, factory_like, last_size
@@ -116,8 +115,8 @@ class ImplicitMap(Layer):
 
     Derivatives follow from the implicit function theorem,
     :math:`dZ = -(\\partial R / \\partial Z)^{-1} (\\partial R / \\partial z\\, dz +
-    \\partial R / \\partial c\\, dc)`, and are differentiable themselves. A state for which the
-    Newton iteration does not converge becomes NaN.
+    \\partial R / \\partial c\\, dc)`, and are differentiable themselves; in forward mode once.
+    A state for which the Newton iteration does not converge becomes NaN.
 
     Subclasses give the residual and both solutions, for coefficients that are passed as they are.
     In these, states z come with the parameters that the map reads, which it leaves as they are:
@@ -224,25 +223,7 @@ class ImplicitMap(Layer):
         c = self.coefficients()
         if is_unrolled():
             return self.solve(z, c, backward)
-        kinds = [level.key() for level in get_interpreter_stack() or ()]
-        if kinds.count(TransformType.Jvp) > 1:  # custom functions do not support nested Jvp
-            return self._corrected(z, c, backward, len(kinds))
         return _Solve.apply(self, backward, z, *c)
-
-    def _corrected(
-        self, z: torch.Tensor, c: tuple[torch.Tensor, ...], backward: bool, order: int
-    ) -> torch.Tensor:
-        """Return the solution, with derivatives of Newton corrections up to an order.
-
-        A correction doubles the order up to which derivatives are exact, and adds one.
-        """
-        residual = _oriented(self, backward)
-        image: torch.Tensor = _Value.apply(self, backward, z, *c)
-        for _ in range(order.bit_length()):
-            (matrix,) = jacobians(lambda y: residual(z, y, c), image)  # (..., dim, dim)
-            defect = residual(z, image, c).unsqueeze(-1)  # (..., dim, 1)
-            image = image - torch.linalg.solve(matrix, defect).squeeze(-1)  # (..., dim)
-        return image
 
     @torch.no_grad()
     def settle(self, z: torch.Tensor) -> None:
@@ -296,17 +277,9 @@ class _Solve(torch.autograd.Function):
         cls, info: Any, in_dims: Any, layer: ImplicitMap, backward: bool, *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, int]:
         states, *coefficients = in_dims[2:]
+        assert all(dim is None for dim in coefficients)  # the same map at all states
         z, *c = tensors
-        if all(dim is None for dim in coefficients):
-            return cls.apply(layer, backward, z.movedim(states, 0), *c), 0
-        every = [
-            [
-                x if dim is None else x.select(dim, n)
-                for x, dim in zip(tensors, in_dims[2:], strict=True)
-            ]
-            for n in range(info.batch_size)
-        ]
-        return torch.stack([cls.apply(layer, backward, *each) for each in every]), 0
+        return cls.apply(layer, backward, z.movedim(states, 0), *c), 0
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -330,18 +303,6 @@ class _Solve(torch.autograd.Function):
         (matrix,) = jacobians(lambda y: residual(z, y, tuple(c)), image)  # (..., dim, dim)
         _, change = torch.func.jvp(lambda z, *c: residual(z, image, c), tuple(given), moved)  # type: ignore[misc]
         return -torch.linalg.solve(matrix, change.unsqueeze(-1)).squeeze(-1)  # (..., dim)
-
-
-class _Value(_Solve):
-    """The solution as a constant, without derivatives."""
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return None, None, *(torch.zeros_like(value) for value in ctx.saved_tensors[:-1])
-
-    @staticmethod
-    def jvp(ctx: Any, _of: Any, _back: Any, *tangents: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(ctx.saved_tensors[-1])
 
 
 def _oriented(layer: ImplicitMap, backward: bool) -> Callable[..., torch.Tensor]:

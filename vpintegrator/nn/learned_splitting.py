@@ -10,12 +10,10 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
+from vpintegrator.nn.exact_flows import ExactFlows, ExactShear
 from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, on_cpu
 from vpintegrator.nn.parameters import joined
 from vpintegrator.nn.units import InUnits
-
-_TERMS = 30  # terms of the exponential series: exact to rounding up to a norm of three
 
 
 class LearnedSplitting(InvertibleLayer, InUnits):
@@ -70,7 +68,6 @@ class LearnedSplitting(InvertibleLayer, InUnits):
 
     shown = ("dim", "stages")
     step: torch.Tensor
-    powers: torch.Tensor
 
     @on_cpu
     def __init__(
@@ -95,35 +92,16 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             for n, k in enumerate(self.sequence[: self._half])
         ]
         self.weights = nn.Parameter(torch.tensor(weights, **self.factory_kwargs))
-        further = [self._functions(k) - 1 for k in self.sequence[: self._half]]
+        further = [flows.parts[k].functions - 1 for k in self.sequence[: self._half]]
         self.commutators = nn.Parameter(torch.zeros(sum(further), **self.factory_kwargs))
         self.first = [sum(further[:n]) for n in range(self._half)]
         self.register_buffer("step", torch.ones(1, **self.factory_kwargs))
         self.add_units(dim + self.parameter_count)
-        self.constant("powers", self._powers())
 
     @property
     def _half(self) -> int:
         """Number of flows up to the middle one."""
         return len(self.sequence) // 2 + 1
-
-    def _functions(self, part: int) -> int:
-        result = self.flows.parts[part]
-        return result.functions if isinstance(result, ExactShear) else 1
-
-    def _powers(self) -> torch.Tensor:
-        """Return powers A^k / k! of the linear part, (k, n, n); empty where there is none."""
-        n = self.dim + self.parameter_count
-        result: list[torch.Tensor] = []
-        for part in self.flows.parts:
-            if isinstance(part, LinearPart):
-                own = torch.eye(n, dtype=torch.float64)
-                matrix = own.new_zeros(n, n)
-                matrix[: len(part.matrix), : len(part.matrix)] = torch.from_numpy(part.matrix)
-                for k in range(1, _TERMS + 1):
-                    own = own @ matrix / k  # (n, n)
-                    result.append(own)
-        return torch.stack(result) if result else torch.zeros(0, n, n)
 
     def begin_as(self, factors: Sequence[float]) -> None:
         """Take the weights of a symmetric composition, without commutators.
@@ -179,12 +157,7 @@ class LearnedSplitting(InvertibleLayer, InUnits):
             x[-1] = x[-1] - 0.5 * h
         total: list[torch.Tensor | float] = [0.0] * len(x)
         for n, (k, weight) in enumerate(zip(self.sequence, self.normalised_weights(), strict=True)):
-            part = self.flows.parts[k]
-            if isinstance(part, LinearPart):
-                changes = self._linear(x, weight * h)
-            else:
-                changes = self._sheared(part, x, n, weight, h)
-            for i, change in changes.items():
+            for i, change in self._sheared(self.flows.parts[k], x, n, weight, h).items():
                 x[i], total[i] = x[i] + change, total[i] + change
         moved = [
             t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0])
@@ -208,12 +181,3 @@ class LearnedSplitting(InvertibleLayer, InUnits):
                     change = factor * rate
                     changes[i] = changes[i] + change if i in changes else change
         return changes
-
-    def _linear(self, x: list[torch.Tensor], time: torch.Tensor) -> dict[int, torch.Tensor]:
-        """Return changes (exp(A t) - 1) z by a linear part."""
-        matrix, power = torch.zeros_like(self.powers[0]), torch.ones_like(time)
-        for term in self.powers.unbind():
-            power = power * time
-            matrix = matrix + power * term  # (n, n)
-        moved = torch.stack(x, -1) @ matrix.mT  # (..., n)
-        return dict(enumerate(moved.unbind(-1)))

@@ -89,16 +89,6 @@ class FormulaVariables(InUnits):
         ]
         return self._scaled(values), result
 
-    def curvatures(self, x: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor]]:
-        """Return the second derivatives of each variable by components i <= j."""
-        units = self.state_scale.unbind()
-        return [
-            {(i, j): value * (units[i] * units[j] / scale) for (i, j), value in own.items()}
-            for own, scale in zip(
-                self.formulas.curvatures(self.physical(x)), self.scale.unbind(), strict=True
-            )
-        ]
-
     @torch.no_grad()
     def at(
         self, parameters: torch.Tensor

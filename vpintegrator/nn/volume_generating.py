@@ -39,7 +39,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     Parameters
     ----------
     functions : sequence of GeneratingFunction
-        G_1, ..., G_{n-1}, each of n components and the same parameters, without expressions.
+        G_1, ..., G_{n-1}, each of n components and the same parameters.
     repeats : int
         Number of successive maps in a step, all of the same functions.
     pairs : sequence of (a, b), optional
@@ -78,10 +78,10 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         super().__init__(n, repeats, nn.ModuleList(functions))
         self.functions = nn.ModuleList(functions)
         self.pairs = list(itertools.pairwise(range(n)) if pairs is None else pairs)
-        if n < 2 or any(G.size != n or G.formulas for G in functions):
+        if n < 2 or any(G.size != n for G in functions):
             raise InputError(
                 "a volume-preserving map of n components needs n - 1 generating functions of n "
-                "components each, without expressions"
+                "components each"
             )
         if len(self.pairs) != len(functions) or not all(0 <= a < b for a, b in self.pairs):
             raise InputError(
