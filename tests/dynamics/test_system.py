@@ -153,17 +153,13 @@ def test_long_systems_are_shown_as_they_are_written():
     chain = load_system(CHAIN, n=10)
     lines = equations_unicode(chain, 200).splitlines()
     assert lines == [
-        "H = sum(p[i]**2/2 + (q[(i+1)%n]-q[i])**2/2 + a*(q[(i+1)%n]-q[i])**3/3 for i in range(n))",
-        "q̇[i] = ∂H/∂p[i]",
-        "ṗ[i] = -∂H/∂q[i]",
+        "H = sum(p[i]**2/2 + (q[(i+1)%n]-q[i])**2/2 + a*(q[(i+1)%n]-q[i])**3/3 for i in range(n))"
     ]
     assert max(map(len, equations_unicode(chain, 60).splitlines())) <= 60
     assert invariants_unicode(chain) == "energy = H\nmomentum = sum(p[i] for i in range(n))"
     assert symmetries_unicode(chain) == ["p[i] → -p[i]"]
-    latex = equations_latex(chain)
-    assert r"\sum_{i=0}^{n - 1}" in latex
-    assert r"\dot{q}_{i} &= \frac{\partial H}{\partial p_{i}}" in latex
-    assert invariants_latex(chain)["momentum"] == r"\sum_{i=0}^{n - 1} {p}_{i}"
+    assert r"H &= \texttt{sum(p[i]**2/2 + (q[(i+1)\%n]" in equations_latex(chain)
+    assert invariants_latex(chain)["momentum"] == r"\texttt{sum(p[i] for i in range(n))}"
 
 
 def test_every_system_is_typeset(system):

@@ -1,13 +1,12 @@
 """Equations of a system, typeset by SymPy for a terminal or for LaTeX.
 
-The equations of systems of arrays that are large, long, or have sums are shown as their files state
-them, with sums and indices; those of others component by component.
+Equations that are long, have many components, sums or decisions are shown as their files state
+them; others component by component.
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
 import operator
 import re
 import textwrap
@@ -15,7 +14,6 @@ import tomllib
 import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,9 +26,10 @@ from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
 _LONG = 20  # operations of a Hamiltonian, whose derivatives would not fit a line
-_SHOWN = 12  # equations shown of a large system without arrays
+_SHOWN = 12  # rows of a table, and auxiliary formulas
+_COLUMNS = 90  # of a formula in LaTeX that is shown as it is written
 _INDEX = r"(?<=[A-Za-z0-9])_(\d+)\b"
-_PIECES = r"\b(where|min|max)\("
+_PIECES = r"\b(sum|where|min|max)\("
 _LONGEST = 600  # parts of an expression that SymPy is given
 _DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
@@ -40,13 +39,10 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
-    ast.Mod: sympy.Mod,
-    ast.FloorDiv: lambda a, b: sympy.floor(a / b),
-    ast.Lt: sympy.Lt,
-    ast.LtE: sympy.Le,
-    ast.Gt: sympy.Gt,
-    ast.GtE: sympy.Ge,
+    ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv,
 }
+Row = tuple[str, str, Any]  # a name, "dot", "prime" or "", and a text or an expression of SymPy
 
 
 class sigmoid(sympy.Function):
@@ -75,70 +71,53 @@ def latex(expression: Any) -> str:
 
 
 class _Formulas:
-    """Formulas of a system file in SymPy, with sums, indices and names of parameters."""
+    """Formulas of a system file: texts where they are shown as written, else SymPy's."""
 
     def __init__(self, system: System) -> None:
         self.system = system.flow or system
-        self.equations = e = self.system.equations
+        self.equations = self.system.equations
         self.table = tomllib.loads(self.system.text)
-        self.lengths = {name: len(each) for name, each in e.arrays.items()}
-        lists = {k: len(v) for k, v in self.system.parameters.items() if isinstance(v, list)}
-        self.lengths |= lists
         stages = self.table.get("map", {})
         self.maps = stages if isinstance(stages, list) else [stages]
-        self.auxiliary = dict(list(self.table.get("auxiliary", {}).items())[:_SHOWN])
-
-    @cached_property
-    def by_array(self) -> bool:
-        """Whether equations are shown as the file writes them, with its indices and sums."""
+        self.auxiliary = list(self.table.get("auxiliary", {}).items())
         energy = _in_a_line(self.table.get("hamiltonian", "0"))
         invariants = self.table.get("invariants", {})
-        tables = [self.table.get("vector_field", {}), *self.maps, invariants]
-        entries = [text for table in tables for text in table.values()]
-        texts = [energy]
-        for entry in entries:
-            texts += map(_in_a_line, entry if isinstance(entry, list) else [entry])
-        whole = "\n".join(texts)
-        if self.auxiliary or not all(map(_is_short, texts)) or re.search(_PIECES, whole):
-            return True
-        if not self.equations.arrays:  # but of parameters
-            return "sum(" in energy
-        nodes = ast.walk(syntax_tree(energy))
-        long = sum(isinstance(node, ast.BinOp | ast.Call) for node in nodes) > _LONG
-        return long or self.system.dim > _LARGE or "sum(" in whole
+        entries = [energy]
+        for table in (self.table.get("vector_field", {}), *self.maps, invariants):
+            for entry in table.values():
+                entries += map(_in_a_line, entry if isinstance(entry, list) else [entry])
+        parts = ast.walk(syntax_tree(energy))
+        self.as_written = bool(
+            self.auxiliary
+            or self.system.dim > _LARGE
+            or re.search(_PIECES, "\n".join(entries))
+            or sum(isinstance(part, ast.BinOp | ast.Call) for part in parts) > _LONG
+            or not all(map(_is_short, entries))
+        )
 
-    def rows(self, entries: Mapping[str, Any]) -> dict[str, Any]:
-        """Return formulas of a table by component: texts by array, else expressions."""
-        found: dict[str, Any] = {}
+    def rows(self, entries: Mapping[str, Any], mark: str = "") -> list[Row]:
+        """Return formulas of a table, by array where they are as written."""
+        arrays, rows = self.equations.arrays, list[Row]()
         for name, text in entries.items():
-            if isinstance(text, list):
-                found |= {f"{name}[{k}]": self._read(each, k) for k, each in enumerate(text)}
-            elif name not in self.equations.arrays:
-                found[name] = self._read(text)
-            elif self.by_array:
-                found[f"{name}[i]"] = self._read(text)
+            if name not in arrays:
+                rows.append((name, mark, self.read(text)))
+            elif self.as_written and not isinstance(text, list):
+                rows.append((f"{name}[i]", mark, self.read(text)))
             else:
-                numbers = range(self.lengths[name])
-                found |= {f"{name}[{k}]": self._read(text, k) for k in numbers}
-        return found
+                length = len(arrays[name])
+                texts = text if isinstance(text, list) else [text] * length
+                rows += [(f"{name}[{k}]", mark, self.read(t, k)) for k, t in enumerate(texts)]
+        return rows
 
-    def _read(self, text: Any, i: int | None = None) -> Any:
-        text = _in_a_line(text)
-        return text if self.by_array else self.expression(text, i)
+    def read(self, text: Any, i: int | None = None) -> Any:
+        """Return a text in a line, or its expression, for the index i of an array."""
+        line = _in_a_line(text)
+        index = {} if i is None else {"i": i}
+        return line if self.as_written else self._translated(syntax_tree(line), index)
 
-    def expression(self, text: str, i: int | None = None) -> sympy.Expr:
-        """Return a text as a SymPy expression, of a number i where it is of an array."""
-        values: dict[str, Any] = {}
-        if not self.by_array:
-            values = dict(self.equations.scope.integers) | ({} if i is None else {"i": i})
-        names = {"i": sympy.Symbol("i", integer=True), "n": sympy.Symbol("n", integer=True)}
-        return self._translated(syntax_tree(text), names | ({} if i is None else {"i": i}), values)
-
-    def _translated(
-        self, node: ast.expr, names: Mapping[str, Any], indices: Mapping[str, Any]
-    ) -> sympy.Expr:
-        def inner(part: ast.expr, more: Mapping[str, Any] = names) -> sympy.Expr:
-            return self._translated(part, more, indices)
+    def _translated(self, node: ast.expr, names: Mapping[str, int]) -> sympy.Expr:
+        def inner(part: ast.expr) -> sympy.Expr:
+            return self._translated(part, names)
 
         match node:
             case ast.Constant(value=int(value)):
@@ -151,10 +130,8 @@ class _Formulas:
             case ast.Name(id=name):
                 return sympy.sympify(names.get(name, sympy.Symbol(name, real=True)))
             case ast.Subscript(value=ast.Name(id=name), slice=index):
-                place = inner(index, {**names, **indices})
-                if isinstance(place, sympy.Integer):
-                    return sympy.Symbol(f"{name}_{place}", real=True)
-                return sympy.Indexed(sympy.IndexedBase(name, real=True), place)
+                place = self._translated(index, {**self.equations.scope.integers, **names})
+                return sympy.Symbol(f"{name}_{place}", real=True)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -inner(operand)
             case ast.UnaryOp(operand=operand):
@@ -162,57 +139,34 @@ class _Formulas:
             case ast.BinOp(left=left, op=sign, right=right):
                 return _OPERATIONS[type(sign)](inner(left), inner(right))
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
-                return sympy.Integer(self.lengths[name])
-            case ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() as generator]):
-                limits = []
-                for loop in generator.generators:
-                    assert isinstance(loop.target, ast.Name) and isinstance(loop.iter, ast.Call)
-                    *first, end = map(inner, loop.iter.args)
-                    index = sympy.Symbol(loop.target.id, integer=True)
-                    limits.append((index, first[0] if first else sympy.Integer(0), end - 1))
-                known = {**names, **{index.name: index for index, *_ in limits}}
-                # SymPy names the innermost sum first
-                return sympy.Sum(inner(generator.elt, known), *reversed(limits))
-            case ast.Call(func=ast.Name(id="where"), args=[ast.Compare() as compared, one, other]):
-                sides = [inner(part) for part in (compared.left, *compared.comparators)]
-                pairs = zip(compared.ops, sides, sides[1:], strict=False)
-                holds = [_OPERATIONS[type(sign)](left, right) for sign, left, right in pairs]
-                return sympy.Piecewise((inner(one), sympy.And(*holds)), (inner(other), True))
+                array: Any = self.equations.scope.values[name]
+                return sympy.Integer(len(array))
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return FUNCTIONS[name].sympy(_NAMES)(*map(inner, arguments))
         raise ValueError(f"this is no expression of a system file: {ast.unparse(node)}")
 
-    def stages(self) -> list[dict[str, Any]]:
+    def stages(self) -> list[list[Row]]:
         """Return the formulas of each stage of a map, or of the flow: H, then rates."""
         e, table = self.equations, self.table
         if e.stages:
-            return [{_marked(n, "prime"): x for n, x in self.rows(s).items()} for s in self.maps]
+            return [self.rows(stage, "prime") for stage in self.maps]
         if not self.system.is_hamiltonian:
-            field = self.rows(table["vector_field"])
-            return [{_marked(name, "dot"): value for name, value in field.items()}]
-        energy = self._read(table["hamiltonian"])
-        rates: dict[str, Any] = {}
-        if not self.by_array:
+            return [self.rows(table["vector_field"], "dot")]
+        energy = self.read(table["hamiltonian"])
+        rates: dict[int, Any] = {}
+        if not self.as_written:
             symbols = [sympy.Symbol(_symbol(name), real=True) for name in e.components]
             for q, p in zip(*e.halves, strict=True):
-                rates[e.components[q]] = sympy.diff(energy, symbols[p])
-                rates[e.components[p]] = -sympy.diff(energy, symbols[q])
-            rates = {name: rates[name] for name in e.components if name in rates}
-        return [{"H": energy} | {_marked(name, "dot"): value for name, value in rates.items()}]
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return arrays of positions with those of their momenta, where equations are by array."""
-        if not self.by_array or not self.system.is_hamiltonian:
-            return []
-        momentum = dict(zip(*self.equations.halves, strict=True))
-        names = {numbers: name for name, numbers in self.equations.arrays.items()}
-        images = {q: tuple(momentum.get(i, -1) for i in each) for each, q in names.items()}
-        return [(q, names[image]) for q, image in images.items() if image in names]
+                rates[q] = sympy.diff(energy, symbols[p])
+                rates[p] = -sympy.diff(energy, symbols[q])
+        own = [(e.components[k], "dot", rates[k]) for k in sorted(rates)]
+        return [[("H", "", energy), *own]]
 
     def invariants(self) -> dict[str, Any]:
+        given = {name: self.read(text) for name, text in self.table.get("invariants", {}).items()}
         energy = self.system.is_hamiltonian and self.system.explicit_time is None
-        given = {name: self._read(text) for name, text in self.table.get("invariants", {}).items()}
-        return ({"energy": "H"} if energy and "energy" not in given else {}) | given
+        named = {"energy": sympy.Symbol("H")} if energy and "energy" not in given else {}
+        return {name: x for name, x in (named | given).items() if name in self.system.invariants}
 
 
 def equations_unicode(system: System, width: int = 100) -> str:
@@ -221,20 +175,14 @@ def equations_unicode(system: System, width: int = 100) -> str:
     Of a map the new values of components, stage by stage.
     """
     formulas = _Formulas(system)
-    is_map, dim = bool(formulas.equations.stages), formulas.system.dim
-    blocks = [_unicode(name, text, width) for name, text in formulas.auxiliary.items()]
-    stages = formulas.stages()
+    is_map, stages = bool(formulas.equations.stages), formulas.stages()
+    blocks = [_unicode(name, "", text, width) for name, text in formulas.auxiliary[:_SHOWN]]
     for number, rows in enumerate(stages, start=1):
         label = f"stage {number}:\n" if len(stages) > 1 else ""
-        sign = " → " if is_map else " = "
-        parts = [_unicode(name, right, width, sign) for name, right in rows.items()]
-        for q, p in formulas.pairs():
-            parts.append(f"{_unicode_mark(q)}[i] = ∂H/∂{p}[i]")
-            parts.append(f"{_unicode_mark(p)}[i] = -∂H/∂{q}[i]")
-        if not is_map and not formulas.by_array and dim > _SHOWN:
-            parts = parts[: _SHOWN + system.is_hamiltonian]
-            parts.append(f"... and {dim - _SHOWN} more")
-        blocks.append(label + _stacked(parts, formulas.by_array))
+        sign = " → " if is_map and formulas.as_written else " = "
+        parts = [_unicode(*row, width, sign) for row in rows[:_SHOWN]]
+        parts += [f"... and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
+        blocks.append(label + _stacked(parts, formulas.as_written))
     if (count := formulas.equations.iterations) > 1:
         blocks.append(f"{count} times in one step")
     return "\n".join(blocks)
@@ -243,23 +191,16 @@ def equations_unicode(system: System, width: int = 100) -> str:
 def equations_latex(system: System, environment: str = "align*") -> str:
     """Return the equations as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
     formulas = _Formulas(system)
-    rows = [
-        (latex(sympy.Symbol(_symbol(name))), _latex(formulas, right))
-        for name, right in itertools.chain(
-            formulas.auxiliary.items(), *(stage.items() for stage in formulas.stages())
-        )
-    ]
-    for q, p in formulas.pairs():
-        for name, sign, by in ((q, "", p), (p, "-", q)):
-            slope = rf"{sign}\frac{{\partial H}}{{\partial {_indexed_latex(by)}}}"
-            rows.append((_indexed_latex(_marked(name, "dot")), slope))
-    whole = bool(formulas.equations.stages) or formulas.by_array
-    own = formulas.system
-    count = len(rows) if whole else own.phase_dim + own.is_hamiltonian
-    most = _SHOWN + own.is_hamiltonian
-    lines = [f"{name} &= {right}" for name, right in rows[:most]]
-    if (more := count - most) > 0:
-        lines.append(rf"& \;\text{{and {more} more}}")
+    rows = [(name, "", text) for name, text in formulas.auxiliary]
+    rows += [row for stage in formulas.stages() for row in stage]
+    lines = []
+    for name, mark, right in rows[:_SHOWN]:
+        parts = textwrap.wrap(right, _COLUMNS) if isinstance(right, str) else [right]
+        left = latex(sympy.Symbol(_marked(name, mark)))
+        lines.append(f"{left} &= {_latex(parts[0])}")
+        lines += [rf"& \quad {_latex(part)}" for part in parts[1:]]
+    if len(rows) > _SHOWN:
+        lines.append(rf"& \;\text{{and {len(rows) - _SHOWN} more}}")
     inside = " \\\\\n".join(lines)
     return f"\\begin{{{environment}}}\n{inside}\n\\end{{{environment}}}"
 
@@ -272,15 +213,13 @@ def invariants_unicode(system: System, width: int = 100) -> str:
     if system.flow is not None:
         return "\n".join(f"{name.replace('_', ' ')} of the flow" for name in system.invariants)
     formulas = _Formulas(system)
-    rows = formulas.invariants().items()
-    return _stacked([_unicode(n.replace("_", " "), x, width) for n, x in rows], formulas.by_array)
+    rows = [(name.replace("_", " "), "", x) for name, x in formulas.invariants().items()]
+    return _stacked([_unicode(*row, width) for row in rows], formulas.as_written)
 
 
 def invariants_latex(system: System) -> dict[str, str]:
     """Return LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
-    formulas = _Formulas(system)
-    found = {name: _latex(formulas, right) for name, right in formulas.invariants().items()}
-    return {name: text for name, text in found.items() if name in system.invariants}
+    return {name: _latex(right) for name, right in _Formulas(system).invariants().items()}
 
 
 def divergence_unicode(system: System, width: int = 100) -> str:
@@ -291,17 +230,17 @@ def divergence_unicode(system: System, width: int = 100) -> str:
     if system.divergence_free:
         return "div f = 0"
     formulas = _Formulas(system)
-    if formulas.by_array or not system.has_formulas:
+    if formulas.as_written or not system.has_formulas:
         return "div f is not 0"
     rates = formulas.rows(formulas.table["vector_field"])
-    total = sum(sympy.diff(x, sympy.Symbol(_symbol(n), real=True)) for n, x in rates.items())
-    return _unicode("div f", sympy.expand(total), width)
+    total = sum(sympy.diff(x, sympy.Symbol(_symbol(n), real=True)) for n, _, x in rates)
+    return _unicode("div f", "", sympy.expand(total), width)
 
 
 def symmetries_unicode(system: System) -> list[str]:
     """Return images of the components under each reversing symmetry, on one line each."""
-    if (entries := _by_array_symmetries(system)) is not None:
-        return [", ".join(f"{name} → {text}" for name, text in rows.items()) for rows in entries]
+    if (entries := _written_symmetries(system)) is not None:
+        return [", ".join(f"{name} → {text}" for name, text in rows) for rows in entries]
     before, images = ", ".join(system.components), []
     for rho in system.reversing_symmetries:
         rows = [re.sub(_INDEX, r"[\1]", str(image)) for image in _images(system, rho)]
@@ -311,10 +250,9 @@ def symmetries_unicode(system: System) -> list[str]:
 
 def symmetries_latex(system: System) -> list[str]:
     r"""Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
-    if (entries := _by_array_symmetries(system)) is not None:
-        formulas = _Formulas(system)
-        rows = [[tuple(_latex(formulas, x) for x in pair) for pair in e.items()] for e in entries]
-        return [r",\; ".join(rf"{name} \mapsto {image}" for name, image in own) for own in rows]
+    if (entries := _written_symmetries(system)) is not None:
+        own = [[rf"{_latex(name)} \mapsto {_latex(x)}" for name, x in rows] for rows in entries]
+        return [r",\; ".join(images) for images in own]
     before = ", ".join(latex(sympy.Symbol(_symbol(name))) for name in system.components)
     return [
         rf"({before}) \mapsto ({', '.join(map(latex, _images(system, rho)))})"
@@ -322,13 +260,14 @@ def symmetries_latex(system: System) -> list[str]:
     ]
 
 
-def _by_array_symmetries(system: System) -> list[dict[str, Any]] | None:
-    """Return the symmetries as the file writes them; None where they are shown by component."""
+def _written_symmetries(system: System) -> list[list[tuple[str, str]]] | None:
+    """Return names and images as the file writes them; None where they are by component."""
     formulas = _Formulas(system)
-    if system.flow is not None or not formulas.by_array:
+    if system.flow is not None or not formulas.as_written:
         return None
     time = {} if system.time is None else {system.time: f"-{system.time}"}
-    return [formulas.rows(entry | time) for entry in formulas.table.get("reversing_symmetry", [])]
+    entries = formulas.table.get("reversing_symmetry", [])
+    return [[(name, x) for name, _, x in formulas.rows(entry | time)] for entry in entries]
 
 
 def _images(system: System, rho: Any) -> list[sympy.Expr]:
@@ -355,62 +294,42 @@ def _symbol(name: str) -> str:
 
 def _marked(name: str, mark: str) -> str:
     """Return the name of a rate or a new value: SymPy reads zdot_1 as ż with the index 1."""
-    if name.endswith("[i]"):
-        return f"{name[:-3]}{mark}[i]"
+    if not mark:
+        return _symbol(name)
     base, _, index = _symbol(name).partition("_")
     letters = base.rstrip("0123456789")
     index = index or base[len(letters) :]
     return f"{letters}{mark}" + (f"_{index}" if index else "")
 
 
-def _unicode_mark(name: str) -> str:
-    """Return a name with a dot or a prime where it is marked, else with a dot."""
-    base, prime, rest = name.partition("prime[")
-    if prime:
-        return f"{base}[{rest}"
-    base, _, rest = name.partition("dot[")
-    rest = f"[{rest}" if rest else ""
-    return unicodedata.normalize("NFC", f"{base[0]}\u0307{base[1:]}{rest}")
-
-
-def _unicode(name: str, right: Any, width: int, sign: str = " = ") -> str:
+def _unicode(name: str, mark: str, right: Any, width: int, sign: str = " = ") -> str:
     """Return a row in Unicode, over several lines where it has fractions or is long."""
     if isinstance(right, str):
-        if "[" in name and ("dot[" in name or "prime[" in name):
-            name = _unicode_mark(name)
-        name = re.sub(r"(dot|prime)(_\w+)?$", lambda m: _DOTS[m[1]] + (m[2] or ""), name)
-        filled = textwrap.fill(
-            f"{name}{sign}{right}",
+        dotted = f"{name[0]}\u0307{name[1:]}" if mark == "dot" else name
+        left = unicodedata.normalize("NFC", dotted)  # one character, and one column
+        return textwrap.fill(
+            f"{left}{sign}{_in_a_line(right)}",
             width,
             subsequent_indent="    ",
             break_long_words=False,
             break_on_hyphens=False,
         )
-        return unicodedata.normalize("NFC", filled)
-    left = name if re.search("dot|prime", name) else name.replace("_", " ")
+    left = _marked(name, mark) if mark else name
     equation = sympy.Eq(sympy.Symbol(left), right, evaluate=False)
     text = sympy.pretty(equation, use_unicode=True, num_columns=width)
-    return unicodedata.normalize("NFC", text)  # one character for a dotted letter
+    return unicodedata.normalize("NFC", text)
 
 
-_DOTS = {"dot": "\u0307", "prime": ""}
-
-
-def _latex(formulas: _Formulas, right: Any) -> str:
+def _latex(right: Any) -> str:
+    """Return LaTeX of an expression, or of a text as it is."""
     if isinstance(right, str):
-        if not _is_short(right):
-            return r"\text{too long to be typeset}"
-        right = formulas.expression(right)
+        escaped = re.sub("([_%])", r"\\\1", right)
+        return rf"\texttt{{{escaped}}}"
     return latex(right)
 
 
-def _indexed_latex(name: str) -> str:
-    base = latex(sympy.Symbol(name))
-    return f"{{{base}}}_{{i}}" if "_" in base else f"{base}_{{i}}"
-
-
-def _stacked(blocks: list[str], by_array: bool) -> str:
-    tall = not by_array and any("\n" in block for block in blocks)
+def _stacked(blocks: list[str], as_written: bool) -> str:
+    tall = not as_written and any("\n" in block for block in blocks)
     return ("\n\n" if tall else "\n").join(blocks)
 
 
@@ -422,8 +341,8 @@ def _is_short(text: str) -> bool:
         node, depth = stack.pop()
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             depth += not isinstance(node.right, ast.Constant | ast.UnaryOp)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            depth += node.func.id not in ("sum", "len", "range", "where", "min", "max")
+        elif isinstance(node, ast.Call):
+            depth += 1
         seen += 1
         if seen > _LONGEST or depth > _DEEPEST:
             return False
