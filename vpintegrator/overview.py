@@ -338,7 +338,7 @@ def _sections(system: System, width: int) -> Lines:
         yield "Angles and their periods", ", ".join(words)
     if not system.is_measured:
         title = "Derivative" if system.is_discrete else "Divergence"
-        yield title, divergence_unicode(system, width)
+        yield title, divergence_unicode(system)
     if system.chart:
         yield f"Other coordinates, {system.chart.system.kind} there", _chart(system)
     hidden = "step" if system.is_discrete else ""  # is always one

@@ -37,7 +37,7 @@ def test_lists_and_names(done, name, texts):
 
 def test_a_system(done):
     output = done(main, "rigid-body", "-p", "I1=5")
-    for text in ("ż₁ = z₂⋅z₃⋅", "I1 = 5", "(z1, z2, z3) → (-z1, z2, z3)", "div f = 0"):
+    for text in ("ż₁ = z₂⋅z₃⋅", "I1 = 5", "z1 → -z1", "div f = 0"):
         assert text in output
     assert "strang-splitting" in output and "boris" not in output  # the methods that apply
     facts = json.loads(done(main, "pendulum", "--json", "--quiet"))
@@ -47,7 +47,7 @@ def test_a_system(done):
 def test_a_return_map(done, tmp_path):
     poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
     (tmp_path / "map.toml").write_text(poincare.text)
-    for line in ("symplectic map", "Return map", "energy = 0.1", "(q[1], p[1]) → (q[1], -p[1])"):
+    for line in ("symplectic map", "Return map", "energy = 0.1", "p[1] → -p[1]"):
         assert line in done(main, "map.toml")
     assert str(vp.show(poincare)).splitlines()[2:] == done(main, "map.toml").splitlines()[2:]
 

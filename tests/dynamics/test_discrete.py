@@ -114,8 +114,8 @@ def test_the_derivative_is_that_of_the_map(seed, strength):
         (DAMPED + "symplectic = true", "symplectic: that the form"),
         (KICKED.replace("symplectic = true", "symplectic = 1"), "expected true or false"),
         (KICKED + "step = 0.1", r"\[defaults\] step: a step of a map is one iteration"),
-        ('time = "t"\n' + KICKED, "'time' goes with differential equations"),
-        ('iterations = 2\nstate = ["q", "p"]\nhamiltonian = "p**2"', "goes with a table"),
+        ('time = "t"\n' + KICKED, "'time' goes with hamiltonian"),
+        ('iterations = 2\nstate = ["q", "p"]\nhamiltonian = "p**2"', "goes with map"),
         ('state = ["q", "p"]\nmap = { q = "1/(q - q)" }', "division by zero"),
     ],
 )

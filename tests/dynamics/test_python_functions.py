@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 
 STATES = np.random.default_rng(0).normal(size=(6, 2))
 MATRIX = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -191,21 +190,6 @@ def test_functions_of_time():
     assert (system.time, system.dim, system.has_formulas) == ("t", 3, False)
     np.testing.assert_allclose(system.vector_field([1.0, 0.0, 1.0]), [0.0, -0.7, 1.0])
     np.testing.assert_allclose(system.vector_field([1.0, 0.0, 4.0]), [0.0, -1.3, 1.0])
-
-
-def test_long_functions_name_what_they_compute_twice():
-    def nested(t, y):
-        u = y[0]
-        for _ in range(40):
-            u = np.sin(u) * np.cos(u) + u
-        return [u, -y[1]]
-
-    system = vp.System.from_function(nested, 2)
-    assert "[auxiliary]" in system.text
-    state = np.array([0.3, 0.7])
-    np.testing.assert_allclose(system.vector_field(state), nested(0.0, state), rtol=1e-13)
-    assert "u1" in equations_unicode(system)
-    assert "u1" in equations_latex(system) or "u_{1}" in equations_latex(system)
 
 
 def test_rounded_constants_do_not_refute_a_claim():

@@ -84,7 +84,7 @@ def test_arrays():
     z = np.arange(7) / 10
     expected = [*z[3:6], *(-(z[:3] ** 3) + [np.sin(0.6), 0, 0]), 1]
     np.testing.assert_allclose(system.vector_field(z), expected, rtol=1e-14)
-    assert symmetries_unicode(system) == ["q[i] → -q[i], s → -s"]
+    assert symmetries_unicode(system) == ["q[0] → -q[0], q[1] → -q[1], q[2] → -q[2], s → -s"]
 
 
 def test_solutions_are_those_of_scipy_with_time():
@@ -129,7 +129,7 @@ p = "2*v"
 @pytest.mark.parametrize(
     ("text", "before", "after", "message"),
     [
-        (OSCILLATOR, 'time = "t"', "", "period: this is the period of equations in time"),
+        (OSCILLATOR, 'time = "t"', "", "'period' goes with time"),
         (OSCILLATOR, 'time = "t"', 'time = "q"', "the name 'q' is used twice"),
         (OSCILLATOR, "2*pi/w", "-pi", "a period is a positive number, not -3.14"),
         (RAMP, '{ q = "2*pi"', '{ q = "t"', r"\[periodic\] q: a period is a positive number"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,7 +14,6 @@ from vpintegrator.dynamics.expressions import (
     ComponentFunction,
     Expression,
     Number,
-    Product,
     Scope,
     Symbol,
     Value,
@@ -166,6 +164,18 @@ class Equations:
         }
 
 
+def hamiltonian_rates(
+    hamiltonian: Value, symbols: Sequence[Symbol], halves: Sequence[Sequence[int]], algebra: Algebra
+) -> tuple[Value, ...]:
+    """Return dH/dp and -dH/dq in the order of the components; ``halves`` are positions, momenta."""
+    algebra.allow_derivatives()
+    slopes, rates = algebra.gradient(hamiltonian), dict[int, Value]()
+    for q, p in zip(*halves, strict=True):
+        rates[q] = slopes.get(symbols[p], 0)
+        rates[p] = algebra.scale(-1, slopes.get(symbols[q], 0))
+    return tuple(rates[i] for i in sorted(rates))
+
+
 @dataclass(frozen=True)
 class ReturnSection:
     """Section of a return map, in formulas of the flow's symbols.
@@ -268,22 +278,15 @@ class ReturnSection:
     @property
     def words(self) -> str:
         """The section and its coordinates, in a sentence."""
-        e = self.flow
-        names = ", ".join(e.components[i] for i in self.kept)
-        if self.stroboscopic:
-            times = "" if self.crossings == 1 else f"{self.crossings} "
-            what = f"over {times}period{'s' if times else ''} from {self.plane}"
-        else:
-            often = "" if self.crossings == 1 else f", every {self.crossings}th crossing"
-            way = "upwards" if self.sign > 0 else "downwards"
-            what = f"from crossing to crossing of {self.plane} {way}"
-            what += often
-        kind = "canonical coordinates" if e.hamiltonian is not None else "coordinates"
-        form = ""
-        if e.hamiltonian is not None:
-            kept = "area" if len(self.kept) == 2 else "the form dq dp"
-            form = f", in which {kept} is kept"
-        return f"{what}; {kind} ({names}){form}"
+        names = ", ".join(self.flow.components[i] for i in self.kept)
+        way = "period to period" if self.stroboscopic else "crossing to crossing"
+        turned = "" if self.stroboscopic else " upwards" if self.sign > 0 else " downwards"
+        what = f"from {way} at {self.plane}{turned}"
+        what += "" if self.crossings == 1 else f", {self.crossings} in one step"
+        if not self.is_canonical:
+            return f"{what}; coordinates ({names})"
+        form = "area" if len(self.kept) == 2 else "the form dq dp"
+        return f"{what}; canonical coordinates ({names}), in which {form} is kept"
 
 
 def is_tensor(state: object) -> bool:
@@ -370,10 +373,10 @@ class StateFunction:
         state = state if is_tensor(state) else as_array(state)
         given = as_array(() if parameters is None else parameters)
         if (*state.shape[-1:], *given.shape[-1:]) != (self._dim, self._open):
-            open_ = f", and {self._open} parameters" if self._open else ""
             raise InputError(
-                f"a state of this system has {self._dim} components in its last dimension{open_}, "
-                f"but the arrays given have shapes {tuple(state.shape)} and {given.shape}"
+                f"a state of this system has {self._dim} components in its last dimension, and "
+                f"{self._open} open parameters, but the arrays given have shapes "
+                f"{tuple(state.shape)} and {given.shape}"
             )
         if is_tensor(state) and not self._open:
             return stack_torch(self.made("torch")(*state.unbind(-1)), state[..., 0])
@@ -503,28 +506,16 @@ class FormulaDomain:
         return ~np.isfinite(values).all(axis=1)
 
     def reason(self, state: np.ndarray, parameters: np.ndarray | None = None) -> str:
-        """Return the reason why a state (dim,) is outside: ``q = -1 is outside of log(q)``."""
+        """Return the innermost formula without a value at a state (dim,), and the state."""
         e, numbers = self.equations, [*state, *(() if parameters is None else parameters)]
-        for formula in self.formulas:
-            nodes = below([formula])
-            parts: dict[Any, Any] = dict(zip(e.arguments, numbers, strict=True))
-            row = np.array([numbers], dtype=np.float64)
-            parts |= zip(nodes, DoubleFormulas(nodes, e.arguments)(row)[0], strict=True)
-            for node in nodes:
-                if not np.isfinite(parts[node]) and all(np.isfinite(parts[p]) for p in node.parts):
-                    return self._words(node, parts)
-        return "a formula is not finite"
-
-    def _words(self, node: Any, values: dict[Any, Any]) -> str:
-        e = self.equations
-        names = {symbol: symbol.name for symbol in e.arguments}
-        names |= dict(zip(e.symbols, e.components, strict=True))
-        used = [symbol for symbol in below([node]) if isinstance(symbol, Symbol)][:_NAMED]
-        told = ", ".join(f"{names[s]} = {values[s]:.6g}" for s in used)
-        if isinstance(node, Product) and [abs(c) for _, c in node.factors] == [Fraction(1, 2)]:
-            text = f"sqrt({written(node.parts[0], names).removeprefix('(').removesuffix(')')})"
-        else:
-            text = written(node, names) if can_be_written(node) else "a long formula"
+        names = {s: s.name for s in e.arguments} | dict(zip(e.symbols, e.components, strict=True))
+        nodes = below(self.formulas)
+        row = np.array([numbers], dtype=np.float64)
+        values = DoubleFormulas(nodes, e.arguments)(row)[0]
+        node = nodes[np.flatnonzero(~np.isfinite(values))[0]]  # parts come first
+        used = [k for k, s in enumerate(e.arguments) if node.depends & s.depends][:_NAMED]
+        told = ", ".join(f"{names[e.arguments[k]]} = {numbers[k]:.6g}" for k in used)
+        text = written(node, names) if can_be_written(node) else "a long formula"
         return f"{told} is outside of the domain of {text}"
 
 

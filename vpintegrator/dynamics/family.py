@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.equations import Equations, stack_numpy
+from vpintegrator.dynamics.equations import Equations, hamiltonian_rates, stack_numpy
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -226,7 +226,7 @@ class Family:
             system.require_formulas("a family")
         self._equations = system.with_open(names).equations
         self._open = list(self._equations.open)
-        self._made = _separated_equations(self) or _plain_equations(self)
+        self._made = _made(self)
 
     @property
     def coefficients(self) -> list[str]:
@@ -238,12 +238,8 @@ class Family:
     def words(self) -> str:
         """Description of the family in a sentence: conditions and coefficients."""
         names = {symbol: symbol.name for symbol in self._symbols}
-        pairs = zip(self.extended.components[self.system.dim :], self._made[1], strict=True)
-        parts = [
-            name if name in self.conditions else f"{name} = {written(value, names)}"
-            for name, value in pairs
-        ]
-        return f"one model for every {', '.join(self.conditions)}, by {', '.join(parts)}"
+        parts = ", ".join(written(value, names) for value in self._made[1])
+        return f"one model for every {', '.join(self.conditions)}, by {parts}"
 
     @property
     def vanishing(self) -> list[int]:
@@ -283,57 +279,35 @@ class Family:
 _Made = tuple[Equations, list[Value], list[int]]  # extended equations, coefficients k, vanishing
 
 
-def _separated_equations(family: Family) -> _Made | None:
-    """The equations in coefficients of the vector field; None where it is not linear in few."""
-    equations = family._equations
+def _made(family: Family) -> _Made:
+    """Return the equations in coefficients of the field; in the conditions where that fails."""
+    equations, step, fixed = family._equations, family._step, family.step is not None
     algebra = equations.algebra
-    if not equations.vector_field:
-        return None
-    parameters = 0
-    for symbol in family._open:
-        parameters |= symbol.depends
-    fixed = family.step is not None
-    hamiltonian = _hamiltonian(equations)
+    plain: list[Value] = list(family._symbols)
+    if equations.is_map:
+        return _extended(equations, family._symbols, [], [], False), plain, []
+    hamiltonian = equations.hamiltonian if equations.explicit_time is None else None
     formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
-    found = separated(formulas, parameters, algebra, fixed)
-    if found is None or len(found.coefficients) > len(family.conditions):
-        return None
-    components = [algebra.multiply(family._step, value) for value in found.coefficients]
-    if not components or not all(map(can_be_written, components)):  # type: ignore[arg-type]
-        return None
-    names = [f"k{n + 1}" for n in range(len(components))]
-    symbols = [algebra.symbol(name) for name in _unused(names, equations)]
-    values = _summed(found, symbols, family._step, algebra)
-    constant = any(CONSTANT in combination for terms in found.terms for combination, _ in terms)
-    vanishing = [] if constant else list(range(len(components)))
+    parameters = sum(symbol.depends for symbol in family._open)
+    found = separated(formulas, parameters, algebra, fixed) if formulas else None
+    components = [algebra.multiply(step, value) for value in found.coefficients] if found else []
+    if (
+        found is None
+        or not 0 < len(components) <= len(family.conditions)
+        or not all(map(can_be_written, components))  # type: ignore[arg-type]
+    ):
+        values = [algebra.multiply(step, value) for value in formulas]
+        vanishing = [] if fixed else [family.conditions.index(STEP)]
+        symbols, components = family._symbols, plain
+    else:
+        taken = {symbol.name for symbol in equations.symbols}
+        names = [f"k{n + 1}" for n in range(len(components))]
+        symbols = [algebra.symbol(f"{name}_" if name in taken else name) for name in names]
+        values = _summed(found, symbols, step, algebra)
+        known = any(CONSTANT in combination for terms in found.terms for combination, _ in terms)
+        vanishing = [] if known else list(range(len(components)))
     made = _extended(equations, symbols, values, vanishing, hamiltonian is not None)
     return made, components, vanishing
-
-
-def _plain_equations(family: Family) -> _Made:
-    """Return the equations in the conditions themselves."""
-    equations = family._equations
-    algebra, step = equations.algebra, family._step
-    if equations.is_map:
-        made = _extended(equations, family._symbols, [], [], False)
-        return made, list(family._symbols), []
-    hamiltonian = _hamiltonian(equations)
-    formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
-    values = [algebra.multiply(step, value) for value in formulas]
-    vanishing = [family.conditions.index(STEP)] if family.step is None else []
-    made = _extended(equations, family._symbols, values, vanishing, hamiltonian is not None)
-    return made, list(family._symbols), vanishing
-
-
-def _hamiltonian(equations: Equations) -> Value | None:
-    """Return the Hamiltonian of equations without explicit time, else None."""
-    return equations.hamiltonian if equations.explicit_time is None else None
-
-
-def _unused(names: Sequence[str], equations: Equations) -> list[str]:
-    """Return names that no component has."""
-    taken = {symbol.name for symbol in equations.symbols}
-    return [f"{name}_" if name in taken else name for name in names]
 
 
 def _summed(
@@ -373,16 +347,11 @@ def _extended(
     vanishing
         Numbers of the symbols whose change of sign turns time round.
     """
-    algebra, dim = equations.algebra, len(equations.symbols)
-    field = list(values)
+    dim = len(equations.symbols)
+    field = tuple(values)
     if hamiltonian:
-        algebra.allow_derivatives()
-        slopes, rates = algebra.gradient(values[0]), dict[int, Value]()
-        for q, p in zip(*equations.halves, strict=True):
-            rates[q] = slopes.get(equations.symbols[p], 0)
-            rates[p] = algebra.scale(-1, slopes.get(equations.symbols[q], 0))
-        field = [rates[i] for i in range(dim)]
-    field = [*field, *(0 for _ in symbols)] if field else []
+        field = hamiltonian_rates(values[0], equations.symbols, equations.halves, equations.algebra)
+    field += (0,) * len(symbols) if field else ()
     same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
     turned: tuple[dict[int, Number], ...] = tuple(
         {dim + n: -1 if n in vanishing else 1} for n in range(len(symbols))
@@ -396,7 +365,7 @@ def _extended(
         equations,
         components=(*equations.components, *(symbol.name for symbol in symbols)),
         symbols=(*equations.symbols, *symbols),
-        vector_field=tuple(field),
+        vector_field=field,
         hamiltonian=values[0] if hamiltonian else None,
         invariants={},
         explicit_time=None,  # its rate is the step now

@@ -156,9 +156,9 @@ class GivenFunction:
         """
         own = (self.call, len(self.components)) if self.energy is None else (self.energy, 1)
         calls: Any = [own, *((call, 1) for call in self.scalars.values())]
-        texts, auxiliary, timed = record(calls, self.components, _TIME, self.parameters, fixed)
+        texts, timed = record(calls, self.components, _TIME, self.parameters, fixed)
         # constants of Python functions are rounded, and declared properties hold to that
-        keys: dict[str, Any] = {"rounded": True, "auxiliary": auxiliary}
+        keys: dict[str, Any] = {"rounded": True}
         if self.energy is not None:
             keys["hamiltonian"] = texts.pop(0)
         else:
@@ -250,12 +250,10 @@ class GivenFunction:
         keys["invariants"] = {}
         for name, scalar in scalars.items():
             try:  # files hold invariants that are formulas
-                (text,), auxiliary, _ = record(
-                    [(scalar.call, 1)], self.components, _TIME, self.parameters
-                )
+                (text,), _ = record([(scalar.call, 1)], self.components, _TIME, self.parameters)
             except NotTraceable:
                 continue
-            keys["invariants"] |= {} if auxiliary else {name: text}
+            keys["invariants"][name] = text
         if self.is_map:
             self._tables["defaults"] = {"step": 1.0}
         return CalledFunction(self, self._text(keys, timed), values, scalars, reason)

@@ -20,14 +20,11 @@ from vpintegrator.dynamics.conjugate import conjugate_pairs
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
-    Function,
     Value,
-    below,
     can_be_written,
     tidy,
+    written,
 )
-from vpintegrator.dynamics.expressions.nodes import fold
-from vpintegrator.dynamics.expressions.text import Language, Text
 from vpintegrator.errors import InputError, printable
 
 EXACT = 1e-12  # relative error of values, and of derivatives by autograd
@@ -37,8 +34,7 @@ _WEIGHTS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))
 _TIME = ("t", "time", "tau", "_t", "_")
 _TRIED = 5  # states
 _FEWEST = 3  # states with derivatives, without which those beside kinks count too
-_FEW = 200  # operations of a function whose formulas are written out
-_SHORT = 60  # characters of an expression that gets no name of its own in a long function
+_LARGEST_FORMULA = 2000  # formulas that a value is made of, some 20,000 letters
 _FORMS = {
     "field": "f(t, y) or f(y)",
     "scalar": "H(z), H(q, p) or H(t, q, p)",
@@ -319,6 +315,23 @@ class NotTraceable(Exception):
     """A function needs the values of its arguments, so that no formula says what it does."""
 
 
+def _operator(apply: Callable[..., Value], reflected: bool = False) -> Callable[..., Any]:
+    """Return the method of terms that applies an operation of their algebra."""
+
+    def operate(self: Term, other: Any) -> Any:
+        known = _value(other)
+        if known is None:
+            return NotImplemented
+        pair = (known, self.value) if reflected else (self.value, known)
+        return Term(self.algebra, apply(self.algebra, *pair))
+
+    return operate
+
+
+def _angle(algebra: Algebra, y: Value, x: Value) -> Value:
+    return algebra.call("atan2", y, x)
+
+
 class Term:
     """A formula as an entry of an array of objects."""
 
@@ -327,47 +340,23 @@ class Term:
     def __init__(self, algebra: Algebra, value: Value) -> None:
         self.algebra, self.value = algebra, value
 
-    def _binary(self, other: Any, apply: Callable[[Value, Value], Value]) -> Any:
-        known = _value(other)
-        return NotImplemented if known is None else Term(self.algebra, apply(self.value, known))
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary(other, self.algebra.add)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary(other, self.algebra.subtract)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary(other, lambda a, b: self.algebra.subtract(b, a))
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary(other, self.algebra.multiply)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary(other, self.algebra.divide)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary(other, lambda a, b: self.algebra.divide(b, a))
-
-    def __pow__(self, other: Any) -> Any:
-        return self._binary(other, self.algebra.power)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._binary(other, lambda a, b: self.algebra.power(b, a))
+    __add__ = __radd__ = _operator(Algebra.add)
+    __sub__, __rsub__ = _operator(Algebra.subtract), _operator(Algebra.subtract, reflected=True)
+    __mul__ = __rmul__ = _operator(Algebra.multiply)
+    __truediv__, __rtruediv__ = _operator(Algebra.divide), _operator(Algebra.divide, reflected=True)
+    __pow__, __rpow__ = _operator(Algebra.power), _operator(Algebra.power, reflected=True)
+    arctan2 = _operator(_angle)
 
     def __neg__(self) -> Term:
         return Term(self.algebra, self.algebra.scale(-1, self.value))
 
-    def __pos__(self) -> Term:
-        return self
-
     def __abs__(self) -> Term:
         return Term(self.algebra, self.algebra.call("abs", self.value))
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __pos__(self) -> Term:
+        return self
 
-    def arctan2(self, other: Any) -> Any:
-        return self._binary(other, lambda y, x: self.algebra.call("atan2", y, x))
+    conjugate = __pos__
 
     def hypot(self, other: Any) -> Any:
         return (self * self + other * other).sqrt()
@@ -380,9 +369,6 @@ class Term:
 
     def cosh(self) -> Any:
         return (self.exp() + (-self).exp()) / 2
-
-    def conjugate(self) -> Term:
-        return self
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh"):
@@ -416,8 +402,8 @@ def record(
     time: str,
     parameters: Mapping[str, Any],
     fixed: Sequence[str] = (),
-) -> tuple[list[str], dict[str, str], bool]:
-    """Return formulas of functions, auxiliary formulas, and whether time occurs in them.
+) -> tuple[list[str], bool]:
+    """Return formulas of functions, and whether time occurs in them.
 
     Parameters
     ----------
@@ -450,8 +436,11 @@ def record(
         for name, value in parameters.items()
     }
     values = [value for call, count in calls for value in _formulas(call, count, clock, state, own)]
-    timed = any(getattr(value, "depends", 0) & clock.value.depends for value in values)  # type: ignore[union-attr]
-    return *_written(values, names), timed
+    formulas = [value for value in values if isinstance(value, Expression)]
+    if not all(can_be_written(value, _LARGEST_FORMULA) for value in formulas):
+        raise NotTraceable("its formulas are too long")
+    timed = any(clock.value in algebra.symbols(value) for value in formulas)
+    return [written(value, names) for value in values], timed
 
 
 def _objects(entries: Sequence[Any]) -> np.ndarray:
@@ -477,39 +466,3 @@ def _formulas(
             return values  # type: ignore[return-value]
         reasons.append(f"its value has shape {result.shape}")
     raise NotTraceable(reasons[0])
-
-
-class _Naming(Language):
-    """The language, with names for expressions that are longer than some characters."""
-
-    def __init__(self, taken: set[str], longest: int) -> None:
-        self.taken, self.longest, self.auxiliary = taken, longest, dict[str, str]()
-
-    def sum(self, *arguments: Any) -> Text:
-        return self._named(super().sum(*arguments))
-
-    def product(self, *arguments: Any) -> Text:
-        return self._named(super().product(*arguments))
-
-    def call(self, function: Function, *arguments: Text) -> Text:
-        return self._named(super().call(function, *arguments))
-
-    def _named(self, text: Text) -> Text:
-        if len(text.text) <= self.longest:
-            return text
-        number = len(self.auxiliary) + 1
-        while (name := f"u{number}") in self.taken:
-            number += 1
-        self.taken.add(name)
-        self.auxiliary[name] = text.text
-        return Text(name)
-
-
-def _written(values: Sequence[Value], names: Mapping[Any, str]) -> tuple[list[str], dict[str, str]]:
-    """Return formulas as expressions, and the auxiliary expressions that they name."""
-    formulas = [value for value in values if isinstance(value, Expression)]
-    short = len(below(formulas)) < len(names) + _FEW and all(map(can_be_written, formulas))
-    language = _Naming(set(names.values()), 10**6 if short else _SHORT)
-    known = {symbol: Text(name) for symbol, name in names.items()}
-    texts = fold(values, known, language)
-    return [text.text[1:-1] if text.closed else text.text for text in texts], language.auxiliary

@@ -11,20 +11,18 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.conjugate import canonical_order
-from vpintegrator.dynamics.equations import Equations, Stage
+from vpintegrator.dynamics.equations import Equations, Stage, hamiltonian_rates
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
     Number,
     Scope,
-    Sum,
     Symbol,
     Value,
     check_name,
     parse,
     readable,
     size,
-    tidy,
 )
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.toml import check_keys
@@ -32,8 +30,12 @@ from vpintegrator.storage.toml import check_keys
 MAXIMUM_DIMENSION = 4096
 _MOST_ITERATIONS = 10**6
 _ROUNDING = Fraction(1, 10**100)
-_OF_FLOWS = ("hamiltonian", "vector_field", "measured", "time", "period", "chart")
-_OF_MAPS = ("iterations", "symplectic")
+_PARTNERS = {  # keys of which one is there with each key
+    **dict.fromkeys(("time", "chart"), ("hamiltonian", "vector_field", "measured")),
+    "period": ("time",),
+    "iterations": ("map",),
+    "symplectic": ("map", "measured"),
+}
 _NUMBER = (str, int, float)
 TEXTS = ("title", "subject", "reference", "description", "function")
 _FORMULAS = ("parameters", "auxiliary", "vector_field", "invariants", "periodic")
@@ -230,6 +232,9 @@ class _Reader:
 
     def __init__(self, table: Mapping[str, Any], source: str, scope: Scope) -> None:
         self.table, self.source, self.algebra = table, source, scope.algebra
+        for key, partners in _PARTNERS.items():
+            if key in table and not any(partner in table for partner in partners):
+                raise InputError(f"{source}: '{key}' goes with {' or '.join(partners)}")
         self.arrays: dict[str, tuple[int, ...]] = {}
         self.time, self.period = self._read_time(scope)
         self.components = self._read_components(scope)
@@ -302,11 +307,6 @@ class _Reader:
     def _read_time(self, scope: Scope) -> tuple[str | None, Number | None]:
         """Return the name of the time and the period; None where nothing depends on it."""
         name, where = self.table.get("time"), f"{self.source}, period"
-        if name is None and "period" in self.table:
-            raise InputError(
-                f'{where}: this is the period of equations in time; name that, as in time = "t" '
-                "(periods of angles stand in the table [periodic])"
-            )
         if name is None:
             return None, None
         if name != "t":  # a reserved name
@@ -350,12 +350,7 @@ class _Reader:
         """Return the stages of a map, and how often they are applied in a step."""
         table, source = self.table, self.source
         if "map" not in table:
-            for name in _OF_MAPS:
-                if name in table and not (name == "symplectic" and "measured" in table):
-                    raise InputError(f"{source}: '{name}' goes with a table [map]")
             return (), 1
-        if (key := next((key for key in _OF_FLOWS if key in table), None)) is not None:
-            raise InputError(f"{source}: '{key}' goes with differential equations, not a [map]")
         entries = table["map"] if isinstance(table["map"], list) else [table["map"]]
         if not entries or not all(isinstance(entry, Mapping) and entry for entry in entries):
             raise InputError(
@@ -403,37 +398,35 @@ class _Reader:
 
     def _read_vector_field(self, order: Sequence[int]) -> tuple[Value | None, tuple[Value, ...]]:
         """Return the Hamiltonian, if there is one, and the vector field."""
-        table, source, algebra = self.table, self.source, self.algebra
-        given = [key for key in ("hamiltonian", "vector_field") if key in table]
-        measured = table.get("measured", False)
-        if len(given) != 1 - (measured or "map" in table):
+        table, source = self.table, self.source
+        given = [
+            key for key in ("hamiltonian", "vector_field", "map", "measured") if table.get(key)
+        ]
+        if len(given) != 1:
             raise InputError(
                 f'{source}: give either hamiltonian = "..." or a table [vector_field] or [map], or '
                 "measured = true where the equations are not known"
             )
-        if not given:
+        if given[0] in ("map", "measured"):
             return None, ()
         clock: tuple[Value, ...] = () if self.time is None else (1,)
         if given == ["hamiltonian"]:
             half = len(self.phase_components) // 2
             hamiltonian = parse(table["hamiltonian"], self.scope, f"{source}, hamiltonian")
-            algebra.allow_derivatives()
-            slopes, rates = algebra.gradient(hamiltonian), dict[int, Value]()
             order = order or range(2 * half)
-            for q, p in zip(order[:half], order[half:], strict=True):
-                rates[q] = slopes.get(self.symbols[p], 0)
-                rates[p] = algebra.scale(-1, slopes.get(self.symbols[q], 0))
-            return hamiltonian, (*(rates[i] for i in range(2 * half)), *clock)
+            halves = order[:half], order[half:]
+            rates = hamiltonian_rates(hamiltonian, self.symbols, halves, self.algebra)
+            return hamiltonian, (*rates, *clock)
         where = f"{source}, [vector_field]"
-        rates = self._read(table["vector_field"], where)
-        if self.time is not None and len(self.components) - 1 in rates:
+        field = self._read(table["vector_field"], where)
+        if self.time is not None and len(self.components) - 1 in field:
             raise InputError(
                 f"{where} {self.time}: this is the time, whose rate is 1; leave it out"
             )
-        missing = [name for i, name in enumerate(self.phase_components) if i not in rates]
+        missing = [name for i, name in enumerate(self.phase_components) if i not in field]
         if missing:
             raise InputError(f"{where}: no equation for {', '.join(missing[:6])}")
-        return None, (*(rates[i] for i in range(len(rates))), *clock)
+        return None, (*(field[i] for i in range(len(field))), *clock)
 
     def _read_symmetries(self) -> tuple[tuple[dict[int, Number], ...], ...]:
         column = {symbol: j for j, symbol in enumerate(self.symbols)}
@@ -459,11 +452,6 @@ class _Reader:
     def _read_periods(self) -> dict[int, Number]:
         where, entries = f"{self.source}, [periodic]", self.table.get("periodic", {})
         periods: dict[int, Number] = {}
-        if self.time is not None and self.time in entries:
-            raise InputError(
-                f"{where} {self.time}: the period of equations in time is given by the key "
-                "'period', outside of this table"
-            )
         if self.period is not None:
             periods[len(self.components) - 1] = self.period
         for i, period in self._read(entries, where).items():
@@ -484,21 +472,10 @@ def _linear(
     value: Value, column: Mapping[Symbol, int], algebra: Algebra
 ) -> dict[int, Number] | None:
     """Coefficients of a linear function by the number of the component, None for any other."""
-    row: dict[int, Number] = {}
-    stack: list[tuple[Value, Number]] = [(value, 1)]
-    while stack:
-        part, factor = stack.pop()
-        match part:
-            case Symbol():
-                row[column[part]] = tidy(row.get(column[part], 0) + factor)
-            case Sum(constant=0, terms=terms):
-                algebra.spend(len(terms))
-                stack.extend((term, tidy(factor * c)) for term, c in terms)
-            case int(0):
-                pass
-            case _:
-                return None
-    return {j: c for j, c in row.items() if c}
+    slopes = algebra.gradient(value)
+    row = {symbol: c for symbol, c in slopes.items() if not isinstance(c, Expression)}
+    rest = algebra.combine([(value, 1), *((symbol, -c) for symbol, c in row.items())])
+    return {column[symbol]: c for symbol, c in row.items()} if rest == 0 else None
 
 
 def _is_involution(matrix: Sequence[Mapping[int, Number]]) -> bool:

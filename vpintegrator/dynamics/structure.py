@@ -133,59 +133,6 @@ class Structure:
         except (ValueError, TypeError, RecursionError):
             raise InputError(f"{where} is no structure of a map") from None
 
-    def defects(
-        self, map: Any, states: Any, scales: np.ndarray | None = None
-    ) -> dict[str, float | None]:
-        r"""Measure on a map what this structure claims: the largest defects, 0 where it holds.
-
-        Parameters
-        ----------
-        map
-            A :class:`vpintegrator.Map`.
-        states
-            States (n, dim) at which it is measured, or windows (n, window, dim).
-        scales
-            Scale of each component, (dim,), in which defects have no units; by default that of the
-            states.
-
-        Returns
-        -------
-        dict of str to float
-            ``"symplectic"``, the largest entry of :math:`D^T J D - J`, or ``"volume"``, the largest
-            :math:`|\log|\det D||`; ``"reversing_symmetries"``, ``"symmetries"`` and ``"periods"``,
-            the largest distances from the identities above. Claims alone are measured; None where
-            no state is finite.
-
-        Examples
-        --------
-        >>> pendulum = vp.load_system("pendulum")
-        >>> verlet = vp.classical("stoermer-verlet", pendulum, 0.1)
-        >>> defects = pendulum.structure.defects(verlet, np.ones((3, 2)))
-        >>> max(defects.values()) < 1e-14
-        True
-        """
-        windows = finite_windows(map, states)
-        scales = component_scales(windows, self) if scales is None else scales
-        found: dict[str, float | None] = {}
-        if self.is_symplectic:
-            pairs = self.pairs or _halves(map.dim)
-            size = map.window * map.dim
-            found["symplectic"] = form_defect(map.tangent, windows, pairs, scales, size)
-        elif self.keeps_volume:
-            found["volume"] = largest(log_determinant(map, windows, scales))
-        rhos, matrices = self.reversing_symmetries, self.symmetries
-        if rhos:
-            found["reversing_symmetries"] = reversibility_defect(map, windows, rhos, scales)
-        if matrices or self.periods:
-            images = map.map(windows)
-        if matrices:
-            moved = [map.map(windows @ np.array(s).T) - images @ np.array(s).T for s in matrices]
-            found["symmetries"] = largest(np.array(moved) / scales)
-        if self.periods:
-            turns = np.array([dict(self.periods).get(k, 0.0) for k in range(map.dim)])
-            found["periods"] = largest((map.map(windows + turns) - images - turns) / scales)
-        return found
-
 
 def reversibility_defect(
     map: Any, windows: np.ndarray, symmetries: Sequence[Any], scales: np.ndarray | None = None
@@ -433,10 +380,6 @@ def _form(vectors: np.ndarray, dim: int, q: list[int], p: list[int]) -> np.ndarr
 def _reversed(windows: np.ndarray, rho: Any) -> np.ndarray:
     with np.errstate(all="ignore"):
         return windows[:, ::-1] @ np.asarray(rho).T
-
-
-def _halves(dim: int) -> list[tuple[int, int]]:
-    return [(k, k + dim // 2) for k in range(dim // 2)]
 
 
 def _matrix(values: Any) -> Matrix:

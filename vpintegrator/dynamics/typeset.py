@@ -17,6 +17,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import sympy
 from sympy.printing.latex import LatexPrinter
 
@@ -222,58 +223,44 @@ def invariants_latex(system: System) -> dict[str, str]:
     return {name: _latex(right) for name, right in _Formulas(system).invariants().items()}
 
 
-def divergence_unicode(system: System, width: int = 100) -> str:
+def divergence_unicode(system: System) -> str:
     """Return the divergence in Unicode; of a map M, what its derivative DM keeps."""
     if system.is_discrete:
         volume = "det DM = 1" if system.divergence_free else "det DM is not 1"
         return f"{volume}, DMᵀ J DM = J" if system.is_canonical else volume
-    if system.divergence_free:
-        return "div f = 0"
-    formulas = _Formulas(system)
-    if formulas.as_written or not system.has_formulas:
-        return "div f is not 0"
-    rates = formulas.rows(formulas.table["vector_field"])
-    total = sum(sympy.diff(x, sympy.Symbol(_symbol(n), real=True)) for n, _, x in rates)
-    return _unicode("div f", "", sympy.expand(total), width)
+    return "div f = 0" if system.divergence_free else "div f is not 0"
 
 
 def symmetries_unicode(system: System) -> list[str]:
-    """Return images of the components under each reversing symmetry, on one line each."""
-    if (entries := _written_symmetries(system)) is not None:
-        return [", ".join(f"{name} → {text}" for name, text in rows) for rows in entries]
-    before, images = ", ".join(system.components), []
-    for rho in system.reversing_symmetries:
-        rows = [re.sub(_INDEX, r"[\1]", str(image)) for image in _images(system, rho)]
-        images.append(f"({before}) → ({', '.join(rows)})")
-    return images
+    """Return images of the components that each reversing symmetry changes, on one line each."""
+    texts = [[(z, re.sub(_INDEX, r"[\1]", str(x))) for z, x in own] for own in _images(system)]
+    return [_listed([f"{z} → {image}" for z, image in own]) for own in texts]
 
 
 def symmetries_latex(system: System) -> list[str]:
-    r"""Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
-    if (entries := _written_symmetries(system)) is not None:
-        own = [[rf"{_latex(name)} \mapsto {_latex(x)}" for name, x in rows] for rows in entries]
-        return [r",\; ".join(images) for images in own]
-    before = ", ".join(latex(sympy.Symbol(_symbol(name))) for name in system.components)
+    r"""Return the images of changed components in LaTeX: ``p \mapsto - p``."""
     return [
-        rf"({before}) \mapsto ({', '.join(map(latex, _images(system, rho)))})"
-        for rho in system.reversing_symmetries
+        _listed([rf"{latex(sympy.Symbol(_symbol(z)))} \mapsto {latex(x)}" for z, x in images])
+        for images in _images(system)
     ]
 
 
-def _written_symmetries(system: System) -> list[list[tuple[str, str]]] | None:
-    """Return names and images as the file writes them; None where they are by component."""
-    formulas = _Formulas(system)
-    if system.flow is not None or not formulas.as_written:
-        return None
-    time = {} if system.time is None else {system.time: f"-{system.time}"}
-    entries = formulas.table.get("reversing_symmetry", [])
-    return [[(name, x) for name, _, x in formulas.rows(entry | time)] for entry in entries]
+def _listed(images: list[str]) -> str:
+    more = [f"... and {len(images) - _SHOWN} more"] if len(images) > _SHOWN else []
+    return ", ".join([*images[:_SHOWN], *more])
 
 
-def _images(system: System, rho: Any) -> list[sympy.Expr]:
-    symbols = [sympy.Symbol(_symbol(name)) for name in system.components]
+def _images(system: System) -> list[list[tuple[str, sympy.Expr]]]:
+    """Return names and images of the components that change under each reversing symmetry."""
+    names, same = system.components, np.eye(system.dim)
+    symbols = [sympy.Symbol(_symbol(name)) for name in names]
     return [
-        sympy.Add(*(_number(c) * z for c, z in zip(row, symbols, strict=True) if c)) for row in rho
+        [
+            (names[k], sympy.Add(*(_number(row[j]) * symbols[j] for j in np.flatnonzero(row))))
+            for k, row in enumerate(rho)
+            if not np.array_equal(row, same[k])
+        ]
+        for rho in map(np.asarray, system.reversing_symmetries)
     ]
 
 
