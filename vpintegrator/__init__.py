@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from vpintegrator.data import (
         generate,
         import_dataset,
-        import_pairs,
         list_recipes,
         load_recipe,
         open_dataset,
@@ -57,7 +56,7 @@ _NAMES = {
         "catalogue": ("list_recipes", "list_systems"),
         "compiled": ("export",),
         "data": (
-            *("generate", "import_dataset", "import_pairs"),
+            *("generate", "import_dataset"),
             *("load_recipe", "open_dataset", "windows"),
         ),
         "dynamics": ("System", "load_system", "return_map", "solve"),
@@ -85,7 +84,6 @@ __all__ = [
     "fit",
     "generate",
     "import_dataset",
-    "import_pairs",
     "integrate",
     "list_recipes",
     "list_systems",

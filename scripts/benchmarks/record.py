@@ -191,7 +191,9 @@ def train_pairs(name: str) -> dict[str, Row]:
     after = images(states)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data.h5")
-        data = vp.import_pairs(states[:count], after[:count], path, components=components)
+        data = vp.import_dataset(
+            (states[:count], after[:count]), path, pairs=True, components=components
+        )
         row, model = fit(data)
     windows = torch.from_numpy(states[count:, None])
     difference = model(windows).detach().numpy()[:, 0] - after[count:]

@@ -33,8 +33,12 @@ def table(names, *states):
     return pandas.DataFrame(dict(zip(names, np.concatenate(states, axis=1).T, strict=True)))
 
 
+def import_pairs(folder, source=(BEFORE, AFTER), pairs=True, **options):
+    return vp.import_dataset(source, folder / "a.h5", pairs=pairs, **options)
+
+
 def test_arrays_become_trajectories_of_two_states(tmp_path):
-    dataset = vp.import_pairs(BEFORE, AFTER, tmp_path / "a.h5", components=NAMES)
+    dataset = import_pairs(tmp_path, components=NAMES)
     assert dataset.system.components == ("x", "y", "px", "py")
     assert dataset.system.is_canonical and dataset.step == 1
     np.testing.assert_array_equal(pairs_of(dataset), expected())
@@ -55,35 +59,34 @@ def test_sources_of_both(tmp_path):
     np.save(tmp_path / "out.npy", AFTER)
     table(NAMES, BEFORE).to_csv(tmp_path / "in.csv", index=False)
     table(NAMES[::-1], AFTER[:, ::-1]).to_csv(tmp_path / "out.csv", index=False)
-    for source, before, after in (
-        (tmp_path / "a.npz", "first", "second"),
-        (tmp_path / "a.mat", "first", "second"),
-        (tmp_path / "a.hdf5", "run/first", "run/second"),
-        (arrays, "first", "second"),
-        (tmp_path / "a.csv", "in", "out"),
-        (together, "_in", "_out"),
-        (None, tmp_path / "in.npy", tmp_path / "out.npy"),
-        (None, tmp_path / "in.csv", tmp_path / "out.csv"),
+    named = ("first", "second")
+    for source, pairs in (
+        (tmp_path / "a.npz", named),
+        (tmp_path / "a.mat", named),
+        (tmp_path / "a.hdf5", ("run/first", "run/second")),
+        (arrays, named),
+        (tmp_path / "a.csv", ("in", "out")),
+        (together, ("_in", "_out")),
+        ((tmp_path / "in.npy", tmp_path / "out.npy"), True),
+        ((tmp_path / "in.csv", tmp_path / "out.csv"), True),
     ):
-        options = {"components": NAMES, "source": source, "overwrite": True}
-        dataset = vp.import_pairs(before, after, tmp_path / "b.h5", **options)
+        dataset = import_pairs(tmp_path, source, pairs, components=NAMES, overwrite=True)
         np.testing.assert_array_equal(pairs_of(dataset), expected())
 
 
 def test_lost_particles_are_left_out_and_counted(tmp_path):
     after = AFTER.copy()
     after[[3, 7], 1], after[9] = np.nan, np.inf
-    dataset = vp.import_pairs(BEFORE, after, tmp_path / "a.h5", step=0.5)
+    dataset = import_pairs(tmp_path, (BEFORE, after), step=0.5)
     kept = np.isfinite(after).all(axis=1)
     np.testing.assert_array_equal(pairs_of(dataset), expected(range(4), BEFORE[kept], AFTER[kept]))
     assert dataset.step == 0.5 and "3 pairs of 40" in dataset.recipe
     with pytest.raises(InputError, match="0 of 40 pairs are complete"):
-        vp.import_pairs(BEFORE, np.full((40, 4), np.nan), tmp_path / "b.h5")
-    assert not (tmp_path / "b.h5").exists()
+        import_pairs(tmp_path, (BEFORE, np.full((40, 4), np.nan)), overwrite=True)
 
 
 def test_pairs_that_follow_one_another_are_one_trajectory(tmp_path):
-    dataset = vp.import_pairs(BEFORE[:-1], BEFORE[1:], tmp_path / "a.h5")
+    dataset = import_pairs(tmp_path, (BEFORE[:-1], BEFORE[1:]))
     joined = np.concatenate([dataset.states(group)[0] for group in dataset.shapes])
     np.testing.assert_array_equal(joined, BEFORE)
 
@@ -93,7 +96,7 @@ def test_pairs_that_follow_one_another_are_one_trajectory(tmp_path):
     [("symplectic", "spff"), ("volume", "vpff"), ("none", "resnet"), (None, "vpff")],
 )
 def test_structure_is_claimed_and_decides_the_model(structure, model, tmp_path):
-    dataset = vp.import_pairs(BEFORE, AFTER, tmp_path / "a.h5", structure=structure)
+    dataset = import_pairs(tmp_path, structure=structure)
     assert vp.models.suited(dataset.system) == model
     assert vp.open_dataset(dataset.path).system.is_canonical == (structure == "symplectic")
 
@@ -114,17 +117,19 @@ def test_names_tell_positions_from_momenta_in_any_order(dof, seed, style):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "options", "message"),
+    ("source", "pairs", "options", "message"),
     [
-        (BEFORE, AFTER[:20], {}, r"before have shape \(40, 4\), after \(20, 4\)"),
-        (BEFORE[:3].T, AFTER[:3].T, {"components": ["x"]}, "1 components are named"),
-        (BEFORE[:8].T, AFTER[:8].T, {}, "fewer pairs than components"),
-        (BEFORE, AFTER, {"structure": "hamiltonian"}, "structure must be one of symplectic"),
-        ("a", "b", {"source": {"a": BEFORE}}, "has no variable 'b'"),
-        ("in", "out", {"source": table(NAMES, BEFORE)}, "expected columns such as x and x_out"),
-        (BEFORE, AFTER, {"source": {"a": BEFORE}}, "give texts"),
+        ((BEFORE, AFTER[:20]), True, {}, r"found \(1, 40, 4\) before and \(1, 20, 4\) after"),
+        ((BEFORE[:6], AFTER[:6]), True, {"components": ["x"]}, "1 components are named"),
+        ((BEFORE[:8].T, AFTER[:8].T), True, {}, "fewer pairs than components"),
+        ((BEFORE, AFTER), True, {"structure": "hamiltonian"}, "structure must be one of symplect"),
+        ((BEFORE, AFTER), True, {"times": [0.0, 1.0]}, "pairs of states have no times"),
+        ({"a": BEFORE}, ("a", "b"), {}, "has no variable 'b'"),
+        ({"a": BEFORE}, "ab", {}, "pairs are two names or endings"),
+        ({"a": BEFORE}, True, {}, "two arrays or files, before and after"),
+        (table(NAMES, BEFORE), ("in", "out"), {}, "expected columns such as x and x_out"),
     ],
 )
-def test_mistakes(before, after, options, message, tmp_path):
+def test_mistakes(source, pairs, options, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        vp.import_pairs(before, after, tmp_path / "a.h5", **options)
+        import_pairs(tmp_path, source, pairs, **options)

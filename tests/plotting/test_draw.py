@@ -243,7 +243,9 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
 def test_a_rollout_from_pairs_is_drawn_to_its_end(tmp_path):
     before = np.random.default_rng(0).uniform(-1, 1, (30, 2))
     turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    data = vp.import_pairs(before, before @ turn.T, tmp_path / "pairs.h5", components=["q", "p"])
+    data = vp.import_dataset(
+        (before, before @ turn.T), tmp_path / "pairs.h5", pairs=True, components=["q", "p"]
+    )
     model = vp.models.build(data.system, "sgf", {"degree": 2})
     vp.train(model, data, optimizer="linear")
     scene = Scene(vp.compare(model, reference=data.states("test"), steps=40))

@@ -41,7 +41,9 @@ def doors(states):
     for name, array in arrays.items():
         yield vp.import_dataset(array, f"{name}.h5", step=0.2, components=NAMES)
     for name, rows in {"pairs": slice(None), "shuffled": order}.items():
-        yield vp.import_pairs(before[rows], after[rows], f"{name}.h5", step=0.2, components=NAMES)
+        yield vp.import_dataset(
+            (before[rows], after[rows]), f"{name}.h5", step=0.2, pairs=True, components=NAMES
+        )
 
 
 def last(data, degree):

@@ -28,7 +28,9 @@ def pairs(path, count=60, seed=0, noise=0.0, **options):
     rng = np.random.default_rng(seed)
     before = rng.uniform(-0.8, 0.8, (count, 2))
     after = twist(before) + noise * rng.normal(size=before.shape)
-    return vp.import_pairs(before, after, path, components=["q", "p"], overwrite=True, **options)
+    return vp.import_dataset(
+        (before, after), path, pairs=True, components=["q", "p"], overwrite=True, **options
+    )
 
 
 def fresh():

@@ -29,7 +29,7 @@ def oscillators(count=10, step=0.3):
 def test_a_chain_of_oscillators_is_symplectic_to_rounding(name):
     before = np.random.default_rng(0).normal(size=(60, 20))
     A = oscillators()
-    data = vp.import_pairs(before, before @ A.T, "a.h5", structure="symplectic")
+    data = vp.import_dataset((before, before @ A.T), "a.h5", pairs=True, structure="symplectic")
     model = vp.fit(data, kinds_of(name), progress=False).model
     assert model.name == "linear"
     unseen = np.random.default_rng(1).normal(size=(50, 20))
@@ -191,7 +191,7 @@ def test_friction_is_a_reason_for_polynomials():
 
 def test_degrees_end_where_the_error_no_longer_falls(states):
     after = henon(states) + 1e-3 * np.random.default_rng(2).normal(size=states.shape)
-    data = TrainingData.of(vp.import_pairs(states, after, "noisy.h5"))
+    data = TrainingData.of(vp.import_dataset((states, after), "noisy.h5", pairs=True))
     fits = fits_of(PolynomialRegression(), data)
     assert [fit.size.partition(",")[0] for fit in fits] == [f"degree {d}" for d in range(1, 6)]
     assert fits[1].error < 1.2 * min(fit.error for fit in fits)

@@ -68,37 +68,30 @@ def main(
       vp-import in.csv out.csv
     """
     from vpintegrator.cli.own_code import is_reference, load_system
-    from vpintegrator.data import import_dataset, import_pairs
+    from vpintegrator.data import import_dataset
     from vpintegrator.overview import notes_of_import
 
     stem = Path(file.stem).stem if file.suffix.lower() == ".gz" else file.stem
     path = output or Path(f"{stem}{'-dataset' if file.suffix == '.h5' else ''}.h5")
     if path.exists() and file.exists() and path.samefile(file):
         raise InputError(f"{path} is the file that is read; give another name with -o")
-    values, components = read_parameters(parameter), names(columns)
-    chosen = given(**options) | {"overwrite": overwrite}
-    if after is None and pairs is None:
-        known: Any = load_system(system, values) if system and is_reference(system) else system
-        dataset = import_dataset(
-            file,
-            path,
-            columns=components,
-            parameter_columns=names(parameter_columns) or (),
-            system=known,
-            parameters=values if known is system else None,
-            **chosen,
-        )
-    else:
-        refused = {"--system": system, "-p": values, "--parameter-columns": parameter_columns}
-        refused |= {"--axes": chosen.get("axes")}
-        if wrong := [name for name, value in refused.items() if value]:
-            raise InputError(f"{wrong[0]} is not for pairs of states; leave it out")
-        marks: list[Any] = names(pairs) or [file, after]
-        if len(marks) != 2 or (pairs and after):
-            raise InputError("pairs are two files, or one file with --pairs BEFORE,AFTER")
-        source = file if pairs else None
-        before, second = marks
-        dataset = import_pairs(before, second, path, source=source, components=components, **chosen)
+    values, named = read_parameters(parameter), names(columns)
+    known: Any = load_system(system, values) if system and is_reference(system) else system
+    if pairs and after:
+        raise InputError("pairs are two files, or one file with --pairs BEFORE,AFTER")
+    paired: Any = True if after else names(pairs)
+    dataset = import_dataset(
+        (file, after) if after else file,
+        path,
+        columns=None if paired else named,
+        components=named if paired else None,
+        pairs=paired,
+        parameter_columns=names(parameter_columns) or (),
+        system=known,
+        parameters=values if known is system else None,
+        overwrite=overwrite,
+        **given(**options),
+    )
     notes = [("states", ", ".join(dataset.system.components)), *notes_of_import(dataset)]
     unknown = "equations not known (--system gives them)"
     notes.append(("system", unknown if dataset.system.is_measured else dataset.system.title))

@@ -3,7 +3,7 @@
 from vpintegrator.catalogue import list_recipes
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.generation import generate
-from vpintegrator.data.importing import import_dataset, import_pairs
+from vpintegrator.data.importing import import_dataset
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
@@ -17,7 +17,6 @@ __all__ = [
     "Variation",
     "generate",
     "import_dataset",
-    "import_pairs",
     "list_recipes",
     "load_recipe",
     "open_dataset",

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset, open_dataset
+from vpintegrator.data.generation.accuracy import invariant_changes, largest_changes
 from vpintegrator.data.variation import STEP
-from vpintegrator.dynamics.sizes import size_of
 
 _JUDGED = 512  # states at which structure is measured
 _ACCURACY = 1e-9  # of states whose accuracy is not known
@@ -36,9 +36,6 @@ class Group:
         Range of each component over the states observed, (dim,); NaN if there are none.
     missing, infinite
         Numbers of states that were not observed (NaN), and of infinite states.
-    conditions
-        Smallest and largest value in the group of each quantity that varies, by name; empty for a
-        group without trajectories.
     changes
         Largest change of each invariant along a trajectory since the first observed state, divided
         by the largest value of the invariant in the group.
@@ -50,7 +47,6 @@ class Group:
     high: np.ndarray
     missing: int
     infinite: int
-    conditions: dict[str, tuple[float, float]]
     changes: dict[str, float]
 
 
@@ -66,43 +62,27 @@ def inspect_dataset(dataset: Dataset | str | os.PathLike[str]) -> dict[str, Grou
     return {name: _look_through(dataset, name) for name in dataset.shapes}
 
 
-def _invariants(dataset: Dataset) -> tuple[Mapping[str, Callable[..., Any]], list[int]]:
-    """Invariants, and which of the conditions they take beside states: the system's parameters."""
-    system = dataset.system
-    known = [name for name in dataset.varied if name != STEP and name in system.parameters]
-    if not known:
-        return system.invariants, []
-    return system.with_open(known).invariants, [[*dataset.varied].index(n) for n in known]
-
-
 def _look_through(dataset: Dataset, name: str) -> Group:
     count, length, dim = shape = dataset.shapes[name]
-    times = dataset.times(name)
+    times, conditions, system = dataset.times(name), dataset.conditions(name), dataset.system
+    known = [key for key in dataset.varied if key != STEP and key in system.parameters]
+    chosen = [[*dataset.varied].index(key) for key in known]
+    invariants = (system.with_open(known) if known else system).invariants
     low, high = np.full(dim, np.inf), np.full(dim, -np.inf)
-    missing = infinite = 0
-    invariants, chosen = _invariants(dataset)
-    conditions = dataset.conditions(name)
-    change = dict.fromkeys(invariants, 0.0)
-    largest = dict.fromkeys(invariants, 0.0)
+    missing, infinite, changes = 0, 0, []
     part = max(1, _PART_BYTES // (8 * dim * max(length, 1)))
-    for first in range(0, count, part):
-        states = dataset.states(name, slice(first, first + part))
-        unseen = np.isnan(states).any(axis=-1)
-        missing += int(unseen.sum())
+    for first in range(0, count if length else 0, part):
+        rows = slice(first, first + part)
+        states = dataset.states(name, rows)
+        missing += int(np.isnan(states).any(axis=-1).sum())
         infinite += int(np.isinf(states).any(axis=-1).sum())
         finite = np.isfinite(states)
         low = np.minimum(low, np.where(finite, states, np.inf).min(axis=(0, 1)))
         high = np.maximum(high, np.where(finite, states, -np.inf).max(axis=(0, 1)))
-        begin = np.argmin(unseen, axis=1)  # the first that was observed
-        own = conditions[first : first + part, chosen] if chosen else None
-        for key, invariant in invariants.items():
-            with np.errstate(all="ignore"):
-                values = np.asarray(invariant(states, *(() if own is None else (own[:, None],))))
-                since = np.abs(values - values[np.arange(len(values)), begin][:, None])
-            change[key] = float(np.fmax.reduce(since, axis=None, initial=change[key]))
-            size = max(largest[key], size_of(invariant, states[:, 0], own))
-            largest[key] = float(np.fmax(size, np.fmax.reduce(np.abs(values), axis=None)))
+        own = conditions[rows, chosen] if chosen else None
+        changes.append(invariant_changes(invariants, states, own))
     empty = ~np.isfinite(low)
+    sizes = largest_changes(changes) if changes else dict.fromkeys(invariants, (0.0, 0.0))
     return Group(
         shape=shape,
         times=(float(times[0]), float(times[-1])) if length else (np.nan, np.nan),
@@ -110,12 +90,7 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         high=np.where(empty, np.nan, high),
         missing=missing,
         infinite=infinite,
-        conditions={
-            key: (float(column.min()), float(column.max()))
-            for key, column in zip(dataset.varied, conditions.T, strict=True)
-            if count
-        },
-        changes={key: size / (largest[key] or 1.0) for key, size in change.items()},
+        changes={key: change / (size or 1.0) for key, (change, size) in sizes.items()},
     )
 
 

@@ -32,7 +32,7 @@ def write_header(
     file.attrs["system"] = system.text
     file.attrs["parameters"] = json.dumps(system.definitions)
     file.attrs["step"] = step
-    file.attrs["versions"] = _versions()
+    file.attrs["versions"] = versions()
 
 
 def read_system(root: StoredGroup, path: Path) -> System:
@@ -42,7 +42,8 @@ def read_system(root: StoredGroup, path: Path) -> System:
 
 
 @functools.cache
-def _versions() -> str:
+def versions() -> str:
+    """Return the versions of Python and of the packages that compute states, as JSON."""
     packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "h5py", "sympy")}
     return json.dumps({"python": platform.python_version(), **packages})
 

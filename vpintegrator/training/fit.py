@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from vpintegrator.arguments import one_of, positive, whole
-from vpintegrator.data import Dataset, import_dataset, import_pairs
+from vpintegrator.data import Dataset, import_dataset
 from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import duration
@@ -220,8 +220,6 @@ def _opened(data: Data, step: float | None, structure: str | None) -> Iterator[T
         return
     with tempfile.TemporaryDirectory(prefix="vp-fit-") as folder:
         path = Path(folder, "states.h5")
-        if isinstance(data, tuple):
-            dataset = import_pairs(*data, path, step=step, structure=structure)
-        else:
-            dataset = import_dataset(data, path, step=step, structure=structure)
+        pairs: Literal[True] | None = True if isinstance(data, tuple) else None
+        dataset = import_dataset(data, path, step=step, pairs=pairs, structure=structure)
         yield TrainingData(dataset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,8 @@ class Accuracy:
 
     Attributes
     ----------
-    change, largest
-        Largest change of each invariant along a trajectory, and largest value of the invariant, or
-        of its terms if the terms cancel.
+    changes
+        Of each invariant: the largest change along a trajectory, and the largest value.
     difference
         Largest difference in any component from the second integration, relative to the size of
         the component: its largest absolute value, and the period of an angle at most. None for maps
@@ -40,15 +39,14 @@ class Accuracy:
         by less than a hundredth of the spread of the states.
     """
 
-    change: dict[str, float]
-    largest: dict[str, float]
+    changes: dict[str, tuple[float, float]]
     difference: float | None
     sample: int
     steps: int
 
     def summary(self) -> dict[str, Any]:
         """Return the ``accuracy`` of a dataset, see :func:`vpintegrator.generate`."""
-        drift = {name: change / (self.largest[name] or 1.0) for name, change in self.change.items()}
+        drift = {name: change / (size or 1.0) for name, (change, size) in self.changes.items()}
         if self.difference is None:
             return {"invariant_drift": drift}
         return {
@@ -64,16 +62,68 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
     The sample is a stack of its own, solved at a tolerance ten times tighter. Its steps end at
     other times, so that the solutions differ even where the output times set the steps.
     """
-    change, largest = _invariants(recipe, states, conditions)
+    system, parameters = recipe.system, None
+    if recipe.varied is not None and recipe.vary is not None:
+        system, parameters = recipe.varied, recipe.vary.split(conditions, recipe.step)[1]
+    parts = []
+    for first in range(0, len(states), _ROWS):
+        rows = slice(first, first + _ROWS)
+        own = None if parameters is None else parameters[rows]
+        parts.append(invariant_changes(system.invariants, states[rows], own))
+    changes = largest_changes(parts)
     if not recipe.is_solved:
-        return Accuracy(change, largest, None, 0, recipe.steps)
+        return Accuracy(changes, None, 0, recipe.steps)
     chosen = _sample(len(states))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
     again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
     difference = again - states[np.ix_(chosen, at)]
     wrong = relative_error(recipe.system, difference, states)
     known = _known_steps(recipe, difference, at, states)
-    return Accuracy(change, largest, wrong, len(chosen), known)
+    return Accuracy(changes, wrong, len(chosen), known)
+
+
+def invariant_changes(
+    invariants: Mapping[str, Callable[..., np.ndarray]],
+    states: np.ndarray,
+    parameters: np.ndarray | None = None,
+) -> dict[str, tuple[float, float]]:
+    """Return of each invariant the largest change along a trajectory, and the largest value.
+
+    Parameters
+    ----------
+    invariants
+        Functions of states, and of parameters where these vary.
+    states
+        (trajectory, time, dim), NaN where they were not observed; changes are those since the first
+        state that was.
+    parameters
+        (trajectory, name).
+
+    Returns
+    -------
+    dict
+        The largest value is that of the terms of an invariant where they cancel.
+    """
+    begin = np.argmin(np.isnan(states).any(axis=-1), axis=1)
+    result = {}
+    for name, invariant in invariants.items():
+        with np.errstate(all="ignore"):
+            own = () if parameters is None else (parameters[:, None],)
+            values = np.asarray(invariant(states, *own))  # (trajectory, time)
+            since = np.abs(values - values[np.arange(len(values)), begin][:, None])
+        size = np.fmax.reduce(np.abs(values), axis=None, initial=0.0)
+        size = np.fmax(size, size_of(invariant, states[:, 0], parameters))
+        result[name] = float(np.fmax.reduce(since, axis=None, initial=0.0)), float(size)
+    return result
+
+
+def largest_changes(
+    parts: Sequence[Mapping[str, tuple[float, float]]],
+) -> dict[str, tuple[float, float]]:
+    """Return the changes of invariants in all parts together."""
+    names = parts[0] if parts else ()
+    both = {name: zip(*(part[name] for part in parts), strict=True) for name in names}
+    return {name: (max(changes), max(sizes)) for name, (changes, sizes) in both.items()}
 
 
 def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -> float:
@@ -108,38 +158,15 @@ def known_steps(recipe: Recipe, plan: ShardPlan) -> int:
     return measure_accuracy(recipe, states, conditions).steps
 
 
-def combine(parts: Iterable[Accuracy]) -> Accuracy:
+def combine(parts: Sequence[Accuracy]) -> Accuracy:
     """Return the accuracy of all parts together."""
-    parts = list(parts)
+    known = [part.difference for part in parts if part.difference is not None]
     return Accuracy(
-        {name: max(part.change[name] for part in parts) for name in parts[0].change},
-        {name: max(part.largest[name] for part in parts) for name in parts[0].largest},
-        max(known)
-        if (known := [p.difference for p in parts if p.difference is not None])
-        else None,
+        largest_changes([part.changes for part in parts]),
+        max(known) if known else None,
         sum(part.sample for part in parts),
         min(part.steps for part in parts),
     )
-
-
-def _invariants(
-    recipe: Recipe, states: np.ndarray, conditions: np.ndarray
-) -> tuple[dict[str, float], dict[str, float]]:
-    invariants: Mapping[str, Callable[..., np.ndarray]] = recipe.system.invariants
-    parameters = None
-    if recipe.varied is not None and recipe.vary is not None:
-        invariants = recipe.varied.invariants
-        parameters = recipe.vary.split(conditions, recipe.step)[1]
-    change, largest = (dict.fromkeys(invariants, 0.0) for _ in range(2))
-    for start in range(0, len(states), _ROWS):
-        part = states[start : start + _ROWS]
-        own = None if parameters is None else parameters[start : start + _ROWS]
-        for name, invariant in invariants.items():
-            values = invariant(part) if own is None else invariant(part, own[:, None])
-            change[name] = max(change[name], float(np.abs(values - values[:, :1]).max()))
-            size = size_of(invariant, part[:, 0], own)
-            largest[name] = max(largest[name], float(np.abs(values).max()), size)
-    return change, largest
 
 
 def _sample(count: int) -> np.ndarray:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.data.dataset import Dataset
-from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
 from vpintegrator.data.generation.plan import ShardPlan, integrate
-from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards
+from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards, save
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
@@ -151,14 +150,13 @@ def generate(
     there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
     check_space(path, size + _ROOM - there)
     plan = ShardPlan.of(recipe)
-    total, done = len(plan.initial) * (recipe.steps + 1), 0
-    asked: dict[str, int] = {}
+    done, asked = 0, dict[str, int]()
 
     def count_states(states: int) -> None:
         nonlocal done
         done += states
         if progress:
-            progress(done, total)
+            progress(done, recipe.count * (recipe.steps + 1))
 
     count_states(0)
     if plan.shards == 1 and not folder_of(path).exists():
@@ -170,12 +168,11 @@ def generate(
             measured = measure_accuracy(recipe, states, plan.conditions)
         groups = {group: states[part] for group, part in recipe.parts().items()}
         accuracy = measured.summary() | asked
-        save_dataset(path, recipe, groups, accuracy, overwrite, conditions=plan.conditions)
+        save(path, recipe, groups, accuracy, plan.conditions, overwrite=overwrite)
         return _opened(path, recipe)
     if (known := known_steps(recipe, plan)) < recipe.steps:
         asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, known)
         plan = ShardPlan.of(recipe)
-        total = len(plan.initial) * (recipe.steps + 1)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE
     shards, made = Shards(path, recipe, plan), []
@@ -183,12 +180,11 @@ def generate(
     make = partial(make_shard, progress=count_states) if alone else make_shard
     workers = min(workers, plan.shards)
     results = pool.map(make, shards.tasks(resume), workers=workers, scheduler=scheduler)
-    with shards.open(resume, overwrite):
-        with contextlib.closing(results):
-            for shard in results:
-                made.append(shard)
-                if not alone or shard.reused:
-                    count_states(shard.trajectories * (recipe.steps + 1))
+    with shards.open(resume, overwrite), contextlib.closing(results):
+        for shard in results:
+            made.append(shard)
+            if not alone or shard.reused:
+                count_states(shard.trajectories * (recipe.steps + 1))
         overwrite = overwrite or found == "view"
         shards.bind(made, asked, single=single_file, overwrite=overwrite)
     return _opened(path, recipe)

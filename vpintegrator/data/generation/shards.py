@@ -1,9 +1,7 @@
 """Shards of a large dataset: files of consecutive trajectories, each computed independently.
 
-rigid-body.h5                   the dataset: a view of the shards, or a copy of all of them
-rigid-body.h5.shards/
-    dataset.json                what the numbers depend on: recipe, system, plan, versions
-    000000.h5 ...               the shards, each renamed to this name when it is complete
+rigid-body.h5                       the dataset: a view of the shards, or a copy of all of them
+rigid-body.h5.shards/000000.h5 ...  the shards, each renamed to this name when it is complete
 
 A shard has the same groups as the dataset. Its attributes hold the identity of the dataset, a
 SHA-256 of the states of each group and the measured accuracy, so that it is not made again.
@@ -14,37 +12,27 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import platform
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from vpintegrator.data.dataset_file import digests, save_dataset
+from vpintegrator.data.dataset_file import Conditions, digests, write_dataset
 from vpintegrator.data.generation.accuracy import Accuracy, combine, measure_accuracy
 from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import folder_of, shard_name
-from vpintegrator.dynamics.state_file import write_states
-from vpintegrator.errors import InputError
-from vpintegrator.storage.files import disk_errors, locked, replacing
+from vpintegrator.dynamics.state_file import versions, write_states
+from vpintegrator.errors import InputError, printable
+from vpintegrator.storage.files import disk_errors, locked
 from vpintegrator.storage.hdf5 import create_hdf5
 
 FORMAT = "vpintegrator-shard-1"
-
-
-@lru_cache(1)
-def versions() -> dict[str, str]:
-    """Return the versions of the software that the numbers depend on."""
-    packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "sympy")}
-    return {"machine": platform.machine(), **packages}
 
 
 @dataclass(frozen=True)
@@ -63,8 +51,6 @@ class Task:
         Number of the shard, and of its first trajectory.
     plan
         ShardPlan of the trajectories of this shard alone.
-    versions
-        Versions of the packages that compute.
     reuse
         Whether to keep a complete shard that already exists.
     """
@@ -75,7 +61,6 @@ class Task:
     number: int
     first: int
     plan: ShardPlan
-    versions: dict[str, str]
     reuse: bool
 
 
@@ -124,13 +109,8 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     InputError
         If a solution does not reach the last time.
     OSError
-        If the file cannot be written, or this machine has other versions.
+        If the file cannot be written.
     """
-    if task.versions != versions():
-        raise ChildProcessError(
-            f"{platform.node()} has {versions()}, but {task.versions} are used here: the bits of "
-            "the states would depend on who computes them; install the same versions everywhere"
-        )
     if task.reuse and (found := find_shard(task)):
         return found
     recipe, plan = task.recipe, task.plan
@@ -165,6 +145,43 @@ def find_shard(task: Task) -> Shard | None:
     return None
 
 
+def save(
+    path: Path,
+    recipe: Recipe,
+    states: Mapping[str, np.ndarray | h5py.Dataset | h5py.VirtualLayout],
+    accuracy: Mapping[str, Any],
+    conditions: np.ndarray,
+    *,
+    overwrite: bool,
+    known: Mapping[str, bytes] | None = None,
+    shards: tuple[str, Sequence[int]] | None = None,
+) -> None:
+    """Write the states (trajectory, time, dim) of each group, see :func:`write_dataset`.
+
+    ``conditions`` are those of all trajectories, (trajectory, name).
+    """
+    times, parts = recipe.times, recipe.parts()
+    solver = {{"method": "solver"}.get(name, name): entry for name, entry in recipe.solver.items()}
+    ranges = {} if recipe.vary is None else recipe.vary.bounds
+    write_dataset(
+        path,
+        overwrite,
+        recipe.system,
+        recipe.step,
+        {
+            "title": printable(recipe.title or recipe.system.title),
+            "recipe": recipe.text,
+            "seed": recipe.seed,
+            **solver,
+            "accuracy": json.dumps(accuracy),
+        },
+        {name: (states[name], times[part], which.start) for name, (which, part) in parts.items()},
+        Conditions(ranges, {name: conditions[which] for name, (which, _) in parts.items()}),
+        known=known,
+        shards=shards,
+    )
+
+
 class Shards:
     """The folder of the shards of one dataset.
 
@@ -179,15 +196,10 @@ class Shards:
     def __init__(self, path: Path, recipe: Recipe, plan: ShardPlan) -> None:
         self.path, self.folder = path, folder_of(path)
         self.recipe, self.plan = recipe, plan
-        self._depends: dict[str, Any] = {
-            "recipe": recipe.text,
-            "system": recipe.system.text,
-            "initial": hashlib.sha256(plan.initial.tobytes()).hexdigest(),
-            "conditions": hashlib.sha256(plan.conditions.tobytes()).hexdigest(),
-            "rows": plan.rows,
-            **versions(),
-        }
-        self._identity = hashlib.sha256(json.dumps(self._depends).encode()).hexdigest()
+        identity = hashlib.sha256(plan.initial.tobytes() + plan.conditions.tobytes())
+        parts = (recipe.text, recipe.system.text, str(plan.rows), versions())
+        identity.update(json.dumps(parts).encode())
+        self._identity = identity.hexdigest()
 
     @contextmanager
     def open(self, resume: bool, overwrite: bool) -> Iterator[None]:
@@ -217,16 +229,8 @@ class Shards:
         """Yield the task of each shard."""
         folder = self.folder.resolve()
         for number, rows in self.plan:
-            yield Task(
-                recipe=self.recipe,
-                path=folder / shard_name(number),
-                identity=self._identity,
-                number=number,
-                first=rows.start,
-                plan=self.plan.part(rows),
-                versions=versions(),
-                reuse=reuse,
-            )
+            path, part = folder / shard_name(number), self.plan.part(rows)
+            yield Task(self.recipe, path, self._identity, number, rows.start, part, reuse)
 
     def bind(
         self, shards: Sequence[Shard], asked: dict[str, int], *, single: bool, overwrite: bool
@@ -245,48 +249,38 @@ class Shards:
         accuracy = combine([shard.accuracy for shard in shards]).summary() | asked
         names = self.recipe.parts()
         known = {name: b"".join(shard.digests.get(name, b"") for shard in shards) for name in names}
-        sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
-        save = partial(
-            save_dataset,
-            self.path,
-            self.recipe,
-            accuracy=accuracy,
-            conditions=self.plan.conditions,
-            known_digests=known,
-        )
+        made = self.path, self.recipe
+        rest = accuracy, self.plan.conditions
         if not single:
-            view = self._view(self.folder.name)
-            save(view, overwrite=overwrite, shards=(self.folder.name, sizes))
+            sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
+            view, place = self._view(self.folder.name), (self.folder.name, sizes)
+            save(*made, view, *rest, overwrite=overwrite, known=known, shards=place)
             return
         with h5py.File("view", "w", driver="core", backing_store=False) as file:
             view = self._view(str(self.folder.absolute()))
             states = {name: file.create_virtual_dataset(name, view[name]) for name in view}
-            save(states, overwrite=overwrite)
+            save(*made, states, *rest, overwrite=overwrite, known=known)
         remove_shards(self.path)
 
     def _prepare(self, resume: bool, overwrite: bool) -> bool:
         """Make the folder, or keep what is in it; return whether it has shards to go on with."""
-        record = self.folder / "dataset.json"
-        try:
-            saved = json.loads(record.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            saved = {}
-        there = any(self.folder.glob("*.h5"))
-        differing = [key for key, value in self._depends.items() if saved.get(key) != value]
-        if there and resume and not differing:
+        identities = set()
+        for shard in self.folder.glob("*.h5"):
+            identities.add(self._identity)  # of one that is damaged, and made again
+            with suppress(OSError, KeyError), h5py.File(shard) as file:
+                identities.add(file.attrs["identity"])
+        if resume and identities == {self._identity}:
             for left in self.folder.glob(".*.part"):  # of a process that was killed
                 left.unlink(missing_ok=True)
             return True
-        if there and not overwrite:
-            if not resume:
-                raise InputError(
-                    f"{self.folder} is what an interrupted generation left, or a part of a "
-                    "dataset: go on with it by --resume (resume=True in Python), or start anew "
-                    "with --overwrite"
-                )
+        if identities and not overwrite:
             raise InputError(
-                f"{self.folder} belongs to another dataset ({', '.join(differing)} differs): "
+                f"{self.folder} belongs to another dataset, or to other versions of the packages: "
                 "repeat the command that was interrupted, or start anew with --overwrite"
+                if resume
+                else f"{self.folder} is what an interrupted generation left, or a part of a "
+                "dataset: go on with it by --resume (resume=True in Python), or start anew with "
+                "--overwrite"
             )
         remove_shards(self.path)
         with suppress(OSError), h5py.File(self.path) as file:
@@ -294,8 +288,6 @@ class Shards:
                 self.path.unlink()
         with disk_errors(self.folder):
             self.folder.mkdir()
-        with replacing(record) as temporary:
-            temporary.write_text(json.dumps(self._depends, indent=1), encoding="utf-8")
         return False
 
     def _view(self, folder: str) -> dict[str, h5py.VirtualLayout]:

@@ -7,16 +7,16 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from vpintegrator.arguments import one_of, positive
 from vpintegrator.data.chains import chains
 from vpintegrator.data.dataset import Dataset
-from vpintegrator.data.dataset_file import Conditions, fingerprint, write_dataset
-from vpintegrator.data.importing.readers import Runs, plain_name, read_runs
-from vpintegrator.data.split import GROUPS, Split, consecutive
+from vpintegrator.data.dataset_file import Conditions, write_dataset
+from vpintegrator.data.importing.readers import Runs, plain_name, read_pairs, read_runs
+from vpintegrator.data.split import Split, consecutive
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.conjugate import conjugate_pairs
@@ -32,7 +32,7 @@ _CLAIMS = {
     "volume": "divergence_free = true\n",
     "none": "divergence_free = false\n",
 }
-_FEW = 5  # runs from which on whole ones are dealt out
+_FEW = 5  # runs from which on whole ones are dealt out; pairs of a dataset at least
 _UNEQUAL = 1e-3  # relative difference of steps that are not equal
 _ROUNDED = 0.1  # the same where the step is given: times as written are rounded
 _CHECKED = 1000  # steps that are solved for
@@ -48,6 +48,7 @@ def import_dataset(
     components: Sequence[str] | None = None,
     variable: str | None = None,
     columns: Sequence[str] | None = None,
+    pairs: Sequence[str] | Literal[True] | None = None,
     axes: str | None = None,
     parameter_columns: Sequence[str] = (),
     system: System | str | os.PathLike[str] | None = None,
@@ -81,6 +82,11 @@ def import_dataset(
         that are the components, or of arrays (trajectory, time, d) that are joined.
     columns
         Names of all columns of a text table.
+    pairs
+        Names of the arrays (pair, dim) of states before and after a map; in a table the endings of
+        their columns, as in ``x_before`` or ``x``, and ``x_after``. ``True`` for a ``source`` of
+        two arrays or files, before and after, row by row. Their step is 1 by default. Pairs in
+        which a number is NaN or infinite (lost particles) are left out and counted.
     axes
         First axis of arrays of three axes, ``"trajectory"`` or ``"time"``. By default trajectories
         come first, and an array that looks as if times came first is refused.
@@ -125,53 +131,58 @@ def import_dataset(
     True
     """
     axes = axes and one_of("axes", axes, ("trajectory", "time"))
-    runs = read_runs(source, variable, columns, parameter_columns, axes)
-    if times is not None or components is not None:
-        runs = _with_times_and_names(runs, times, components)
+    notes = list[str]()
+    if pairs is None:
+        runs = read_runs(source, variable, columns, parameter_columns, axes)
+    elif times is not None or axes or parameter_columns:
+        raise InputError("pairs of states have no times, axes and columns of parameters")
+    else:
+        runs = _complete(read_pairs(source, pairs, variable, columns), notes)
+    runs = _with_times_and_names(runs, times, components)
     _check_values(runs)
-    runs, in_order = _joined(runs) if split is None else (runs, False)
+    in_order = False
+    if split is None:
+        runs, in_order = _joined(runs, notes)
     steps, first = _steps(runs, None if step is None else positive("step", step))
-    notes = [*runs.notes]
     found, order = _system(runs, system, parameters, structure, title, notes)
     states = _with_time(runs.states[..., order], found, runs, steps)
     states, jumped = _continued(states, found.periods)
     if jumped:
         angles = ", ".join(found.components[k] for k in jumped)
         notes.append(f"angles that jumped by their period are continued over it: {angles}")
-    count, length, _ = states.shape
-    way, groups = _deal(count, length, split, fractions, None if in_order else seed)
+    way, groups = _deal(states, split, fractions, None if in_order else seed)
     values = {STEP: steps} | _parameters(runs)
     varied = {name: value for name, value in values.items() if np.ptp(value)}
-    rows = np.concatenate([groups[name][0] for name in ("test", "train")])
-    nominal = {name: float(v[rows[0]]) for name, v in values.items() if name != STEP}
-    found = _with_parameters(found, nominal, varied, system is None, runs.where)
+    nominal = np.concatenate([groups[name][0] for name in ("test", "train")])[0]
+    known = {name: float(each[nominal]) for name, each in values.items() if name != STEP}
+    found = _with_parameters(found, known, varied, system is None)
     check_output(path, overwrite)
     misses, unsolved = _misses(found, states, steps, varied)
-    if axes is None and not varied and runs.rows is None:
-        _check_axes(found, states, steps, misses, runs.where)
+    if axes is None and not varied and not runs.is_table and not misses < _MISSED:
+        _check_axes(states, runs.where)
     if not found.is_measured:
         miss = f"misses the next state by {misses:.2g} of the change in it (median)"
         unknown = f"it cannot be told how well the equations describe the data: {unsolved}"
         notes.append(unknown if unsolved else f"one step of the equations {miss}")
-    parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
     step, title = float(np.median(steps)), title or found.title
-    counted = np.arange(float(length))
+    counted = np.arange(float(states.shape[1]))
     counted = counted if STEP in varied else first + step * counted
     axis = 0 if way.by == "trajectory" else 1
+    parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
     recipe: dict[str, Mapping[str, Any]] = {
         "imported": {
-            "source": Path(runs.where).name if runs.is_file else "arrays",
+            "source": Path(runs.where).name if Path(runs.where).is_file() else "arrays",
             "variable": runs.variable,
-            "parameter_columns": [*(runs.parameters or ())],
+            "parameter_columns": [*runs.parameters],
             "notes": notes,
         },
-        "split": {"by": way.by, **{n: parts[n].shape[axis] for n in GROUPS}},
+        "split": {"by": way.by, **{name: part.shape[axis] for name, part in parts.items()}},
     }
-    conditions = None
-    if varied:
-        ranges = {name: (float(v.min()), float(v.max())) for name, v in varied.items()}
-        table = np.stack([*varied.values()], axis=-1)
-        conditions = Conditions(ranges, {n: table[which] for n, (which, _) in groups.items()})
+    table = np.stack([*varied.values()], axis=-1) if varied else np.empty((len(states), 0))
+    conditions = Conditions(
+        {name: (float(each.min()), float(each.max())) for name, each in varied.items()},
+        {name: table[which] for name, (which, _) in groups.items()},
+    )
     write_dataset(
         path,
         overwrite,
@@ -182,16 +193,29 @@ def import_dataset(
             "recipe": toml_text({"title": title}, recipe),
             "seed": seed,
             "accuracy": json.dumps({}),
-            "fingerprint": fingerprint(parts, step, conditions),
             "complete": int(np.isfinite(states).all()),
         },
-        {n: (parts[n], counted[span], which) for n, (which, span) in groups.items()},
-        conditions=conditions,
+        {name: (parts[name], counted[span], which) for name, (which, span) in groups.items()},
+        conditions,
     )
     return Dataset(path)
 
 
-def _joined(runs: Runs) -> tuple[Runs, bool]:
+def _complete(runs: Runs, notes: list[str]) -> Runs:
+    """Return the pairs of finite states, and note how many were left out."""
+    kept = np.isfinite(runs.states).all(axis=(1, 2))
+    if kept.sum() < _FEW:
+        raise InputError(
+            f"{runs.where}: {kept.sum()} of {len(kept)} pairs are complete, without NaN; {_FEW} "
+            "are needed"
+        )
+    if lost := int((~kept).sum()):
+        many = "1 pair" if lost == 1 else f"{lost:,} pairs"
+        notes.append(f"left out, as states are NaN or infinite (lost): {many} of {len(kept):,}")
+    return replace(runs, states=runs.states[kept])
+
+
+def _joined(runs: Runs, notes: list[str]) -> tuple[Runs, bool]:
     """Return runs of pairs of states joined to trajectories, or in the order of time.
 
     Pairs that follow one another are the same data as their trajectory, and give the same groups.
@@ -202,36 +226,29 @@ def _joined(runs: Runs) -> tuple[Runs, bool]:
     if length != 2 or count < 2 or runs.times is not None or runs.parameters:
         return runs, False
     orbits = chains(runs.states[:, 0], runs.states[:, 1])
-    if len({len(orbit) for orbit in orbits}) > 1:
-        order = np.concatenate(orbits)
-        few = len(orbits) < _FEW
-        return (replace(runs, states=runs.states[order]), True) if few else (runs, False)
     if len(orbits) == count:
         return runs, False
-    states = np.stack(
-        [np.vstack([runs.states[orbit[0], :1], runs.states[orbit, 1]]) for orbit in orbits]
-    )
+    if len({len(orbit) for orbit in orbits}) > 1:
+        in_order = len(orbits) < _FEW
+        order = np.concatenate(orbits) if in_order else slice(None)
+        return replace(runs, states=runs.states[order]), in_order
+    states = [np.vstack([runs.states[orbit[0], :1], runs.states[orbit, 1]]) for orbit in orbits]
     many = "one trajectory" if len(orbits) == 1 else f"{len(orbits):,} trajectories"
-    note = f"the pairs follow one another: they are {many}"
-    return replace(runs, states=states, rows=None, notes=(*runs.notes, note)), False
+    notes.append(f"the pairs follow one another: they are {many}")
+    return replace(runs, states=np.stack(states)), False
 
 
 def _deal(
-    count: int,
-    length: int,
+    states: np.ndarray,
     split: Split | str | None,
     fractions: Sequence[float] | None,
     seed: int | None,
 ) -> tuple[Split, dict[str, tuple[Any, slice]]]:
     """Return the split, and numbers and times of the runs of each group; in order without seed."""
-    split = split or ("trajectory" if count >= _FEW else "time")
-    if isinstance(split, str):
-        split = Split(split, None if fractions is None else tuple(fractions))
+    count, length, _ = states.shape
     if not isinstance(split, Split):
-        raise InputError(
-            f"split = {split!r}: expected 'trajectory', 'time' or a vpintegrator.data.Split; "
-            "fractions = (0.7, 0.15, 0.15) gives the parts"
-        )
+        way = split or ("trajectory" if count >= _FEW else "time")
+        split = Split(way, None if fractions is None else tuple(fractions))
     if split.by == "time":
         cut = consecutive(split.counts(length, fewest=2))
         return split, {group: (np.arange(count), part) for group, part in cut.items()}
@@ -241,26 +258,22 @@ def _deal(
 
 
 def _with_times_and_names(runs: Runs, times: Any, components: Sequence[str] | None) -> Runs:
-    """Return runs of arrays with the times and names that are given."""
-    if runs.rows is not None:
-        raise InputError("times and components are for arrays; a table has columns")
+    """Return runs with the times and names that are given."""
     count, length, dim = runs.states.shape
     if times is not None:
         try:
-            found = np.asarray(times, dtype=np.float64)
-            times = np.broadcast_to(found, (count, length))
+            times = np.broadcast_to(np.asarray(times, dtype=np.float64), (count, length))
         except (TypeError, ValueError):
             raise InputError(
                 f"times must be numbers of the shape ({length},) or ({count}, {length}), those of "
                 "the states"
             ) from None
-    if components is not None and len(components) != dim:
+        runs = replace(runs, times=times)
+    if components is None:
+        return runs
+    if len(components) != dim:
         raise InputError(f"{len(components)} components are named, but there are {dim}")
-    return replace(
-        runs,
-        times=runs.times if times is None else times,
-        names=runs.names if components is None else tuple(components),
-    )
+    return replace(runs, names=tuple(components))
 
 
 def _continued(states: np.ndarray, periods: Mapping[int, float]) -> tuple[np.ndarray, list[int]]:
@@ -303,11 +316,10 @@ def _check_values(runs: Runs) -> None:
     bad = np.argwhere(~np.isfinite(runs.states) & inside[..., None])
     if len(bad):
         run, time, component = (int(k) for k in bad[0])
-        value = "infinite" if np.isinf(runs.states[run, time, component]) else "NaN"
         name = component if runs.names is None else runs.names[component]
         raise InputError(
-            f"{runs.where}: component {name} at {runs.place(run, time)} is {value}; leave out that "
-            "run, or cut it in two there"
+            f"{runs.where}: component {name} at time {time} of trajectory {run} is "
+            f"{runs.states[run, time, component]}; leave out that run, or cut it in two there"
         )
 
 
@@ -321,7 +333,7 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
     InputError
         If steps in a run are not equal, or unknown.
     """
-    count = len(runs.states)
+    count, lengths = len(runs.states), runs.lengths
     if runs.times is None:
         step = runs.step if given is None else given
         if step is None:
@@ -330,63 +342,67 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
                 "(step=... in Python), or add a column or an array named time"
             )
         return np.full(count, positive("step", step)), 0.0
-    steps, tolerance = np.empty(count), _UNEQUAL if given is None else _ROUNDED
-    for run, (times, length) in enumerate(zip(runs.times, runs.lengths, strict=True)):
-        differences = np.diff(times[:length])
-        usual = float(np.median(differences)) if given is None else given
-        wrong = ~(np.abs(differences - usual) <= tolerance * usual) | ~(differences > 0)
-        if wrong.any():
-            k = int(wrong.argmax())
-            raise InputError(
-                f"{runs.where}: the time at {runs.place(run, k + 1)} is {times[k + 1]:g}, "
-                f"{differences[k]:.6g} after the one before, where steps are {usual:.6g}; states "
-                "need equal steps: interpolate them (scipy.interpolate.CubicSpline), or give each "
-                "pair of neighbouring states as a run of its own"
-            )
-        steps[run] = usual if given is not None else (times[length - 1] - times[0]) / (length - 1)
+    tolerance = _UNEQUAL if given is None else _ROUNDED
+    differences = np.diff(runs.times, axis=1)
+    inside = np.arange(1, runs.times.shape[1]) < lengths[:, None]
+    usual = np.full(count, given)
+    if given is None:
+        usual = np.array(
+            [np.median(row[own]) for row, own in zip(differences, inside, strict=True)]
+        )
+    off = np.abs(differences - usual[:, None]) <= tolerance * usual[:, None]
+    if len(wrong := np.argwhere(inside & ~(off & (differences > 0)))):
+        run, k = wrong[0]
+        raise InputError(
+            f"{runs.where}: time {k + 1} of trajectory {run} is {runs.times[run, k + 1]:g}, "
+            f"{differences[run, k]:.6g} after the one before, where steps are {usual[run]:.6g}; "
+            "states need equal steps: interpolate them (scipy.interpolate.CubicSpline), or give "
+            "each pair of neighbouring states as a run of its own"
+        )
+    starts = runs.times[:, 0]
+    steps = usual
+    if given is None:
+        ends = runs.times[np.arange(count), lengths - 1]
+        steps = (ends - starts) / (lengths - 1)
     middle = float(np.median(steps))
     if given is None and np.abs(steps - middle).max() <= _UNEQUAL * middle:
         # over all times, so that rounding of single ones does not add up: 0.05, not 0.0499999999
-        weights = runs.lengths - 1
+        weights = lengths - 1
         steps[:] = float(f"{(steps * weights).sum() / weights.sum():.12g}")
-    starts = runs.times[:, 0]
     return steps, float(starts[0]) if np.ptp(starts) <= tolerance * middle else 0.0
 
 
 def _parameters(runs: Runs) -> dict[str, np.ndarray]:
     """Return the parameters of each run, (run,), by name, whose names and values are checked."""
-    found = dict(runs.parameters or {})
-    for name, values in found.items():
-        if check_name(name, f"{runs.where}, parameter {name}") == STEP:
-            raise InputError(f"{runs.where}: a parameter cannot be named '{STEP}'; rename it")
-        if not np.isfinite(values).all():
-            raise InputError(f"{runs.where}: the parameter {name} of a run is no finite number")
-    return found
+    for name, values in runs.parameters.items():
+        reserved = check_name(name, f"{runs.where}, parameter {name}") == STEP
+        if reserved or not np.isfinite(values).all():
+            raise InputError(
+                f"{runs.where}: a parameter is a finite number in each run, with another name than "
+                f"{STEP}; see {name}"
+            )
+    return dict(runs.parameters)
 
 
 def _with_parameters(
-    system: System,
-    nominal: Mapping[str, float],
-    varied: Collection[str],
-    generated: bool,
-    where: str,
+    system: System, nominal: Mapping[str, float], varied: Collection[str], is_measured: bool
 ) -> System:
     """Return the system with values of the parameters that were read.
 
-    A parameter that varies has the value of the first test trajectory. The text of a generated
-    system is given the parameters; another system has to declare those that vary.
+    A parameter that varies has the value of the first test trajectory. The text of a system without
+    equations is given the parameters; another system has to declare those that vary.
 
     Raises
     ------
     InputError
         If a system that was given has no parameter of this name.
     """
-    if generated:
+    if is_measured:
         return System(system.text + toml_text({}, {"parameters": nominal}), system.name)
     if missing := [n for n in nominal if n in varied and n not in system.parameters]:
         raise InputError(
-            f"{where}: {', '.join(missing)} varies, but {system.name} has no such parameter; "
-            "declare it in its table [parameters], or leave out the column"
+            f"{', '.join(missing)} varies, but {system.name} has no such parameter; declare it in "
+            "its table [parameters], or leave out the column"
         )
     own = {name: value for name, value in nominal.items() if name in system.parameters}
     return System(system.text, system.name, {**system.definitions, **own}) if own else system
@@ -401,13 +417,13 @@ def _system(
     notes: list[str],
 ) -> tuple[System, list[int]]:
     """Return the system, or one without equations, and the columns in the order of its state."""
-    names, dim = runs.names, runs.states.shape[2]
+    dim = runs.states.shape[2]
+    names = [plain_name(name) for name in runs.names or ()]
     if system is None:
         if parameters:
             raise InputError("parameters are those of a system; give one with --system")
-        title = title or (Path(runs.where).stem if runs.is_file else "Measured")
-        claim, order, told = _claimed(structure, names, dim, runs.where)
-        notes += told
+        title = title or (Path(runs.where).stem if Path(runs.where).is_file() else "Measured")
+        claim, order = _claimed(structure, names or [f"z{k + 1}" for k in range(dim)], notes)
         state = json.dumps(_valid([names[k] for k in order] if names else [], dim))
         text = f"title = {json.dumps(title)}\nmeasured = true\n{claim}state = {state}\n"
         return System(text, "-".join(title.lower().split()) or "measured"), order
@@ -416,67 +432,49 @@ def _system(
     if not isinstance(system, System):
         system = load_system(system, **(parameters or {}))
     if dim not in (system.dim, system.phase_dim):
-        held = f" ({', '.join(names)})" if names is not None else ""
         raise InputError(
             f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
-            f"{runs.where} holds states of {dim}{held}"
+            f"{runs.where} holds states of {dim} ({', '.join(names)})"
         )
     own = [plain_name(name) for name in system.components[:dim]]
-    plain = [plain_name(name) for name in names or ()]
-    if sorted(plain) == sorted(own):
-        return system, [plain.index(name) for name in own]
+    if sorted(names) == sorted(own):
+        return system, [names.index(name) for name in own]
     return system, list(range(dim))
 
 
-def _claimed(
-    claim: str | None, names: Sequence[str] | None, dim: int, where: str
-) -> tuple[str, list[int], list[str]]:
-    """Return lines on the structure for a system file, the order of components, and notes.
+def _claimed(claim: str | None, names: Sequence[str], notes: list[str]) -> tuple[str, list[int]]:
+    """Return lines on the structure for a system file, and the order of components.
 
     Names such as q1, p1 or x, px propose symplectic. Symplectic states are positions and then
     momenta, by the names of the components, or else by their order.
     """
-    order = list(range(dim))
+    order = list(range(len(names)))
     if claim is not None:
         one_of("structure", claim, FORMS)
-    plain = [plain_name(name) for name in names or ()]
-    pairs = conjugate_pairs(plain, velocities=claim == "symplectic")
+    pairs = conjugate_pairs(names, velocities=claim == "symplectic")
     if claim not in (None, "symplectic") or (claim is None and pairs is None):
-        return _CLAIMS.get(claim or "", ""), order, []
-    if dim % 2:
+        return _CLAIMS.get(claim or "", ""), order
+    if len(names) % 2:
         raise InputError(
-            f"{where}: symplectic states are positions and as many momenta, but there are {dim} "
-            "components"
+            f"symplectic states are positions and as many momenta, not {len(names)} components"
         )
-    notes, listed = [], list(names or [f"z{k + 1}" for k in order])
-    if claim is None:
-        notes.append(
-            f"the components {', '.join(listed)} are named as positions and momenta: the map is "
-            "taken for symplectic (--structure says another)"
-        )
-    if (
-        pairs is not None
-        and (told := [k for side in zip(*pairs, strict=True) for k in side]) != order
-    ):
-        order = told
-        moved = ", ".join(listed[k] for k in order)
-        notes.append(f"the components are stored as {moved}: positions, then momenta")
-    elif pairs is None and dim > 2:
-        half = dim // 2
-        notes.append(
-            f"positions are {', '.join(listed[:half])}, momenta {', '.join(listed[half:])}, by "
-            "their order (names such as x, px tell another)"
-        )
-    return _CLAIMS["symplectic"], order, notes
+    if pairs is not None:
+        order = [k for side in zip(*pairs, strict=True) for k in side]
+    listed, half = [names[k] for k in order], len(order) // 2
+    notes.append(
+        f"the map is taken for symplectic (--structure says another): the states are stored as "
+        f"{', '.join(listed)}, where {', '.join(listed[:half])} are positions"
+    )
+    return _CLAIMS["symplectic"], order
 
 
 def _valid(names: Sequence[str], dim: int) -> list[str]:
     """Return names of components that a system file may use."""
     try:
-        found = [check_name(plain_name(name), "") for name in names]
+        found = {check_name(name, "") for name in names}
     except InputError:
-        found = []
-    return found if len(set(found)) == dim else [f"z{k + 1}" for k in range(dim)]
+        found = set()
+    return list(names) if len(found) == dim else [f"z{k + 1}" for k in range(dim)]
 
 
 def _misses(
@@ -505,25 +503,16 @@ def _misses(
     return float(np.median(misses)), ""
 
 
-def _check_axes(
-    system: System, states: np.ndarray, steps: np.ndarray, misses: float, where: str
-) -> None:
+def _check_axes(states: np.ndarray, where: str) -> None:
     """Raise InputError where the axes of states (trajectory, time, dim) look exchanged.
 
-    The equations decide where they are known: they miss the next states, and with the axes
-    exchanged they do not. Otherwise neighbours along the second axis are as far apart as any two
-    states, and those along the first are close.
+    Neighbours along the second axis are then as far apart as any two states, and those along the
+    first are close.
     """
     count, length, _ = states.shape
-    swapped, is_swapped = states.swapaxes(0, 1), False
-    if count < 2 or not np.isfinite(states).all():
+    if min(count, length) <= 3 or max(count, length) < 20 or not np.isfinite(states).all():
         return
-    if not system.is_measured and not misses < _MISSED:
-        exchanged, _ = _misses(system, swapped, np.full(length, steps[0]), {})
-        is_swapped = exchanged < 0.2 * np.fmin(misses, 1.0)
-    elif system.is_measured and min(count, length) > 3 and max(count, length) >= 20:
-        is_swapped = _roughness(states) > 0.5 and _roughness(swapped) < 0.05
-    if is_swapped:
+    if _roughness(states) > 0.5 and _roughness(states.swapaxes(0, 1)) < 0.05:
         raise InputError(
             f"{where}: the array of shape {states.shape} looks like (time, trajectory, dim); say "
             "--axes time (axes='time' in Python), or --axes trajectory if that is what it is"
