@@ -41,17 +41,6 @@ def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path):
     assert (tmp_path / "a-3.h5").read_text() == "mine"
 
 
-def test_what_a_killed_program_left_is_deleted_a_day_later(tmp_path):
-    new, old, other = (tmp_path / f".{name}.part" for name in ("a.h5.1", "a.h5.2", "b.h5.1"))
-    for path in (new, old, other):
-        path.touch()
-    for path in (old, other):
-        os.utime(path, (0, 0))
-    with replacing(tmp_path / "a.h5") as temporary:
-        temporary.write_text("whole")
-    assert _names(tmp_path) == [new.name, other.name, "a.h5"]
-
-
 def test_one_process_at_a_time_has_the_lock(tmp_path):
     """It is released at the end of the block and of its process."""
     path = tmp_path / "a.h5"
@@ -131,6 +120,9 @@ def test_a_folder_is_filled_with_whole_files_or_left_as_it_was(tmp_path):
         (place / "a").write_text("third")
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "third"}
     (tmp_path / "file").touch()
-    for wrong, said in ((tmp_path / "file", "name a folder"), (tmp_path / "x" / "y", "not exist")):
+    for wrong, said in (
+        (tmp_path / "file", "name a folder"),
+        (tmp_path / "x" / "y", "No such file"),
+    ):
         with pytest.raises(InputError, match=said), filling(wrong):
             raise AssertionError

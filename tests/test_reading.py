@@ -83,7 +83,7 @@ def bomb(file):
     ("change", "said"),
     [
         (external, "train, state: its numbers lie in other files"),
-        (virtual, "train, state: it is a view of other files"),
+        (virtual, "train, state: its numbers lie in other files"),
         (bomb, "out of proportion to the .* bytes"),
         (replace("train", link=h5py.ExternalLink("other.h5", "/train")), "link to somewhere else"),
         (lambda file: file.pop("validation"), "there is no group 'validation'"),
@@ -95,7 +95,7 @@ def bomb(file):
         (attribute("step", "0.1"), "'step' must be a positive number, not '0.1'"),
         (attribute("step", None), "'step' is missing"),
         (attribute("seed", -1), "'seed' must be a whole number, 0 or more"),
-        (attribute("title", np.bytes_(b"\xff")), "'title' is not UTF-8"),
+        (attribute("title", np.bytes_(b"\xff")), "'title' must be a text in UTF-8"),
         (attribute("accuracy", "{"), "'accuracy' is not JSON"),
         (attribute("accuracy", '{"a": ' * 5000 + "1" + "}" * 5000), "nested too deeply"),
         (attribute("format_version", "x"), "'format_version' must be a whole number"),

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +13,12 @@ from vpintegrator.arguments import as_path, is_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
-from vpintegrator.data.view import find_shards, view_of_shards
+from vpintegrator.data.view import find_shards, state_of
 from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
 from vpintegrator.errors import InputError, printable
-from vpintegrator.storage.reading import Guarded, StoredGroup, open_hdf5
+from vpintegrator.storage.reading import StoredGroup, check_shape, open_hdf5, reading
 
 if TYPE_CHECKING:
     from vpintegrator.data.pairs import Pairs
@@ -84,20 +81,15 @@ class Dataset:
             self.varied = _read_varied(f)
             self.shapes: dict[str, tuple[int, ...]] = {}
             for name in GROUPS:
-                group = f.group(name)
-                if folder is None:
-                    self.shapes[name] = group.dataset("state", (None, None, None)).shape
-                else:
-                    self.shapes[name] = view_of_shards(f, name, folder).shape
-                group.dataset("time", self.shapes[name][1:2])
+                self.shapes[name] = count, length, _ = state_of(f, name, folder).shape
+                f.group(name).dataset("time", (length,))
                 for variable in map(condition_variable, self.varied):
-                    group.dataset(variable, self.shapes[name][:1])
-            dims = {shape[2] for shape in self.shapes.values()}
-            if len(dims) != 1 or 0 in dims:
-                sizes = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-                raise InputError(f"{path}: its groups do not hold states of one system: {sizes}")
-            if not any(shape[0] and shape[1] for shape in self.shapes.values()):
-                raise InputError(f"{path} holds no states")
+                    f.group(name).dataset(variable, (count,))
+        sizes = [shape[0] * shape[1] for shape in self.shapes.values()]
+        if len({shape[2] for shape in self.shapes.values()}) > 1 or not self.dim or not any(sizes):
+            raise InputError(
+                f"{path} holds no states of one system, but of the shapes {self.shapes}"
+            )
 
     @property
     def step(self) -> float:
@@ -162,9 +154,9 @@ class Dataset:
                 values[:, k] = f.group(group).array(condition_variable(name), count)
                 low = 0.0 if name == STEP else -np.inf
                 if not (np.isfinite(values[:, k]) & (values[:, k] > low)).all():
+                    kind = "positive" if name == STEP else "finite"
                     raise InputError(
-                        f"{self.path}, {group}: the {name} of a trajectory is no "
-                        f"{'positive' if name == STEP else 'finite'} number"
+                        f"{self.path}, {group}: the {name} of a trajectory is no {kind} number"
                     )
         return values[trajectories]
 
@@ -209,8 +201,7 @@ class Dataset:
             )
         group = next(name for name, shape in self.shapes.items() if shape[0] and shape[1])
         states = self.states(group, *map(slice, _CHECKED))
-        times = self.times(group)[: _CHECKED[1]]
-        _check_reproduces(self.path, self.system, system, states, times)
+        _check_reproduces(self, system, states, self.times(group)[: _CHECKED[1]])
         return self.attached(system)
 
     def attached(self, system: System) -> Dataset:
@@ -234,17 +225,18 @@ class Dataset:
     @property
     def description(self) -> str:
         """Numbers of trajectories and steps in each group, in words."""
-        lengths = {shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}
-        count = max(lengths) - 1
-        steps = f"{count:,} steps of {self.step_text} each{self._varied_text}"
-        if count == 1:
-            steps = f"a step of {self.step_text} each{self._varied_text}"
-        if len(lengths) == 1:
-            counts = ", ".join(f"{shape[0]:,} {name}" for name, shape in self.shapes.items())
-            return f"{counts}; {steps}"
-        parts = ", ".join(f"{shape[1]:,} {name}" for name, shape in self.shapes.items())
-        steps = f"steps of {self.step_text}{self._varied_text}"
-        return f"{self.shapes['train'][0]:,}, cut in time: {parts}; {steps}"
+        counts, lengths = ([shape[k] for shape in self.shapes.values()] for k in (0, 1))
+        parts = counts if self._is_cut_by_trajectory else lengths
+        groups = ", ".join(f"{n:,} {name}" for n, name in zip(parts, self.shapes, strict=True))
+        steps, each = max(lengths) - 1, f"of {self.step_text}"
+        if not self._is_cut_by_trajectory:
+            return f"{counts[0]:,}, cut in time: {groups}; steps {each}{self._varied_text}"
+        many = "a step" if steps == 1 else f"{steps:,} steps"
+        return f"{groups}; {many} {each} each{self._varied_text}"
+
+    @property
+    def _is_cut_by_trajectory(self) -> bool:
+        return len({shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}) == 1
 
     def states(
         self,
@@ -268,26 +260,12 @@ class Dataset:
             If there is no such group.
         """
         self._check(group)
-        with self.open_states(group) as state:
-            return np.asarray(state[trajectories, times])
-
-    @contextmanager
-    def open_states(self, group: str) -> Iterator[Any]:
-        """``state (trajectory, time, component)`` of a group: indexed by both, it reads.
-
-        Raises
-        ------
-        InputError
-            If there is no such group, or the file, or a shard of it, is not as it was.
-        """
-        self._check(group)
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            folder = find_shards(self.path, f)
-            if folder is None:
-                state = f.group(group).dataset("state", self.shapes[group])
-            else:
-                state = view_of_shards(f, group, folder)
-            yield Guarded(state, str(self.path))
+            state = state_of(f, group, find_shards(self.path, f))
+            check_shape(state, self.shapes[group], str(self.path))
+            # other errors are mistakes in the indices
+            with reading(str(self.path), (OSError, RuntimeError)):
+                return np.asarray(state[trajectories, times])
 
     @property
     def _varied_text(self) -> str:
@@ -329,7 +307,7 @@ class Dataset:
 
 
 def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
-    """Read the names of the quantities that vary, and their ranges."""
+    """Read the names of the quantities that vary, and their ranges; the step comes first."""
     table = file.json("varied", default={})
     for name, bounds in table.items():
         if name != STEP:
@@ -340,29 +318,24 @@ def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
                 f"{file}: the attribute 'varied' must hold two numbers for each name, the least "
                 f"and the largest, not {printable(repr(bounds))[:40]} for {name}"
             )
-    if STEP in table and next(iter(table)) != STEP:
-        raise InputError(f"{file}: in the attribute 'varied' the step must come first")
     return {name: (float(low), float(high)) for name, (low, high) in table.items()}
 
 
 def _check_reproduces(
-    path: Path,
-    stored: System,
-    system: System,
-    states: np.ndarray,
-    times: np.ndarray,
+    dataset: Dataset, system: System, states: np.ndarray, times: np.ndarray
 ) -> None:
-    """Check that a system gives the first states of a dataset again.
+    """Check that a system gives states (trajectory, time, dim) of a dataset again.
 
     Raises
     ------
     InputError
         If it has other components, or gives other states; the message says by how much.
     """
-    if system.components != stored.components:
+    where = f"{system.name} does not give the trajectories of {dataset.path}"
+    if system.components != dataset.system.components:
         raise InputError(
-            f"{system.name} has the components {', '.join(system.components[:8])}, but states of "
-            f"{path} have {', '.join(stored.components[:8])}"
+            f"{where}: its components are {', '.join(system.components[:8])}, but those of the "
+            f"states {', '.join(dataset.system.components[:8])}"
         )
     if system.is_measured:
         raise InputError(f"the equations of {system.name} are not known; give its function")
@@ -373,18 +346,15 @@ def _check_reproduces(
     try:
         found = solve(system, known[:, 0], times)
     except InputError as error:
-        raise InputError(
-            f"{system.name} does not give the trajectories of {path}: {error}"
-        ) from None
+        raise InputError(f"{where}: {error}") from None
     allowed = _REPRODUCED * bounded_sizes(system, np.abs(known).max(axis=(0, 1)))
     excess = np.abs(found - known) - allowed
     if (excess > 0).any():
         _, k, i = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        defect = np.abs(found - known).max()
         raise InputError(
-            f"{system.name} does not give the trajectories of {path}: after {k} steps "
-            f"{system.components[i]} differs by {defect:.3g}; give the function, and the "
-            "parameters, that they were made with"
+            f"{where}: after {k} steps {system.components[i]} differs by "
+            f"{np.abs(found - known).max():.3g}; give the function, and the parameters, that they "
+            "were made with"
         )
 
 

@@ -53,23 +53,25 @@ def find_shards(path: Path, root: StoredGroup) -> Path | None:
     return path.parent / name
 
 
-def view_of_shards(root: StoredGroup, group: str, folder: Path) -> h5py.Dataset:
-    """Return the states (trajectory, time, dim) of a group that lie in shards.
+def state_of(root: StoredGroup, group: str, folder: Path | None) -> h5py.Dataset:
+    """Return the states (trajectory, time, dim) of a group, in the file or in a folder of shards.
 
     Raises
     ------
     InputError
         If they lie elsewhere.
     """
+    if folder is None:
+        return root.group(group).dataset("state", (None, None, None))
     where = f"{root}, {group}/state"
     with reading(where):
         state = root.group(group).raw["state"]
         check_shape(state, (None, None, None), where)
         pattern = re.compile(re.escape(f"{folder.name}/") + r"\d{6,}\.h5")
         sources = state.virtual_sources() if state.is_virtual else []
-        if state.shape[0] and not sources:
+        own = all(
+            pattern.fullmatch(s.file_name) and s.dset_name == f"{group}/state" for s in sources
+        )
+        if not own or (state.shape[0] and not sources):
             raise InputError(f"{where} is not a view of the shards in {folder.name}")
-        for source in sources:
-            if not pattern.fullmatch(source.file_name) or source.dset_name != f"{group}/state":
-                raise InputError(f"{where} is not a view of the shards in {folder.name}")
         return state

@@ -21,9 +21,7 @@ class FileKind(NamedTuple):
     use: str
 
 
-_ARRAYS = FileKind("a file of arrays", "make a dataset of it with: vp-import {0}")
-_EXPORTED = FileKind("a program made from a model", "give the model file itself")
-_FIGURE = FileKind("a figure", "give the file that it was drawn from")
+_ARRAYS = "make a dataset of it with: vp-import {0}"
 KINDS = {
     "dataset": FileKind("a dataset", "train a model on it with: vp-train {0}"),
     "model": FileKind("a model", "compare it with: vp-rollout {0}"),
@@ -31,17 +29,20 @@ KINDS = {
     "shard-1": FileKind("one part of a dataset", "give the file of the whole dataset"),
     "system": FileKind("a description of a system", "make a dataset of it with: vp-gen {0}"),
     "recipe": FileKind("a recipe of a dataset", "make the dataset with: vp-gen {0}"),
-    "arrays": _ARRAYS,
-    "hdf5": _ARRAYS._replace(name="an HDF5 file of another program"),
+    "arrays": FileKind("a file of arrays", _ARRAYS),
+    "hdf5": FileKind("an HDF5 file of another program", _ARRAYS),
     "safetensors": FileKind(
         "a safetensors file of another program", "models of this package come from vp-train"
     ),
-    "exported": _EXPORTED,
-    "figure": _FIGURE,
+    "exported": FileKind("a program made from a model", "give the model file itself"),
+    "figure": FileKind("a figure", "give the file that it was drawn from"),
 }
-_BY_SUFFIX = dict.fromkeys((".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz"), "arrays")
-_BY_SUFFIX |= dict.fromkeys((".c", ".h"), "exported")
-_BY_SUFFIX |= dict.fromkeys((".png", ".pdf", ".svg"), "figure")
+_SUFFIXES = {
+    "arrays": (".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz"),
+    "exported": (".c", ".h"),
+    "figure": (".png", ".pdf", ".svg"),
+}
+_KEYS = {"recipe": rb"^\s*(system\s*=|\[system\])", "system": rb"^\s*(state|hamiltonian)\s*="}
 
 
 def kind_of_format(found: str) -> str | None:
@@ -59,28 +60,19 @@ def kind_of_format(found: str) -> str | None:
 def kind_of_plain(path: str | os.PathLike[str]) -> str | None:
     """Return the kind of a file that is no HDF5 file, a key of ``KINDS``, or None if unknown."""
     path = Path(path)
-    if path.suffix == ".toml":
-        with path.open("rb") as stream:
-            start = stream.read(_START)
-        keys = {
-            "recipe": rb"^\s*(system\s*=|\[system\])",
-            "system": rb"^\s*(state|hamiltonian)\s*=",
-        }
-        return next((kind for kind, key in keys.items() if re.search(key, start, re.M)), None)
-    return _kind_of_tensors(path) or _BY_SUFFIX.get(path.suffix.lower())
-
-
-def _kind_of_tensors(path: Path) -> str | None:
     with path.open("rb") as stream:
-        size = int.from_bytes(stream.read(8), "little")
-        text = stream.read(size) if 2 <= size <= LARGEST_HEADER else b""
+        start = stream.read(_START)
+        size = int.from_bytes(start[:8], "little")
+        header = start[8:] + stream.read(size) if 2 <= size <= LARGEST_HEADER else b""
+    if path.suffix == ".toml":
+        return next((kind for kind, key in _KEYS.items() if re.search(key, start, re.M)), None)
     try:
-        header = json.loads(text)
-        own = header.pop("__metadata__", {})
-        found = own.get("format", "")
+        tensors = json.loads(header[:size])
+        found = kind_of_format(str(tensors.pop("__metadata__", {}).get("format", "")))
+        return found or ("safetensors" if tensors else None)
     except (ValueError, RecursionError, AttributeError):
-        return None
-    return kind_of_format(str(found)) or ("safetensors" if header else None)
+        suffix = path.suffix.lower()
+        return next((kind for kind, known in _SUFFIXES.items() if suffix in known), None)
 
 
 def refusal(path: str | os.PathLike[str], kind: str, expected: str) -> str:

@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import itertools
 import os
 import re
 import shutil
-import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 from vpintegrator.arguments import as_path
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, printable
 
-_UMASK = threading.Lock()
 _PREFIX = 32  # letters of a file's name in that of its temporary file
-_KILLED = 86400  # seconds after which no program writes to a temporary file any more
-_LONGEST_NAME = 255  # bytes of a file's name, on every usual file system
-_LONGEST_PART = 64  # of those, bytes that a name of untrusted text takes
-
-# errors that another path or more room can solve, and their messages
-_REFUSALS = {
-    errno.EACCES: "its folder or the file may not be written to",
-    errno.EPERM: "its folder or the file may not be written to",
-    errno.EROFS: "its disk is mounted for reading only",
-    errno.ENOENT: "its folder does not exist",
-    errno.ENOTDIR: "its folder is a file",
-    errno.ENAMETOOLONG: "the name is too long",
-    errno.EISDIR: "it is a folder",
-    errno.ELOOP: "its links lead in a circle",
-}
+_LONGEST_PART = 64  # bytes of a file's name that a name of untrusted text takes
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# errors that another path can solve
+_OF_THE_PATH = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR),
+    *(errno.ENAMETOOLONG, errno.EISDIR, errno.ELOOP),
+)
 
 
 def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -51,26 +39,17 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
     """
     path = as_path("path", path)
     with disk_errors(path):
-        if "\0" in str(path):
-            raise InputError(f"cannot write {str(path)!r}: a name holds no zero character")
-        if not path.name or path.is_dir():
-            raise InputError(f"cannot write {path}: it is a folder; give a file name")
+        if not path.name or (path.exists() and not path.is_file()):
+            raise InputError(f"cannot write {path}: it is a folder, a device or a pipe, not a file")
         if os.path.lexists(path) and not overwrite:
             raise InputError(
                 f"{path} exists already; choose another name, or allow replacing it with "
                 "--overwrite (overwrite=True in Python)"
             )
-        if path.exists() and not path.is_file():
-            raise InputError(f"cannot write {path}: it is a device or a pipe, not a file")
-        if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: the folder {path.parent} does not exist")
-        if len(os.fsencode(path.name)) > _LONGEST_NAME:
-            raise InputError(f"cannot write {path}: the name is too long")
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise InputError(
-                f"cannot write {path}: the folder {path.parent} may not be written to; choose "
-                "another one"
-            )
+        is_there = path.parent.is_dir()
+        if not is_there or not os.access(path.parent, os.W_OK | os.X_OK):
+            problem = "may not be written to" if is_there else "does not exist"
+            raise InputError(f"cannot write {path}: the folder {path.parent} {problem}")
     return path
 
 
@@ -87,26 +66,17 @@ def check_input(path: str | os.PathLike[str], expected: str) -> Path:
     return path
 
 
-def check_version(path: str | os.PathLike[str], version: Any, newest: int) -> int:
-    """Return the format version of a file as an integer.
-
-    Raises
-    ------
-    InputError
-        If it is newer than ``newest``, or no version at all.
-    """
+def check_version(path: str | os.PathLike[str], version: Any, newest: int) -> None:
+    """Raise InputError for a file whose format version is none, or newer than ``newest``."""
     try:
         number = int(version)
     except (TypeError, ValueError, OverflowError):
         number = 0
-    if number < 1:
-        raise InputError(f"{path} is damaged: its format version {version!r} is none; make it anew")
-    if number > newest:
+    if not 1 <= number <= newest:
         raise InputError(
-            f"{path} has format version {number}, but this vpintegrator reads versions up to "
-            f"{newest}; install a newer vpintegrator"
+            f"{path} has format version {printable(str(version))}, but this vpintegrator reads "
+            f"versions 1 to {newest}; install a newer vpintegrator, or make the file anew"
         )
-    return number
 
 
 @contextmanager
@@ -125,21 +95,11 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
         If there is no room on the disk.
     """
     path = check_output(path, overwrite)
-    prefix = f".{path.name[:_PREFIX]}."
-    _remove_leftovers(path.parent, prefix)
-    with disk_errors(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name[:_PREFIX]}.{uuid4().hex}.part")
     try:
         with disk_errors(path, but=temporary):
             yield temporary
-            # mkstemp makes private files; a result gets the permissions open() would have given
-            with _UMASK:  # it belongs to the process, and threads may write at the same time
-                umask = os.umask(0)
-                os.umask(umask)
-            temporary.chmod(0o666 & ~umask)
-            publish(temporary, path, overwrite)
+            _publish(temporary, path, overwrite)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -150,7 +110,7 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     """Give a temporary folder whose files move into ``folder`` when the block succeeds.
 
     ``folder`` is made if need be. Each of the files is whole or absent there, and those that were
-    there stay as they were if anything goes wrong inside; a folder that was made is removed then.
+    there stay as they were if anything goes wrong inside.
 
     Raises
     ------
@@ -161,37 +121,23 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
         If there is no room on the disk.
     """
     folder = as_path("folder", folder)
-    if folder.exists() and not folder.is_dir():
+    made = not folder.exists()
+    if not made and not folder.is_dir():
         raise InputError(f"cannot write to {folder}: it is a file; name a folder")
-    if not folder.parent.is_dir():
-        raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
-    with disk_errors(folder):
-        made = not folder.exists()
-        folder.mkdir(exist_ok=True)
-        _remove_leftovers(folder, ".files.")
-        name = tempfile.mkdtemp(".part", ".files.", folder)
-    temporary = Path(name)
     try:
         with disk_errors(folder):
-            yield temporary
-            files = sorted(temporary.iterdir())
-            for file in files:
-                check_output(folder / file.name, overwrite)
-            for file in files:
-                publish(file, folder / file.name, overwrite)
+            folder.mkdir(exist_ok=True)
+            with TemporaryDirectory(".part", ".files.", folder) as name:
+                yield Path(name)
+                files = sorted(Path(name).iterdir())
+                for file in files:
+                    check_output(folder / file.name, overwrite)
+                for file in files:
+                    _publish(file, folder / file.name, overwrite)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
         if made:
             with contextlib.suppress(OSError):  # it is not empty, if all went well
                 folder.rmdir()
-
-
-def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Delete temporary files and folders that killed programs left long ago."""
-    for left in folder.glob(f"{glob.escape(prefix)}*.part"):
-        with contextlib.suppress(OSError):  # another program was faster
-            if time.time() - left.stat().st_mtime > _KILLED:
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 @contextmanager
@@ -246,9 +192,9 @@ def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterat
         if error.errno in _NO_ROOM and (ours or error.filename is None):
             text = "the disk is full; make room, or choose another disk"
             raise OSError(error.errno, text, os.fspath(path)) from None
-        if error.errno in _REFUSALS and ours:
+        if error.errno in _OF_THE_PATH and ours:
             raise InputError(
-                f"cannot write {path}: {_REFUSALS[error.errno]}; choose another path"
+                f"cannot write {path}: {error.strerror}; choose another path"
             ) from None
         raise
 
@@ -264,7 +210,7 @@ def safe_name(text: str, otherwise: str = "unnamed") -> str:
     return cut.strip("-.") or otherwise
 
 
-def publish(temporary: Path, path: Path, overwrite: bool) -> None:
+def _publish(temporary: Path, path: Path, overwrite: bool) -> None:
     """Give a finished file its name when it is on the disk.
 
     Raises

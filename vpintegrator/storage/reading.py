@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,12 +79,8 @@ class StoredGroup:
             return default
         if isinstance(value, bytes):
             value = value.decode("utf-8", "surrogateescape")
-        if not isinstance(value, str):
-            self._refuse(key, "a text", value)
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{self._where}: the attribute '{key}' is not UTF-8") from None
+        if not isinstance(value, str) or re.search(r"[\ud800-\udfff]", value):
+            self._refuse(key, "a text in UTF-8", value)
         return str(value)
 
     def number(
@@ -95,46 +92,48 @@ class StoredGroup:
         finite: bool = True,
     ) -> float:
         """Return an attribute that must be a number, and a finite one if ``finite``."""
-        value = self._attribute(key, default)
-        if value is default:
-            return default
-        found = np.asarray(value)
-        what = "a positive number" if positive else "a number"
-        if found.shape not in ((), (1,)) or found.dtype.kind not in "fiu":
-            self._refuse(key, what, value)
-        number = float(found.reshape(()))
-        if (finite and not np.isfinite(number)) or (positive and number <= 0):
-            self._refuse(key, what, number)
-        return number
+        least = np.nextafter(0.0, 1.0) if positive else -np.inf
+        expected = "a positive number" if positive else "a number"
+        found = self._checked(key, default, expected, least=least, finite=finite)
+        return found if found is default else float(found.item())
 
     def whole(self, key: str, default: Any = _REQUIRED, *, least: int = 0) -> int:
         """Return an attribute that must be a whole number, ``least`` or more."""
-        value = self._attribute(key, default)
-        if value is default:
-            return default
-        found = np.asarray(value)
-        if found.shape not in ((), (1,)) or found.dtype.kind not in "iu" or found.min() < least:
-            self._refuse(key, f"a whole number, {least} or more", value)
-        return int(found.reshape(()))
+        expected = f"a whole number, {least} or more"
+        found = self._checked(key, default, expected, kinds="iu", least=least)
+        return found if found is default else int(found.item())
 
     def numbers(self, key: str, length: int, default: Any = _REQUIRED) -> np.ndarray:
         """Return an attribute that must be an array of finite numbers, (length,), as float64."""
-        value = self._attribute(key, default)
-        if value is default:
-            return default
-        found = np.asarray(value)
-        if found.shape != (length,) or found.dtype.kind not in "fiu":
-            self._refuse(key, f"{length} numbers", value)
-        result = found.astype(np.float64)
-        if not np.isfinite(result).all():
-            self._refuse(key, f"{length} finite numbers", value)
-        return result
+        found = self._checked(key, default, f"{length} finite numbers", size=length)
+        return found if found is default else found.astype(np.float64).reshape(length)
 
     def json(self, key: str, kind: type = dict, default: Any = _REQUIRED) -> Any:
         """Return an attribute that must be JSON: a ``dict`` or a ``list``, not deeply nested."""
         if default is not _REQUIRED and not self.has(key):
             return default
         return read_json(self.text(key), f"{self._where}: the attribute '{key}'", kind)
+
+    def _checked(
+        self,
+        key: str,
+        default: Any,
+        expected: str,
+        *,
+        size: int = 1,
+        kinds: str = "fiu",
+        least: float = -np.inf,
+        finite: bool = True,
+    ) -> Any:
+        """Return an attribute of so many numbers as an array, or the default."""
+        value = self._attribute(key, default)
+        if value is default:
+            return default
+        found = np.asarray(value)
+        fits = found.size == size and found.ndim < 2 and found.dtype.kind in kinds
+        if not fits or (finite and not np.isfinite(found).all()) or (found < least).any():
+            self._refuse(key, expected, found.tolist())
+        return found
 
     def _attribute(self, key: str, default: Any) -> Any:
         if not self.has(key):
@@ -145,16 +144,10 @@ class StoredGroup:
             return self._group.attrs[key]
 
     def _refuse(self, key: str, expected: str, value: Any) -> NoReturn:
-        shown = printable(repr(value))
-        shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
-        raise InputError(f"{self._where}: the attribute '{key}' must be {expected}, not {shown}")
+        text = printable(repr(value), 50)
+        raise InputError(f"{self._where}: the attribute '{key}' must be {expected}, not {text}")
 
     # Groups and datasets
-
-    def __contains__(self, name: str) -> bool:
-        """Whether there is something of this name in the group."""
-        with reading(self._where):
-            return "/" not in name and name in self._group.keys()  # noqa: SIM118 - not a dict
 
     @property
     def names(self) -> list[str]:
@@ -162,12 +155,16 @@ class StoredGroup:
         with reading(self._where):
             return list(self._group)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is something of this name in the group."""
+        return name in self.names
+
     @property
     def groups(self) -> list[str]:
         """Names of the groups in this one, as they stand in the file."""
         with reading(self._where):
-            names = [name for name in self._group if self._is_inside(name)]
-            return [n for n in names if self._group.get(n, getclass=True) is h5py.Group]
+            inside = [name for name in self._group if self._is_inside(name)]
+            return [n for n in inside if self._group.get(n, getclass=True) is h5py.Group]
 
     def group(self, name: str) -> StoredGroup:
         """Return the group of this name in this group."""
@@ -207,34 +204,20 @@ class StoredGroup:
         return StoredGroup(self._child(name, h5py.Dataset, "dataset"), self._path)
 
     def _child(self, name: str, kind: type, word: str) -> Any:
+        where, shown = self._where, printable(name)
         if name not in self:
-            raise InputError(f"{self._where}: there is no {word} '{printable(name)}'")
-        with reading(f"{self._where}, {printable(name)}"):
+            raise InputError(f"{where}: there is no {word} '{shown}'")
+        with reading(f"{where}, {shown}"):
             if not self._is_inside(name):
-                raise InputError(
-                    f"{self._where}: '{printable(name)}' is a link to somewhere else, which is not "
-                    "followed"
-                )
+                raise InputError(f"{where}: '{shown}' is a link to somewhere else; it is not read")
             found = self._group[name]
             if not isinstance(found, kind):
-                raise InputError(f"{self._where}: '{printable(name)}' is not a {word}")
+                raise InputError(f"{where}: '{shown}' is not a {word}")
             return found
 
     def _is_inside(self, name: str) -> bool:
         """Whether a name stands for the thing itself; links of any other kind are not followed."""
         return isinstance(self._group.get(name, getlink=True), h5py.HardLink)
-
-
-class Guarded:
-    """A dataset that was checked, to be read in parts; damage found then is told in a sentence."""
-
-    def __init__(self, dataset: h5py.Dataset, where: str) -> None:
-        self._dataset, self._where = dataset, where
-        self.shape, self.chunks = dataset.shape, dataset.chunks
-
-    def __getitem__(self, key: Any) -> Any:
-        with reading(self._where, (OSError, RuntimeError)):  # others are mistakes in the key
-            return self._dataset[key]
 
 
 @contextmanager
@@ -277,9 +260,7 @@ def check_kind(path: str | os.PathLike[str], *expected: str) -> None:
     """Raise InputError if a file is of another known kind; say which command takes the file."""
     found = kind_of(path)
     if found is not None and found not in expected:
-        words = [KINDS[name].name for name in expected]
-        last = words.pop()
-        raise InputError(refusal(path, found, f"{', '.join(words)} or {last}" if words else last))
+        raise InputError(refusal(path, found, " or ".join(KINDS[name].name for name in expected)))
 
 
 @contextmanager
@@ -334,21 +315,19 @@ def check_dataset(dataset: h5py.Dataset, where: str) -> None:
     InputError
         If they lie in another file, or are out of proportion to the bytes that are stored.
     """
-    properties = dataset.id.get_create_plist()
-    if properties.get_external_count():
+    properties, stored = dataset.id.get_create_plist(), dataset.id.get_storage_size()
+    if properties.get_external_count() or properties.get_layout() == h5d.VIRTUAL:
         raise InputError(f"{where}: its numbers lie in other files, which are not read")
-    if properties.get_layout() == h5d.VIRTUAL:
-        raise InputError(f"{where}: it is a view of other files, which is not followed")
     if dataset.shape is None:
         raise InputError(f"{where} is empty")
-    size = float(np.prod(dataset.shape, dtype=np.float64)) * dataset.dtype.itemsize
     # HDF5 takes a chunk without room for its checksum for one of 2^32 bytes, and crashes
     if dataset.fletcher32 and dataset.id.chunk_iter(_is_cut_short):
         raise InputError(f"{where} is damaged: a part of its numbers is cut short")
-    if size > LARGEST_UNSTORED + COMPRESSION * dataset.id.get_storage_size():
+    size = float(np.prod(dataset.shape, dtype=np.float64)) * dataset.dtype.itemsize
+    if size > LARGEST_UNSTORED + COMPRESSION * stored:
         raise InputError(
-            f"{where}: {dataset.shape} numbers are out of proportion to the "
-            f"{dataset.id.get_storage_size()} bytes that the file stores of them"
+            f"{where}: {dataset.shape} numbers are out of proportion to the {stored} bytes "
+            "that the file stores of them"
         )
 
 
@@ -357,17 +336,10 @@ def _is_cut_short(chunk: Any) -> bool | None:
 
 
 def check_shape(dataset: h5py.Dataset, axes: Sequence[int | None], where: str) -> None:
-    """Compare the shape of a dataset with the lengths expected, None for any.
-
-    Raises
-    ------
-    InputError
-        If they differ.
-    """
+    """Raise InputError unless a dataset has the lengths expected, None for any."""
     found = dataset.shape
-    if len(found) != len(axes) or any(
-        wanted not in (None, length) for wanted, length in zip(axes, found, strict=True)
-    ):
+    same = len(found) == len(axes)
+    if not same or any(b not in (None, a) for a, b in zip(found, axes, strict=True)):
         lengths = ", ".join("any" if length is None else str(length) for length in axes)
         raise InputError(f"{where}: expected the shape ({lengths}), found {found}")
 
