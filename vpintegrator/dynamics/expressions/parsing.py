@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from vpintegrator.dynamics.expressions import nodes
 from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
 from vpintegrator.dynamics.expressions.functions import FUNCTIONS
-from vpintegrator.dynamics.expressions.nodes import Expression, Function, NotFinite, Value
+from vpintegrator.dynamics.expressions.nodes import NotFinite, Value
 from vpintegrator.errors import InputError, nearest, printable
 
 SYNTAX = ("where", "sum", "range", "len")  # written as calls, but no functions of numbers
@@ -81,6 +81,12 @@ _WHOLE = (
     "an index, a range, % and // take whole numbers: loop indices, len(array), parameters that are "
     "whole numbers, and + - * // % of them"
 )
+_USES = {
+    "sum": "a sum is written sum(expression for i in range(n)), or range(first, end)",
+    "where": "write where(x < y, a, b), with a comparison < <= > or >= in it",
+    "len": "'len' takes the name of an array, as in len(m)",
+    "range": "'range' stands in a sum, as in sum(expression for i in range(n))",
+}
 # whether a > b is asked for with sides exchanged, and whether the opposite is meant
 _COMPARISONS: dict[type, tuple[bool, bool]] = {
     ast.Gt: (False, False),
@@ -166,8 +172,6 @@ class _Parser:
         self.where = where
 
     def parse(self) -> Value:
-        if not self.text:
-            raise InputError(f"{self.where}: the expression is empty")
         if len(self.text) > MAXIMUM_LENGTH:
             raise InputError(
                 f"{self.where}: the expression has {len(self.text)} characters, "
@@ -194,19 +198,50 @@ class _Parser:
         raise InputError(f"{self.where}, column {column}: {message}")
 
     def value(self, node: ast.expr) -> Value:
-        read = _READERS.get(type(node), _Parser.forbidden)
         try:
             self.algebra.spend(1)
-            value: Value = read(self, node)
+            return self._value(node)
         except NotFinite as error:
             self.fail(node, str(error) or "this constant is too large, or no real number")
         except ZeroDivisionError:
             self.fail(node, "division by zero")
         except TooLong as error:
             self.fail(node, f"the formulas of the file write out to {error}")
-        return value
 
-    def forbidden(self, node: ast.AST) -> NoReturn:
+    def _value(self, node: ast.expr) -> Value:
+        algebra = self.algebra
+        match node:
+            case ast.Name():
+                return self.name(node)
+            case ast.Subscript(value=ast.Name(id=name), slice=place):
+                return self.entry(node, name, place)
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                return algebra.combine(
+                    (self.value(part), 1 if isinstance(sign, ast.Add) else -1)
+                    for sign, part in _chain(node, (ast.Add, ast.Sub), ast.Add())
+                )
+            case ast.BinOp(op=ast.Mult() | ast.Div()):
+                return algebra.product(
+                    (self.value(part), 1 if isinstance(sign, ast.Mult) else -1)
+                    for sign, part in _chain(node, (ast.Mult, ast.Div), ast.Mult())
+                )
+            case ast.Constant(value=int(number)) if not isinstance(number, bool):
+                return nodes.tidy(number)
+            case ast.Constant(value=float(number)) if math.isfinite(number):
+                # repr gives the shortest digits that mean this number, so 0.1 is one tenth
+                return nodes.tidy(Fraction(repr(number)))
+            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+                return algebra.power(self.value(base), self.value(exponent))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return algebra.scale(-1, self.value(operand))
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.value(operand)
+            case ast.BinOp(op=ast.Mod() | ast.FloorDiv()):
+                return self.integer(node)
+            case ast.BinOp(op=ast.BitXor()):
+                self.fail(node, "for a power write ** instead of ^")
+            case ast.Call(func=ast.Name(id=name)):
+                return self.call(node, name)
         self.fail(
             node,
             f"'{printable(ast.unparse(node), _QUOTED)}' is not allowed in an expression; allowed "
@@ -214,135 +249,71 @@ class _Parser:
             f"{', '.join(_CALLED)}",
         )
 
-    def constant(self, node: ast.Constant) -> Value:
-        match node.value:
-            case int(number) if not isinstance(number, bool):
-                return nodes.tidy(number)
-            case float(number):
-                # repr gives the shortest digits that mean this number, so 0.1 is one tenth
-                if not math.isfinite(number):
-                    self.fail(node, "the number is too large")
-                return nodes.tidy(Fraction(repr(number)))
-        self.forbidden(node)
-
     def name(self, node: ast.Name) -> Value:
         name = node.id
-        value = self.values.get(name)
-        if value is None:
-            if name in self.integers:
-                return self.integers[name]
-            if name == "pi":
-                return nodes.PI
-            if name in FUNCTIONS or name in SYNTAX:
-                self.fail(node, f"the function '{name}' needs its argument in parentheses")
-            known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
-            hint = '; for the time write time = "t" in the file' if name == "t" else None
-            self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
+        value = self.values.get(name, self.integers.get(name))
         if isinstance(value, tuple):
             last = f"write {name}[0] ... {name}[{len(value) - 1}]" if value else "it has no entries"
             self.fail(node, f"'{name}' is an array; {last}")
-        return value
+        if value is not None:
+            return value
+        if name == "pi":
+            return nodes.PI
+        if name in FUNCTIONS or name in SYNTAX:
+            self.fail(node, f"the function '{name}' needs its argument in parentheses")
+        known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
+        hint = '; for the time write time = "t" in the file' if name == "t" else None
+        self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
 
-    def component(self, node: ast.Subscript) -> Value:
-        if not isinstance(node.value, ast.Name):
-            self.forbidden(node.value)
-        name = node.value.id
+    def entry(self, node: ast.expr, name: str, place: ast.expr) -> Value:
+        """Return an entry of an array."""
         array = self.values.get(name)
         if array is None:
             self.fail(node, f"unknown name '{name}'{nearest(name, self.values)}")
         if not isinstance(array, tuple):
             self.fail(node, f"'{name}' is a single number and takes no index")
-        index = self.integer(node.slice)
+        index = self.integer(place)
         if not 0 <= index < len(array):
             self.fail(
-                node.slice,
+                place,
                 f"index {index} of '{name}' is outside 0 ... {len(array) - 1} "
                 "(for a periodic index write [(i + 1) % n])",
             )
         return array[index]
 
-    def unary(self, node: ast.UnaryOp) -> Value:
-        match node.op:
-            case ast.USub():
-                return self.algebra.scale(-1, self.value(node.operand))
-            case ast.UAdd():
-                return self.value(node.operand)
-        self.forbidden(node)
-
-    def binary(self, node: ast.BinOp) -> Value:
-        match node.op:
-            case ast.Add() | ast.Sub():
-                return self.algebra.combine(
-                    (self.value(part), 1 if isinstance(sign, ast.Add) else -1)
-                    for sign, part in _chain(node, (ast.Add, ast.Sub), ast.Add())
-                )
-            case ast.Mult() | ast.Div():
-                return self.algebra.product(
-                    (self.value(part), 1)
-                    if isinstance(sign, ast.Mult)
-                    else (self.divisor(part), -1)
-                    for sign, part in _chain(node, (ast.Mult, ast.Div), ast.Mult())
-                )
-            case ast.Pow():
-                return self.power(node)
-            case ast.BitXor():
-                self.fail(node, "for a power write ** instead of ^")
-            case ast.Mod() | ast.FloorDiv():
-                return self.integer(node)
-        self.fail(node, "this operation is not allowed; allowed are + - * / **")
-
-    def divisor(self, node: ast.expr) -> Value:
-        value = self.value(node)
-        if value == 0:
-            self.fail(node, "division by zero")
-        return value
-
-    def power(self, node: ast.BinOp) -> Value:
-        base, exponent = self.value(node.left), self.value(node.right)
-        if (
-            not isinstance(exponent, Expression)
-            and nodes.size(exponent) > nodes.LARGEST_EXPONENT
-            and base not in (0, 1)
-        ):
-            self.fail(
-                node,
-                f"the exponent is too large; it may be up to {nodes.LARGEST_EXPONENT}",
-            )
-        return self.algebra.power(base, exponent)
-
-    def call(self, node: ast.Call) -> Value:
-        if not isinstance(node.func, ast.Name):
-            self.forbidden(node.func)
-        name = node.func.id
-        if name == "sum":
-            return self.sum(node)
-        if name == "len":
-            return self.length(node)
-        if name == "where":
-            return self.selection(node)
+    def call(self, node: ast.Call, name: str) -> Value:
+        if name in SYNTAX:
+            return self.syntax(node, name)
         if name in self.values:
             self.fail(node, f"'{name}' is not a function; write * to multiply")
         if name not in FUNCTIONS:
-            self.fail(node, f"unknown function '{name}'{nearest(name, [*FUNCTIONS, 'where'])}")
-        return self.application(node, FUNCTIONS[name])
-
-    def application(self, node: ast.Call, function: Function) -> Value:
-        """Return a function of the arguments of a call."""
+            self.fail(node, f"unknown function '{name}'{nearest(name, _CALLED)}")
+        function = FUNCTIONS[name]
         wanted, found = len(function.arguments), len(node.args)
         if node.keywords or found < wanted or (found > wanted and not function.further):
             number = ("one argument", "two arguments")[wanted - 1] + " or more" * function.further
-            example = f"{function.name}({', '.join(function.arguments)})"
-            self.fail(node, f"'{function.name}' takes {number}, as in {example}")
-        arguments = [self.value(argument) for argument in node.args]
-        if function.build is not None:
-            return function.build(self.algebra, *arguments)
-        return self.algebra.call(function, *arguments)
+            example = f"{name}({', '.join(function.arguments)})"
+            self.fail(node, f"'{name}' takes {number}, as in {example}")
+        return self.algebra.call(function, *map(self.value, node.args))
 
-    def selection(self, node: ast.Call) -> Value:
+    def syntax(self, node: ast.Call, name: str) -> Value:
+        """Return a sum, a choice, or the length of an array."""
+        match node:
+            case ast.Call(args=[ast.GeneratorExp() as each], keywords=[]) if name == "sum":
+                terms: list[tuple[Value, int]] = []
+                self.terms(each.elt, each.generators, terms)
+                return self.algebra.combine(terms)
+            case ast.Call(args=[ast.Compare() as compared, one, other], keywords=[]) if (
+                name == "where"
+            ):
+                return self.choice(compared, one, other)
+            case ast.Call(args=[ast.Name(id=array)], keywords=[]) if name == "len":
+                if isinstance(entries := self.values.get(array), tuple):
+                    return len(entries)
+        self.fail(node, _USES[name])
+
+    def choice(self, compared: ast.Compare, one: ast.expr, other: ast.expr) -> Value:
         """Return ``where(x < y, a, b)``: a where the comparison holds, else b."""
-        if len(node.args) != 3 or node.keywords or not isinstance(node.args[0], ast.Compare):
-            self.fail(node, "write where(x < y, a, b), with a comparison < <= > or >= in it")
-        compared = node.args[0]
         sides = [self.value(part) for part in (compared.left, *compared.comparators)]
         algebra, holds = self.algebra, list[Value]()
         for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False):
@@ -350,67 +321,42 @@ class _Parser:
                 self.fail(compared, "a comparison is one of < <= > >=")
             turned, opposite = _COMPARISONS[type(sign)]
             above = algebra.subtract(right, left) if turned else algebra.subtract(left, right)
-            step = self.step(above)
+            # 1 where it is positive, else 0: s (s + 1)/2 of its sign s, exactly
+            s = algebra.call("sign", above)
+            step = algebra.multiply(Fraction(1, 2), s, algebra.add(s, 1))
             holds.append(algebra.subtract(1, step) if opposite else step)
-        chosen = algebra.product([(each, 1) for each in holds])
-        first, other = self.value(node.args[1]), self.value(node.args[2])
+        chosen = algebra.multiply(*holds)
+        first, second = self.value(one), self.value(other)
         return algebra.add(
             algebra.multiply(chosen, first),
-            algebra.multiply(algebra.subtract(1, chosen), other),
+            algebra.multiply(algebra.subtract(1, chosen), second),
         )
-
-    def step(self, value: Value) -> Value:
-        """Return 1 where a value is positive, else 0: s (s + 1)/2 of its sign s, exactly."""
-        sign = self.algebra.call("sign", value)
-        return self.algebra.multiply(Fraction(1, 2), sign, self.algebra.add(sign, 1))
-
-    def sum(self, node: ast.Call) -> Value:
-        if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):
-            self.fail(node, "a sum is written sum(expression for i in range(n))")
-        generator = node.args[0]
-        terms: list[tuple[Value, int]] = []
-        self.terms(generator.elt, generator.generators, terms)
-        return self.algebra.combine(terms)
 
     def terms(
         self, element: ast.expr, loops: list[ast.comprehension], terms: list[tuple[Value, int]]
     ) -> None:
+        """Append the terms of a sum over loops."""
         if not loops:
             terms.append((self.value(element), 1))
             return
-        loop = loops[0]
-        if loop.ifs or loop.is_async or not isinstance(loop.target, ast.Name):
-            self.fail(loop.target, "a sum is written sum(expression for i in range(n))")
-        name = loop.target.id
-        if name in {*self.values, *self.integers, *RESERVED}:
-            self.fail(loop.target, f"the index '{name}' has a meaning already; choose another")
-        for index in self.range(loop.iter):
-            self.integers[name] = index
-            self.algebra.spend(1)
-            self.terms(element, loops[1:], terms)
-        self.integers.pop(name, None)
-
-    def range(self, node: ast.expr) -> range:
-        if not (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "range"
-            and 1 <= len(node.args) <= 2
-            and not node.keywords
-        ):
-            self.fail(node, "expected range(n) or range(first, end)")
-        return range(*(self.integer(argument) for argument in node.args))
-
-    def length(self, node: ast.Call) -> int:
-        """Return ``len(m)``: how many components or parameters an array has."""
-        array = (
-            self.values.get(node.args[0].id)
-            if len(node.args) == 1 and isinstance(node.args[0], ast.Name) and not node.keywords
-            else None
-        )
-        if not isinstance(array, tuple):
-            self.fail(node, "'len' takes the name of an array, as in len(m)")
-        return len(array)
+        match loops[0]:
+            case ast.comprehension(
+                target=ast.Name(id=name),
+                iter=ast.Call(func=ast.Name(id="range"), args=[_] | [_, _] as ends, keywords=[]),
+                ifs=[],
+                is_async=0,
+            ):
+                if name in {*self.values, *self.integers, *RESERVED}:
+                    self.fail(
+                        loops[0].target, f"the index '{name}' has a meaning already; choose another"
+                    )
+                for index in range(*map(self.integer, ends)):
+                    self.integers[name] = index
+                    self.algebra.spend(1)
+                    self.terms(element, loops[1:], terms)
+                self.integers.pop(name, None)
+            case _:
+                self.fail(loops[0].target, _USES["sum"])
 
     def integer(self, node: ast.expr) -> int:
         """Value of an index expression: literals, loop indices, integer parameters, lengths."""
@@ -421,27 +367,16 @@ class _Parser:
             case ast.Name(id=name) if name in self.integers:
                 result = self.integers[name]
             case ast.Call(func=ast.Name(id="len")):
-                result = self.length(node)
+                result = int(self.syntax(node, "len"))  # type: ignore[arg-type]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 result = -self.integer(operand)
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OF_INTEGERS:
-                first, second = self.integer(left), self.integer(right)
-                result = _OF_INTEGERS[type(sign)](first, second)
+                result = _OF_INTEGERS[type(sign)](self.integer(left), self.integer(right))
             case _:
                 self.fail(node, _WHOLE)
         if abs(result) > 2**53:
             self.fail(node, "the whole number is too large for an index")
         return result
-
-
-_READERS: dict[type[ast.AST], Any] = {
-    ast.Constant: _Parser.constant,
-    ast.Name: _Parser.name,
-    ast.Subscript: _Parser.component,
-    ast.UnaryOp: _Parser.unary,
-    ast.BinOp: _Parser.binary,
-    ast.Call: _Parser.call,
-}
 
 
 def _chain(
