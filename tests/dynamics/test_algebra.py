@@ -1,7 +1,6 @@
 """Formulas: canonical, differentiated, compiled and evaluated, each against another way."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dynamics.test_expression import formula, to_sympy
-from vpintegrator.dynamics import list_systems, load_system
+from vpintegrator.dynamics import load_system
 from vpintegrator.dynamics.claims import vanishes
 from vpintegrator.dynamics.expressions import (
     FUNCTIONS,
@@ -95,7 +94,9 @@ def test_equal_formulas_are_identical():
     assert algebra.subtract(nested, nested) == 0
 
 
-@pytest.mark.parametrize("exponent", [*range(1, 40), *(Fraction(k, 2) for k in range(1, 30, 2))])
+@pytest.mark.parametrize(
+    "exponent", [1, 2, 3, 7, 16, 17, 39, *(Fraction(k, 2) for k in (1, 3, 15, 29))]
+)
 def test_powers_by_squares(exponent):
     algebra = Algebra()
     x = algebra.symbol("x")
@@ -106,7 +107,7 @@ def test_powers_by_squares(exponent):
     assert down[0] == pytest.approx(1.09 ** -float(exponent), rel=1e-14)
 
 
-@pytest.mark.parametrize("count", [1, 39, 40, 41, 79, 80, 81, 500])
+@pytest.mark.parametrize("count", [1, 40, 41, 81])
 def test_long_sums(count):
     algebra = Algebra()
     x = [algebra.symbol("x") for _ in range(count)]
@@ -148,15 +149,3 @@ def test_what_vanishes_is_found_by_its_values():
     assert vanishes(value, known.algebra.variables)
     value, known = formula("1e-25*x")
     assert not vanishes(value, known.algebra.variables)
-
-
-@pytest.mark.thorough
-def test_systems_load_in_threads():
-    """The precision of the checks belongs to nobody else."""
-    import mpmath
-
-    slow = ("linear-wave", "advection", "outer-solar-system")
-    names = [name for name in list_systems() if name not in slow]
-    # one context for all: it is not made for threads, and leaves what another one set
-    with mpmath.workdps(5), ThreadPoolExecutor(4) as pool:
-        assert min(pool.map(lambda name: load_system(name).dim, names)) >= 2

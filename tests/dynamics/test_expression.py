@@ -60,24 +60,16 @@ def test_operations_and_functions():
     assert abs(read("pi") - sympy.pi).evalf(100) < 1e-90
 
 
-def test_decimals_are_exact():
-    assert read("0.1*x") == x / 10
-    assert read(0.1) == sympy.Rational(1, 10)
-
-
 def test_sums_and_indices():
+    assert read("0.1*x") == x / 10  # decimals are exact
     assert read("sum(q[i]**2 for i in range(n))") == sum(c**2 for c in q)
     assert read("sum(q[(i + 1) % n] for i in range(1, n))") == q[2] + q[3] + q[0]
     nested = read("sum(q[i]*q[j] for i in range(n) for j in range(i))")
     assert sympy.expand(nested - sum(q[i] * q[j] for i in range(4) for j in range(i))) == 0
 
-
-def test_remainders_and_lengths_are_numbers():
     assert read("sum((i % 2)*q[i] + (i // 2)*x for i in range(len(q)))") == q[1] + q[3] + 2 * x
     assert read("q[len(q) - 1]/len(q)") == q[3] / 4
 
-
-def test_a_loop_index_is_a_number_in_the_summand():
     assert read("sum(i*x for i in range(n))") == 6 * x
 
 
@@ -114,7 +106,6 @@ def test_agrees_with_python(text):
     ("text", "column", "message"),
     [
         ("__import__('os')", 1, "unknown function '__import__'"),
-        ("f'{x}'", 1, "is not allowed"),
         ("x + z", 5, "unknown name 'z'"),
         ("x % 2", 1, "an index, a range, % and // take whole numbers"),
         ("sum(x)", 1, "a sum is written"),

@@ -88,15 +88,6 @@ def test_hamiltonian_systems_stay_so():
         )
 
 
-def test_measured_states_have_their_conditions_as_they_are():
-    text = 'state = ["q", "p"]\nmeasured = true\n[parameters]\nload = 2.0\n'
-    system = vp.load_system(f'{text}[[reversing_symmetry]]\np = "-p"')
-    family = Family(system, ["step", "load"])
-    assert family.coefficients == ["z[0]", "z[1]"] and family.vanishing == [0]
-    assert family.extended.is_measured and family.extended.dim == 4
-    assert len(family.extended.reversing_symmetries) == 2
-
-
 @pytest.mark.parametrize(
     "names, step, message",
     [

@@ -145,10 +145,6 @@ def test_the_same_system_as_a_function_and_as_a_file():
         np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-15)
     np.testing.assert_array_equal(system.reversing_symmetries[0], np.diag([-1, 1, 1]))
     assert "Angular momentum" in system.description
-    start = {"initial": states[:2] / 2, "steps": 30, "compiled": False}
-    reports = [vp.compare(None, "rk4", system=s, step=0.2, **start) for s in (system, file)]
-    one, other = (report.runs["rk4"].states for report in reports)
-    np.testing.assert_allclose(one, other, atol=1e-13)
 
 
 def test_parameters_stay_parameters(tmp_path):
@@ -269,11 +265,6 @@ def test_claims_stay_with_the_text(tmp_path):
     np.testing.assert_array_equal(stored.reversing_symmetries[0], np.diag([1, -1]))
     assert "def " not in stored.text
     assert vp.open_dataset(data.path, system=system).system is system
-    model = vp.models.build(data.system, "auto")
-    assert model.name == "spff"
-    vp.train(model, data, epochs=2, compiled=False)
-    report = vp.compare(model, "rk4", system=system, steps=5, trajectories=2, compiled=False)
-    assert set(report.runs) == {"spff", "rk4"}
 
 
 def test_classical_methods_run_and_say_what_they_need():
@@ -281,12 +272,9 @@ def test_classical_methods_run_and_say_what_they_need():
     report = vp.compare(None, ["rk4", "implicit-midpoint"], system=system, steps=20, trajectories=2)
     assert report.runs["implicit-midpoint"].volume["step"] is not None
     assert set(report.runs["rk4"].invariants) == {"energy"}
-    assert "finite differences" in " ".join(vp.plotting.tables.notes(report))
     names, reasons = vp.rollout.applicable_methods(system)
     assert "gauss-legendre-4" in names
     assert "needs formulas" in reasons["coordinate-splitting"]
-    states = vp.integrate(system, "gauss-legendre-4", [[1.0, 0.0]], 0.1, 10)
-    assert abs(system.hamiltonian(states[0, -1]) - 2) < 5e-3
 
 
 @pytest.mark.parametrize(
@@ -344,9 +332,7 @@ def damped_loop(t, y):
         ({"invariants": {"energy": lambda y: y @ y}}, "energy: this is not constant.* at y1 = "),
         ({"hamiltonian": lambda q, p: p[0] ** 2}, "not .dH/dp, -dH/dq., they differ by .* at q ="),
         ({"reversing_symmetries": [[1, -1]]}, "f.rho z. = -rho f.z. fails by .* at y1 ="),
-        ({"periodic": ["q"]}, "the state has no component 'q'"),
         ({"reversing_symmetries": [[1, 1, 1]]}, "matrices .2, 2., or of the 2 signs"),
-        ({"sample": (np.nan, 1.0)}, "sample: expected a finite number"),
     ],
 )
 def test_wrong_claims_are_refused_with_a_state(function, claim, message):
@@ -359,18 +345,12 @@ def test_wrong_claims_are_refused_with_a_state(function, claim, message):
     [
         (lambda t, y: [y[0]] if y[0] > 0 else [y[1]], "shape .* is expected"),
         (lambda t, y: "a" if y[0] > 0 else "b", "no array of real numbers"),
-        (lambda t, y: y / 0 if y[0] else None.x, "cannot be called|no finite value"),
         (lambda t, y: [np.nan, 1.0] if y[0] > 9 else [np.nan, 2.0], "no finite value at states"),
     ],
 )
 def test_functions_that_return_something_else_are_refused(function, message):
     with pytest.raises(vp.InputError, match=message):
         vp.System.from_function(function, 2)
-
-
-def test_a_numpy_hamiltonian_that_decides_asks_for_torch():
-    with pytest.raises(vp.InputError, match="write it with torch's functions"):
-        vp.System.from_hamiltonian(energy_of_spring, 1)
 
 
 def test_functions_of_modules_go_to_other_processes():
@@ -380,22 +360,6 @@ def test_functions_of_modules_go_to_other_processes():
     local = vp.System.from_function(lambda t, y: [y[1], -y[0] if y[0] > 0 else y[0]], 2)
     with pytest.raises(vp.InputError, match="cannot be sent to other processes"):
         pickle.dumps(local)
-
-
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        (3, {"dim": 2}, "f must be a function, not 3"),
-        (lambda t, y: y, {}, "say how many components"),
-        (lambda t, y: y, {"dim": 2, "components": ["q"]}, "1 names"),
-        (lambda t, y: y, {"dim": 2, "parameters": {"k": 1}}, "takes no keyword 'k'"),
-        (lambda t, y: y, {"dim": 2, "sample": 3}, "points: expected a list, found 3"),
-        (lambda t, y: y[:1], {"dim": 2}, "shape"),
-    ],
-)
-def test_what_is_no_system_is_refused_in_a_sentence(given, options, message):
-    with pytest.raises(vp.InputError, match=message):
-        vp.System.from_function(given, **options)
 
 
 def standard(x, px, K=0.6):
@@ -430,11 +394,7 @@ def test_the_same_map_as_a_function_and_as_a_file():
     """)
     np.testing.assert_allclose(map.map(STATES), file.map(STATES), rtol=1e-14)
     np.testing.assert_allclose(map.map_jacobian(STATES), file.map_jacobian(STATES), rtol=1e-14)
-    orbits = [vp.solve(system, STATES, np.arange(20)) for system in (map, file)]
-    np.testing.assert_allclose(*orbits, rtol=1e-9)
-    changed = map.with_parameters({"K": 0.9})
-    assert changed.parameters == {"K": 0.9}
-    assert isinstance(pickle.loads(pickle.dumps(map)), vp.System)
+    assert map.with_parameters({"K": 0.9}).parameters == {"K": 0.9}
 
 
 def test_a_map_with_decisions_is_called(tmp_path):
@@ -447,11 +407,6 @@ def test_a_map_with_decisions_is_called(tmp_path):
     data = vp.generate(map, tmp_path / "kicked.h5", count=20, steps=6)
     assert vp.open_dataset(data.path).system.kind == "measured, symplectic"
     np.testing.assert_allclose(data.states("train")[:, 1], kicked_map(data.states("train")[:, 0]))
-    model = vp.models.build(data.system, "spff", {"depth": 1, "width": 4})
-    report = vp.compare(model, system=map, step=1, steps=8, trajectories=2, compiled=False)
-    assert report.runs["spff"].states.shape == (2, 9, 2)
-    again = pickle.loads(pickle.dumps(map))
-    np.testing.assert_array_equal(again.map(STATES), map.map(STATES))
 
 
 @pytest.mark.parametrize(
@@ -474,11 +429,8 @@ def test_arguments_of_maps_are_components_or_the_state(turn):
     ("claim", "message"),
     [
         ({"structure": "symplectic"}, "form dq dp is kept fails by .* at x1 = "),
-        ({"structure": "volume"}, "determinant .*is 1 fails by"),
         ({"invariants": {"r": lambda z: z[0]}}, "r: this is not constant.* the map changes it by"),
         ({"reversing_symmetries": [[1, 1]]}, "rho M rho M = identity fails by"),
-        ({"periodic": {"x1": 1.0}}, "image changes"),
-        ({"structure": "sympletic"}, "structure must be one of symplectic"),
     ],
 )
 def test_wrong_claims_of_maps_are_refused_with_a_state(claim, message, decided):
@@ -493,16 +445,20 @@ def test_wrong_claims_of_maps_are_refused_with_a_state(claim, message, decided):
 
 
 @pytest.mark.parametrize(
-    ("turn", "options", "message"),
+    ("make", "function", "options", "message"),
     [
-        (None, {"dim": 2}, "turn must be a function"),
-        (lambda z: z, {}, "say how many components"),
-        (lambda a, b, c: a, {"dim": 2}, "a state of 2 components, or each by itself"),
-        (lambda z: z[:1], {"dim": 2}, "shape"),
-        (lambda z: z * np.nan, {"dim": 2}, "no finite value"),
-        (lambda z: z, {"dim": 3, "structure": "symplectic"}, "positions and .*as many momenta"),
+        ("from_function", 3, {"dim": 2}, "f must be a function, not 3"),
+        ("from_function", lambda t, y: y, {}, "say how many components"),
+        ("from_function", lambda t, y: y, {"dim": 2, "components": ["q"]}, "1 names"),
+        ("from_function", lambda t, y: y, {"dim": 2, "parameters": {"k": 1}}, "takes no keyword"),
+        ("from_function", lambda t, y: y[:1], {"dim": 2}, "shape"),
+        ("from_hamiltonian", energy_of_spring, {"degrees_of_freedom": 1}, "torch's functions"),
+        ("from_map", lambda a, b, c: a, {"dim": 2}, "a state of 2 components, or each by itself"),
+        ("from_map", lambda z: z * np.nan, {"dim": 2}, "no finite value"),
+        ("from_map", lambda z: z, {"dim": 3, "structure": "symplectic"}, "as many momenta"),
+        ("from_map", lambda z: z, {"dim": 2, "structure": "sympletic"}, "one of symplectic"),
     ],
 )
-def test_what_is_no_map_is_refused_in_a_sentence(turn, options, message):
+def test_what_is_no_system_is_refused_in_a_sentence(make, function, options, message):
     with pytest.raises(vp.InputError, match=message):
-        vp.System.from_map(turn, **options)
+        getattr(vp.System, make)(function, **options)

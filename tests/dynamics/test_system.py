@@ -107,19 +107,11 @@ def test_reversing_symmetries(flow):
 
 @pytest.mark.parametrize(
     ("given", "plain"),
-    [
-        (np.float64(3.0), 3.0),
-        (np.float32(2.5), 2.5),
-        (np.int64(3), 3),
-        (np.array(3.5), 3.5),
-        (np.array([1.0, 2.5]), [1.0, 2.5]),
-        ((np.int32(1), 2), [1, 2]),
-    ],
+    [(np.float32(2.5), 2.5), (np.int64(3), 3), (np.array([1.0, 2.5]), [1.0, 2.5])],
 )
 def test_numbers_of_numpy_are_parameters(given, plain):
-    chosen = {"m": given} if isinstance(plain, list) else {"k": given}
-    system = load_system("coupled-oscillators", **chosen)
-    name = next(iter(chosen))
+    name = "m" if isinstance(plain, list) else "k"
+    system = load_system("coupled-oscillators", **{name: given})
     assert system.parameters[name] == plain
     assert json.loads(json.dumps(system.definitions))[name] == plain
     z = states(system, 3)
@@ -132,10 +124,7 @@ def test_numbers_of_numpy_are_parameters(given, plain):
     [
         (np.float64("nan"), "expected a finite number"),
         (True, "expected .*found True"),
-        (np.array([True]), "expected .*found True"),
         ([[1.0]], "expected .*found .1.0"),
-        (1 + 2j, "expected .*found .1.2j"),
-        ({}, "expected .*found {}"),
     ],
 )
 def test_what_is_no_parameter(value, message):
@@ -178,7 +167,6 @@ def test_every_system_is_typeset(system):
         ('p = "-p[i]"', 'p = "p[i]"', "reversing_symmetry.* 1: this does not reverse"),
         ("[invariants]", "[equations]", "unknown key 'equations'"),
         ('q = "n"', "q = 2.5", "the length of 'q'"),
-        ("a = 0.25", "q = 1", "'q' is used twice"),
         ("title =", "title", "not valid TOML"),
     ],
 )
@@ -266,23 +254,16 @@ def test_unknown_names_get_a_suggestion():
         load_system("rigid-body").vector_field(np.zeros(4))
 
 
-def test_a_path_may_hold_any_character(tmp_path, monkeypatch):
+def test_a_path_may_hold_any_character(tmp_path):
     folder = tmp_path / "k=3"
     folder.mkdir()
     for name in ("a=1.toml", "a=1"):
         (folder / name).write_text(CHAIN)
         assert load_system(str(folder / name)).name == "a=1"
-    monkeypatch.chdir(folder)
-    assert load_system("a=1").dim == 6
     with pytest.raises(InputError, match=r"there is no file .*k=4/a\.toml"):
         load_system(str(tmp_path / "k=4" / "a.toml"))
-    with pytest.raises(InputError, match="not valid TOML"):
-        load_system(str(tmp_path / "k=4" / "a"))
     with pytest.raises(InputError, match=r"cannot read .*null"):
         load_system("a\0.toml")
-
-
-def test_files_that_are_no_text(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
@@ -312,10 +293,8 @@ def test_angles_are_declared_with_their_periods():
     ("periodic", "message"),
     [
         ('{ q = ["3*pi/k", 0] }', r"\[periodic\]: the vector field changes by .* turn by"),
-        ('{ q = ["2*pi/k", 1] }', r"\[periodic\]: the vector field changes"),
         ('{ q = ["2*pi/k"] }', "1 expressions for 2 components"),
         ('{ q = "p[0]" }', "a period is a positive number"),
-        ("{ w = 1 }", "the state has no component 'w'"),
         ("3", "periodic: expected a table"),
     ],
 )
