@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.arguments import as_path, is_number
-from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
+from vpintegrator.data.dataset_file import (
+    FORMAT,
+    FORMAT_VERSION,
+    condition_variable,
+    find_shards,
+    state_of,
+)
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
-from vpintegrator.data.view import find_shards, state_of
 from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.solve import bounded_sizes

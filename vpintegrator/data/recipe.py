@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import is_number
+from vpintegrator.arguments import positive, whole
 from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.variation import Variation, check_variation
@@ -24,7 +24,7 @@ from vpintegrator.dynamics.solve import (
 )
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import CLASSICAL_METHODS, SOLVERS
-from vpintegrator.storage.toml import toml_text
+from vpintegrator.storage.toml import check_keys, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _LARGEST = 2**63 - 1  # whole number that files can hold
@@ -83,32 +83,34 @@ class Recipe:
     source: str = "recipe"
 
     def __post_init__(self) -> None:
-        where = self.source
+        where, groups = self.source, self.trajectories
         self.system.require_equations("integrating")
-        _require_positive(self.step, f"{where}, step")
-        _require_whole(self.steps, f"{where}, steps", 1)
-        _require_whole(self.seed, f"{where}, seed", 0)
-        unknown = [key for key in self.trajectories if key not in GROUPS]
-        if unknown:
-            raise InputError(
-                f"{where}, [trajectories]: unknown group '{unknown[0]}'"
-                f"{nearest(unknown[0], GROUPS)}; the groups are {', '.join(GROUPS)}"
-            )
-        for group in GROUPS:
-            _require_whole(self.trajectories.get(group, 0), f"{where}, [trajectories] {group}", 0)
-        if self.trajectories.get("train", 0) < 1:
-            raise InputError(f"{where}, [trajectories] train: at least one trajectory is needed")
-        _require_positive(self.rtol, f"{where}, [solver] rtol")
-        _require_positive(self.atol, f"{where}, [solver] atol")
+        check_keys(groups, GROUPS, f"{where}, [trajectories]")
+        counts = {
+            name: whole(f"{where}, [trajectories] {name}", count, int(name == "train"), _LARGEST)
+            for name, count in {"train": 0, **groups}.items()
+        }
+        object.__setattr__(self, "trajectories", {name: counts[name] for name in groups})
+        for name, least in (("steps", 1), ("seed", 0)):
+            value = whole(f"{where}, {name}", getattr(self, name), least, _LARGEST)
+            object.__setattr__(self, name, value)
+        positive(f"{where}, step", self.step)
+        positive(f"{where}, [solver] rtol", self.rtol)
+        positive(f"{where}, [solver] atol", self.atol)
+        if self.vary is not None and not self.vary.ranges:
+            object.__setattr__(self, "vary", None)
         self._check_method(f"{where}, [solver]: ")
         if self.system.is_discrete and self.step != 1:
             raise InputError(
                 f"{where}, step: a step of {self.system.name}, a map, is one iteration; leave it "
                 "out"
             )
-        self._check_split()
-        if self.vary is not None and not self.vary.ranges:
-            object.__setattr__(self, "vary", None)
+        self.parts()  # there must be times enough to cut
+        if self.split.by == "trajectory" and self.split.fractions is not None:
+            raise InputError(
+                f"{where}, [split]: the numbers of trajectories are given in [trajectories]; "
+                "fractions are for a split by time"
+            )
         if self.vary is not None:
             self.system.require_formulas("varying a step or parameters")
             check_variation(self.vary, self.system, where)
@@ -116,11 +118,9 @@ class Recipe:
     def __repr__(self) -> str:
         groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
         varied = "" if self.vary is None else f", {', '.join(self.vary.ranges)} vary"
-        tolerance = f" at {self.rtol:g}" if self.is_solved else ""
-        solver = f", {self.method}{tolerance}" if self.solver else ""
         return (
             f"<Recipe {self.system.name}: {groups} trajectories of {self.steps:,} steps of "
-            f"{self.step:g}{varied}{solver}, seed {self.seed}>"
+            f"{self.step:g}{varied}, seed {self.seed}>"
         )
 
     @cached_property
@@ -184,13 +184,10 @@ class Recipe:
         """
         if self.system.is_discrete:
             return None
-        return component_sizes(self.flow(conditions), initial, self.duration)
-
-    def flow(self, conditions: np.ndarray) -> System:
-        """Return the system whose integration gives all of these trajectories together."""
-        if self.varied is None or self.vary is None:
-            return self.system
-        return ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
+        flow = self.system
+        if self.varied is not None and self.vary is not None:
+            flow = ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
+        return component_sizes(flow, initial, self.duration)
 
     @property
     def is_solved(self) -> bool:
@@ -212,7 +209,7 @@ class Recipe:
 
     @property
     def duration(self) -> float:
-        """Duration of a trajectory in the time of :meth:`flow`; in steps if something varies."""
+        """Duration of a trajectory in time; in steps if something varies."""
         return self.steps if self.vary is not None else self.step * self.steps
 
     @property
@@ -226,14 +223,6 @@ class Recipe:
         """Number of trajectories in all groups together."""
         return sum(self.trajectories.get(group, 0) for group in GROUPS)
 
-    def _check_split(self) -> None:
-        self.parts()  # there must be times enough to cut
-        if self.split.by == "trajectory" and self.split.fractions is not None:
-            raise InputError(
-                f"{self.source}, [split]: the numbers of trajectories are given in [trajectories]; "
-                "fractions are for a split by time"
-            )
-
     def _check_method(self, where: str) -> None:
         """Raise InputError unless there is the method, and it can make such states."""
         if not self.is_classical:
@@ -246,7 +235,7 @@ class Recipe:
         from vpintegrator.maps import find_method  # loads the methods where one is named
 
         find_method(self.method).require(self.system)
-        if self.vary is not None and self.vary.ranges:
+        if self.vary is not None:
             raise InputError(
                 f"{where}{self.method} takes one step and one set of parameters for all "
                 "trajectories; leave out what varies, or take a solver"
@@ -297,7 +286,7 @@ class Recipe:
 
     def with_count(self, count: int) -> Recipe:
         """Return the recipe for ``count`` trajectories in all, in the same proportions."""
-        _require_whole(count, "count", 3 if self.split.by == "trajectory" else 1)
+        whole("count", count, 3 if self.split.by == "trajectory" else 1)
         total = self.count
         counts = {
             group: max(round(count * self.trajectories.get(group, 0) / total), 1)
@@ -337,16 +326,3 @@ class Recipe:
             return {"system": name}
         # by the end of a line it is told from a name
         return {"system_name": name, "system": text if "\n" in text else text + "\n"}
-
-
-def _require_positive(value: Any, where: str) -> None:
-    if not is_number(value) or value <= 0:
-        raise InputError(f"{where}: expected a positive number, found {value!r}")
-
-
-def _require_whole(value: Any, where: str, least: int) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise InputError(f"{where}: expected a whole number of at least {least}, found {value!r}")
-    if value > _LARGEST:
-        raise InputError(f"{where}: the number is too large; {_LARGEST} is the largest possible")

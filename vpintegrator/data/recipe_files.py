@@ -19,10 +19,7 @@ from vpintegrator.storage.toml import check_keys, read_toml
 
 _SOLVER = ("method", "rtol", "atol")
 _RETURN_TOLERANCE = 1e-13
-_TABLES: dict[str, Any] = {
-    "split": Split.from_table,
-    "vary": Variation.from_table,
-}
+_TABLES: dict[str, Any] = {"split": Split.from_table, "vary": Variation.from_table}
 
 
 def load_recipe(
@@ -80,8 +77,7 @@ def load_recipe(
     }
     overrides: dict[str, Any] = {key: each for key, each in values.items() if each is not None}
     tables = {key: each for key, each in (("split", split), ("vary", vary)) if each is not None}
-    parameters = {} if parameters is None else parameters
-    if step is None and (middle := _middle_step(tables.get("vary"), "recipe")):
+    if step is None and (middle := _middle_step(vary, "recipe")):
         overrides["step"] = middle
     if isinstance(source, Recipe):
         if parameters:
@@ -91,22 +87,19 @@ def load_recipe(
         system = source.with_parameters(parameters) if parameters else source
         recipe = _for_system(system, source.name, overrides)
     else:
-        text, name, folder = _find(source)
-        label = f"{name}.toml" if folder is not None else name
+        known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
+        text, found, path = find_description(source, known, "dataset or system")
+        name = found or "text"
+        label = name if path is None else f"{name}.toml"
         table = read_toml(text, label)
         if "state" in table or "system" not in table:
-            recipe = _for_system(System(text, name, parameters, source=label), label, overrides)
+            system = System(text, name, parameters or {}, source=label)
+            recipe = _for_system(system, label, overrides)
         else:
-            recipe = _read(table, label, folder, parameters, overrides)
+            folder = None if path is None else path.parent
+            recipe = _read(table, label, folder, parameters or {}, overrides)
     recipe = _with_tables(recipe, tables)
     return recipe if count is None else recipe.with_count(count)
-
-
-def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
-    """Return text, name and folder (of a file) of what the user means."""
-    known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
-    text, name, path = find_description(source, known, "dataset or system")
-    return text, name or "text", path.parent if path else None
 
 
 def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Recipe:
@@ -130,14 +123,16 @@ def _read(
 ) -> Recipe:
     names = [field.name for field in dataclasses.fields(Recipe)]
     plain = [name for name in names if name not in (*_SOLVER, *_TABLES, "system", "source")]
-    known = [*plain, *_TABLES, "system", "system_name", "parameters", "solver"]
-    check_keys(table, known, label)
-    for key in ("parameters", "trajectories", "initial_conditions", "solver", *_TABLES):
-        if not isinstance(table.get(key, {}), Mapping):
-            raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
-    for key in ("title", "reference", "system", "system_name"):
-        if not isinstance(table.get(key, ""), str):
-            raise InputError(f"{label}, {key}: expected text in quotes, found {table[key]!r}")
+    kinds: dict[type, list[str]] = {
+        dict: ["parameters", "trajectories", "initial_conditions", "solver", *_TABLES],
+        str: ["title", "reference", "system", "system_name"],
+    }
+    check_keys(table, [*plain, *kinds[dict], *kinds[str]], label)
+    for kind, keys in kinds.items():
+        for key in keys:
+            if not isinstance(table.get(key, kind()), kind):
+                words = f"a table, written [{key}]" if kind is dict else "text in quotes"
+                raise InputError(f"{label}: '{key}' must be {words}, not {table[key]!r}")
     solver = table.get("solver", {})
     check_keys(solver, _SOLVER, f"{label}, [solver]")
     name = table["system"]
@@ -173,14 +168,13 @@ def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
     """Return the recipe with entries of such tables replaced."""
     changes: dict[str, Any] = {}
     for key, given in tables.items():
-        if not isinstance(given, Mapping):
-            changes[key] = given
-            continue
-        own = getattr(recipe, key)
-        table = {} if own is None else dict(own.table)
-        if any(name in given for name in GROUPS):
-            table = {k: v for k, v in table.items() if k not in GROUPS}
-        changes[key] = _TABLES[key]({**table, **given}, "recipe")
+        changes[key] = given
+        if isinstance(given, Mapping):
+            own = getattr(recipe, key)
+            table = {} if own is None else dict(own.table)
+            if any(name in given for name in GROUPS):
+                table = {k: v for k, v in table.items() if k not in GROUPS}
+            changes[key] = _TABLES[key]({**table, **given}, "recipe")
     split = changes.get("split", recipe.split)
     if split.by == "trajectory" and split.fractions is not None:
         counts = split.counts(recipe.count)

@@ -11,11 +11,9 @@ values; the initial states do not depend on them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -150,20 +148,17 @@ def _range(entry: Any, where: str) -> Range:
     if isinstance(entry, Range):
         given = vars(entry)
     known = isinstance(given, Mapping) and {"low", "high"} <= given.keys() <= {"low", "high", "log"}
-    if not known or not all(is_number(given[key]) for key in ("low", "high")):
+    numbers = known and all(is_number(given[key]) for key in ("low", "high"))
+    if not numbers or not isinstance(given.get("log", False), bool):
         raise InputError(
             f"{where}: expected the least and the largest value, as in [1.5, 2.5] or "
             f"{{ low = 0.1, high = 10, log = true }}, found {entry!r}"
         )
     low, high, log = float(given["low"]), float(given["high"]), given.get("log", False)
-    if not isinstance(log, bool):
-        raise InputError(f"{where} log: expected true or false, found {log!r}")
-    if not low < high or not math.isfinite(high - low):
-        raise InputError(f"{where}: the least value, {low:g}, must be below the largest, {high:g}")
-    if log and low <= 0:
-        raise InputError(f"{where}: what has a uniform logarithm is positive, but low = {low:g}")
-    if where.endswith(f" {STEP}") and low <= 0:
-        raise InputError(f"{where}: a step is positive, but low = {low:g}")
+    least = 0.0 if log or where.endswith(f" {STEP}") else -math.inf
+    if not least < low < high or not math.isfinite(high - low):
+        positive = "; a step, and a value with a uniform logarithm, is positive" if low <= 0 else ""
+        raise InputError(f"{where}: {low:g} must be below the largest value, {high:g}{positive}")
     return Range(low, high, log)
 
 
@@ -178,41 +173,24 @@ def check_variation(variation: Variation, system: System, where: str) -> None:
     InputError
         If there is no such parameter, or the dimension, a period or a symmetry depends on it.
     """
-    definitions = json.dumps(system.definitions)
-    ranges = tuple(variation.ranges.items())
-    _check(system.text, system.name, definitions, ranges, where)
-
-
-@lru_cache(64)  # a recipe is checked again with every change
-def _check(
-    text: str, name: str, definitions: str, ranges: tuple[tuple[str, Range], ...], where: str
-) -> None:
-    given = json.loads(definitions)
-    system = System(text, name, given)
-    parameters = {key: entry for key, entry in ranges if key != STEP}
+    parameters = {key: entry for key, entry in variation.ranges.items() if key != STEP}
     try:
         system.with_open(list(parameters))
     except InputError as error:
         raise InputError(f"{where}, [vary]: {error}") from None
-    corners = [dict.fromkeys(parameters, 0.0), dict.fromkeys(parameters, 1.0)]
-    # and a point that nothing distinguishes
-    inside = {key: (k + 1) * _GOLDEN % 1 for k, key in enumerate(parameters)}
-    for parts in [*corners, inside] if parameters else []:
-        values = {key: float(entry.at(parts[key])) for key, entry in parameters.items()}
+    # the corners, and a point that nothing distinguishes
+    inside = [(k + 1) * _GOLDEN % 1 for k in range(len(parameters))]
+    for parts in (0.0 * np.array(inside), np.ones(len(inside)), inside) if parameters else ():
+        pairs = zip(parameters.items(), parts, strict=True)
+        values = {key: float(entry.at(part)) for (key, entry), part in pairs}
         told = ", ".join(f"{key} = {value:.6g}" for key, value in values.items())
         try:
-            member = System(text, name, {**given, **values})
+            member = System(system.text, system.name, {**system.definitions, **values})
         except InputError as error:
             raise InputError(f"{where}, [vary]: {error} (with {told})") from None
         for what in ("periods", "reversing_symmetries", "divergence_free"):
-            if not _same(getattr(member, what), getattr(system, what)):
+            if not np.array_equal(getattr(member, what), getattr(system, what)):
                 raise InputError(
-                    f"{where}, [vary]: the {what.replace('_', ' ')} of {name} cannot depend on "
-                    f"{', '.join(parameters)}, but they change with {told}"
+                    f"{where}, [vary]: the {what.replace('_', ' ')} of {system.name} cannot depend "
+                    f"on {', '.join(parameters)}, but they change with {told}"
                 )
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(np.array_equal, one, other))
-    return bool(one == other)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.dataset_file import folder_of
 from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
 from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards, save
@@ -19,7 +20,6 @@ from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.variation import Variation
-from vpintegrator.data.view import folder_of
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.runtime import pool

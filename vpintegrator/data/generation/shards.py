@@ -22,11 +22,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.data.dataset_file import Conditions, digests, write_dataset
+from vpintegrator.data.dataset_file import Conditions, digests, folder_of, shard_name, write_dataset
 from vpintegrator.data.generation.accuracy import Accuracy, combine, measure_accuracy
 from vpintegrator.data.generation.plan import ShardPlan, integrate
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.view import folder_of, shard_name
 from vpintegrator.dynamics.state_file import versions, write_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.files import disk_errors, locked
