@@ -99,6 +99,7 @@ def bomb(file):
         (attribute("accuracy", "{"), "'accuracy' is not JSON"),
         (attribute("accuracy", '{"a": ' * 5000 + "1" + "}" * 5000), "nested too deeply"),
         (attribute("format_version", "x"), "'format_version' must be a whole number"),
+        (attribute("format_version", 99), "has format version 99"),
         (attribute("format", None), "is an HDF5 file of another program"),
     ],
 )  # fmt: skip

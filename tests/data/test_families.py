@@ -182,7 +182,10 @@ def test_a_solution_that_ends_is_told_in_steps(tmp_path):
     [
         (lambda f: f["train/step"].__setitem__(0, np.nan), "the step of a trajectory is no posit"),
         (lambda f: f.__delitem__("test/parameter_I1"), "there is no dataset 'parameter_I1'"),
-        (lambda f: f.attrs.__setitem__("varied", '{"step": [1, "a"]}'), "must hold two numbers"),
+        (
+            lambda f: f.attrs.__setitem__("varied", '{"step": [1, "a"]}'),
+            "expected the least and the largest",
+        ),
         (lambda f: f.attrs.__setitem__("varied", '{"$I1": [1, 2]}'), "'[$]I1' is no valid name"),
     ],
 )

@@ -276,7 +276,7 @@ def test_equations_are_compared_with_the_states_and_their_time_is_known(vary, tm
         (np.zeros((6, 1, 2)), {"step": 1}, "needs two states or more"),
         (np.zeros((6, 5, 2)), {}, "does not say the time between two states"),
         (np.zeros((6, 5, 2)), {"step": -1}, "step = -1 must be positive"),
-        (np.zeros((6, 5, 2)), {"times": np.arange(4)}, "times must be numbers of the shape"),
+        (np.zeros((6, 5, 2)), {"times": np.arange(4)}, r"times of shape \(4,\) do not fit"),
         (np.zeros((6, 5, 2)), {"times": [0, 1, 2, 3, 5]}, "time 4 of trajectory 0 is 5"),
         (np.zeros((6, 5, 2)), {"times": [0, 1, 2, 2, 3]}, "is 2, 0 after the one before"),
         (np.zeros((6, 5, 2)), {"step": 1, "components": ["q"]}, "1 components are named"),

@@ -61,15 +61,6 @@ def test_states_are_those_of_one_integration(whole):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("split", ["trajectory", "time"])
-def test_workers_do_not_change_a_bit(split, tmp_path):
-    options = {**SMALL, "split": {"by": split}}
-    one = generate("rigid-body", tmp_path / "one.h5", **options)
-    two = generate("rigid-body", tmp_path / "two.h5", workers=2, **options)
-    assert one.path.read_bytes() == two.path.read_bytes()
-
-
-@pytest.mark.thorough
 def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
@@ -79,15 +70,13 @@ def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
             "rigid-body", tmp_path / "a.h5", scheduler=cluster.scheduler_address, **SMALL
         )
         assert dataset.path.read_bytes() == whole.path.read_bytes()
-        with pytest.raises(InputError, match="cannot be continued beyond"):
+        with pytest.raises(InputError, match="explicit-euler cannot continue"):
             generate(
-                'state = ["x"]\n[vector_field]\nx = "x**2"\n[initial_conditions]\n'
-                'distribution = "uniform"\nlow = 1\nhigh = 2',
+                "duffing",
                 tmp_path / "b.h5",
-                step=0.1,
-                steps=20,
+                step=50.0,
                 count=4000,
-                rtol=1e-13,
+                method="explicit-euler",
                 scheduler=cluster.scheduler_address,
             )
     assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
@@ -127,23 +116,25 @@ def test_a_lost_shard_is_told_and_made_again(view):
     assert lost.exists()  # it is a view still
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "a/b", "..", ".", ""])
-def test_shards_are_read_from_beside_the_file_only(view, name):
+@pytest.mark.parametrize(
+    ("folder", "source", "said"),
+    [
+        *((name, None, "not a plain name") for name in ("../elsewhere", "/tmp", "..", "")),
+        *((None, name, "not a view of the shards") for name in ("/etc/passwd", "a.h5")),
+        (None, "../a.h5.shards/000001.h5", "not a view of the shards"),
+    ],
+)
+def test_only_shards_beside_the_file_are_read(view, folder, source, said):
     with h5py.File(view.path, "r+") as file:
-        file.attrs["shards"] = name
-    with pytest.raises(InputError, match="not a plain name"):
-        open_dataset(view.path)
-
-
-@pytest.mark.parametrize("name", ["/etc/passwd", "../a.h5.shards/000001.h5", "a.h5"])
-def test_a_view_of_anything_but_its_shards_is_refused(view, name):
-    with h5py.File(view.path, "r+") as file:
-        shape = file["train/state"].shape
-        del file["train/state"]
-        layout = h5py.VirtualLayout(shape, "f8")
-        layout[:] = h5py.VirtualSource(name, "train/state", shape)
-        file["train"].create_virtual_dataset("state", layout)
-    with pytest.raises(InputError, match=r"not a view of the shards in a\.h5\.shards"):
+        if folder is not None:
+            file.attrs["shards"] = folder
+        else:
+            shape = file["train/state"].shape
+            del file["train/state"]
+            layout = h5py.VirtualLayout(shape, "f8")
+            layout[:] = h5py.VirtualSource(source, "train/state", shape)
+            file["train"].create_virtual_dataset("state", layout)
+    with pytest.raises(InputError, match=said):
         open_dataset(view.path)
 
 
@@ -176,7 +167,7 @@ def test_what_may_be_resumed(view, tmp_path):
     view.path.unlink()
     with pytest.raises(InputError, match="what an interrupted generation left"):
         generate("rigid-body", view.path, **SMALL)
-    with pytest.raises(InputError, match="belongs to another dataset"):
+    with pytest.raises(InputError, match="by the same command with --resume"):
         generate("rigid-body", view.path, resume=True, **{**SMALL, "steps": 6})
     other = generate("rigid-body", view.path, overwrite=True, **{**SMALL, "steps": 6})
     assert other.shapes["train"][1] == 7
@@ -187,16 +178,6 @@ def test_what_may_be_resumed(view, tmp_path):
 def test_two_at_a_time_are_kept_apart(tmp_path):
     with locked(tmp_path / "a.h5"), pytest.raises(InputError, match="another process is at work"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(InputError, match="are free on its disk"):
-        generate("rigid-body", tmp_path / "a.h5", **SMALL)
-    with pytest.raises(InputError, match="are free on its disk"):
-        generate("rigid-body", tmp_path / "a.h5", count=20, steps=3)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -233,11 +214,6 @@ def start(folder, *arguments):
     )
 
 
-def wait_for_files(process, folder, pattern):
-    """Until there are such files, or the process has ended."""
-    wait_for(lambda: any(folder.glob(pattern)) or process.poll() is not None)
-
-
 def wait_for(condition):
     end = time.monotonic() + 60
     while not condition():
@@ -245,11 +221,17 @@ def wait_for(condition):
         time.sleep(0.005)
 
 
+def start_and_wait(folder):
+    """Start two workers, and wait for the first shard, or the end."""
+    process = start(folder, "--workers=2")
+    wait_for(lambda: any(folder.glob("a.h5.shards/*.h5")) or process.poll() is not None)
+    return process
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_interruption_says_how_to_go_on(tmp_path, whole):
-    process = start(tmp_path, "--workers=2")
-    wait_for_files(process, tmp_path, "a.h5.shards/*.h5")
+    process = start_and_wait(tmp_path)
     process.send_signal(signal.SIGTERM)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in text, text
@@ -261,8 +243,7 @@ def test_interruption_says_how_to_go_on(tmp_path, whole):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 def test_workers_end_with_the_process_that_started_them(tmp_path, whole):
-    process = start(tmp_path, "--workers=2")
-    wait_for_files(process, tmp_path, "a.h5.shards/*.h5")
+    process = start_and_wait(tmp_path)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.kill()
     process.communicate()
@@ -279,35 +260,19 @@ def _alive(pid):
         return False
 
 
-class Forked:
-    """Resumes at once, for everything is imported already."""
-
-    def __init__(self, path):
-        context = multiprocessing.get_context("fork")
-        arguments = {"resume": True, **SMALL}
-        self.process = context.Process(target=generate, args=("rigid-body", path), kwargs=arguments)
-        self.process.start()
-        self.kill = self.process.kill
-
-    def wait(self, seconds=None):
-        self.process.join(seconds)
-        self.returncode = self.process.exitcode
-        if self.returncode is None:
-            raise subprocess.TimeoutExpired("generate", seconds)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_it_resumes_to_the_same_bytes(tmp_path, whole):
     """Each time when one more shard is there, or a moment later."""
     path, shards = tmp_path / "a.h5", tmp_path / "a.h5.shards"
     for stage in (0, 1, 2, 3):
-        process = Forked(path)
+        process = multiprocessing.get_context("fork").Process(
+            target=generate, args=("rigid-body", path), kwargs={"resume": True, **SMALL}
+        )
+        process.start()
         wait_for(lambda stage=stage: path.exists() or len(list(shards.glob("*.h5"))) >= stage)
         time.sleep(0.01 * stage)
         process.kill()
-        process.process.join()
-    process = Forked(path)
-    process.wait(100)
-    assert process.returncode == 0
+        process.join()
+    generate("rigid-body", path, resume=True, **SMALL)
     assert path.read_bytes() == whole.path.read_bytes()
-    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+    assert not shards.exists()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.arguments import as_path, is_number
+from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.data.dataset_file import (
     FORMAT,
     FORMAT_VERSION,
@@ -18,11 +18,11 @@ from vpintegrator.data.dataset_file import (
     state_of,
 )
 from vpintegrator.data.split import GROUPS
-from vpintegrator.data.variation import STEP
+from vpintegrator.data.variation import STEP, Variation
 from vpintegrator.dynamics import Family, System, solve
 from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.solve import bounded_sizes
-from vpintegrator.errors import InputError, printable
+from vpintegrator.errors import InputError
 from vpintegrator.storage.reading import StoredGroup, check_shape, open_hdf5, reading
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ class Dataset:
         InputError
             If it has other components, or gives other states; the message says by how much.
         """
-        if not isinstance(system, System):
-            raise InputError(f"system must be a System, not {type(system).__name__}")
+        of_kind("system", system, System, "a System")
         if self.varied:
             raise InputError(
                 f"every trajectory of {self.path} has its own {', '.join(self.varied)}; a system "
@@ -313,17 +312,10 @@ class Dataset:
 
 def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
     """Read the names of the quantities that vary, and their ranges; the step comes first."""
-    table = file.json("varied", default={})
-    for name, bounds in table.items():
-        if name != STEP:
-            check_name(name, f"{file}: the attribute 'varied'")
-        numbers = isinstance(bounds, list) and len(bounds) == 2 and all(map(is_number, bounds))
-        if not numbers or not bounds[0] <= bounds[1] or (name == STEP and bounds[0] <= 0):
-            raise InputError(
-                f"{file}: the attribute 'varied' must hold two numbers for each name, the least "
-                f"and the largest, not {printable(repr(bounds))[:40]} for {name}"
-            )
-    return {name: (float(low), float(high)) for name, (low, high) in table.items()}
+    variation = Variation.from_table(file.json("varied", default={}), str(file))
+    for name in variation.parameters:
+        check_name(name, f"{file}, [vary]")
+    return variation.bounds
 
 
 def _check_reproduces(
@@ -342,8 +334,6 @@ def _check_reproduces(
             f"{where}: its components are {', '.join(system.components[:8])}, but those of the "
             f"states {', '.join(dataset.system.components[:8])}"
         )
-    if system.is_measured:
-        raise InputError(f"the equations of {system.name} are not known; give its function")
     known = states[np.isfinite(states).all(axis=(1, 2))]
     if not len(known):
         return

@@ -120,16 +120,14 @@ def _end_with(leash: Connection) -> None:
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
     """Set variables for the processes that are started inside the block."""
-    before = {name: os.environ.get(name) for name in values}
+    before = {name: os.environ[name] for name in values if name in os.environ}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in values:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _by_cluster(
@@ -141,7 +139,6 @@ def _by_cluster(
         import distributed
     except ImportError:
         raise InputError("a scheduler needs dask: pip install 'vpintegrator[dask]'") from None
-    given = isinstance(scheduler, distributed.Client)
     client = scheduler if isinstance(scheduler, distributed.Client) else _connect(scheduler)
     try:
         client.wait_for_workers(1, timeout=_CONNECT)
@@ -158,7 +155,7 @@ def _by_cluster(
             "(resume=True in Python)"
         ) from None
     finally:
-        if not given:
+        if client is not scheduler:
             client.close()
 
 
@@ -166,13 +163,11 @@ def _connect(scheduler: str | os.PathLike[str]) -> Client:
     import distributed
     from distributed.comm.addressing import get_address_host_port
 
-    where = {"address": str(scheduler)}
-    if Path(scheduler).is_file():
-        where = {"scheduler_file": os.fspath(scheduler)}
+    name = "scheduler_file" if Path(scheduler).is_file() else "address"
     try:
-        if "address" in where:
-            get_address_host_port(where["address"])  # refuses what is no address at once
-        return distributed.Client(**where, timeout=_CONNECT, set_as_default=False)
+        if name == "address":
+            get_address_host_port(str(scheduler))  # refuses what is no address at once
+        return distributed.Client(**{name: str(scheduler)}, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
             f"no dask scheduler answers at {scheduler} ({type(error).__name__}); start one with "

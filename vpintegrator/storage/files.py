@@ -7,7 +7,6 @@ import errno
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -231,19 +230,3 @@ def _publish(temporary: Path, path: Path, overwrite: bool) -> None:
         f"{path} was made by somebody else meanwhile and stays as it is; what was to be written "
         f"there is now {free}"
     )
-
-
-def check_space(path: Path, needed: float) -> None:
-    """Say before the work that ``needed`` bytes more will not fit on the disk of ``path``.
-
-    Raises
-    ------
-    InputError
-        If they will not.
-    """
-    free = shutil.disk_usage(path.parent).free
-    if needed > free:
-        raise InputError(
-            f"{path} needs {needed / 2**20:,.3g} MiB more, but {free / 2**20:,.3g} MiB are free on "
-            "its disk; choose another disk with -o, or make a smaller dataset"
-        )

@@ -17,7 +17,6 @@ from vpintegrator.dynamics.solve import bounded_sizes
 _SAMPLE = 8  # trajectories of each part that are integrated a second time
 _LOST = 0.01  # difference of two solutions, relative to the spread, at which both are lost
 _EVERY = 4  # comparison at every fourth output time
-_ROWS = 1024  # trajectories whose invariants are computed at a time
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,7 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
     system, parameters = recipe.system, None
     if recipe.varied is not None and recipe.vary is not None:
         system, parameters = recipe.varied, recipe.vary.split(conditions, recipe.step)[1]
-    parts = []
-    for first in range(0, len(states), _ROWS):
-        rows = slice(first, first + _ROWS)
-        own = None if parameters is None else parameters[rows]
-        parts.append(invariant_changes(system.invariants, states[rows], own))
-    changes = largest_changes(parts)
+    changes = invariant_changes(system.invariants, states, parameters)
     if not recipe.is_solved:
         return Accuracy(changes, None, 0, recipe.steps)
     chosen = _sample(len(states))

@@ -23,7 +23,7 @@ from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.runtime import pool
-from vpintegrator.storage.files import check_output, check_space, locked
+from vpintegrator.storage.files import check_output, locked
 from vpintegrator.storage.reading import StoredGroup, open_any
 from vpintegrator.storage.toml import read_toml
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _DRIFT = 100.0  # drift of an invariant, relative to the error of states, that is too large
 _LEAST_DRIFT = 1e-8  # a smaller one is rounding
-_ROOM = 2**17  # bytes that a small dataset takes besides its states
 _LARGEST_SINGLE = 2**30  # bytes of states up to which a dataset is one file
 
 
@@ -147,8 +146,6 @@ def generate(
             remove_shards(path)  # if it was stopped just before that
         return _opened(path, recipe)
     size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
-    there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
-    check_space(path, size + _ROOM - there)
     plan = ShardPlan.of(recipe)
     done, asked = 0, dict[str, int]()
 

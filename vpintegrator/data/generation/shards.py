@@ -3,8 +3,8 @@
 rigid-body.h5                       the dataset: a view of the shards, or a copy of all of them
 rigid-body.h5.shards/000000.h5 ...  the shards, each renamed to this name when it is complete
 
-A shard has the same groups as the dataset. Its attributes hold the identity of the dataset, a
-SHA-256 of the states of each group and the measured accuracy, so that it is not made again.
+A shard has the same groups as the dataset. Its attributes hold the identity of the dataset and the
+measured accuracy, so that it is not made again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,6 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
             first = task.first + rows.start
             write_states(group, states[rows, part], recipe.times[part], recipe.system, first)
             known[name] = digests(states[rows, part])
-            group.attrs["digest"] = hashlib.sha256(known[name]).hexdigest()
         f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
         f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
         f.attrs["number"] = task.number
@@ -130,17 +129,15 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
 
 
 def find_shard(task: Task) -> Shard | None:
-    """The shard that is there, if it is the right one and every bit of it is as it was written."""
+    """The shard that is there, if it is the right one; its checksums tell whether it is whole."""
     count = len(task.plan.initial)
     damage = OSError, KeyError, ValueError, TypeError, RuntimeError
     with suppress(*damage), h5py.File(task.path) as f:
-        if (f.attrs["identity"], int(f.attrs["number"])) != (task.identity, task.number):
-            return None
-        names = group_parts(task.recipe, task.first, count)
-        known = {name: digests(f[name]["state"][...]) for name in names}
-        right = [f[n].attrs["digest"] == hashlib.sha256(known[n]).hexdigest() for n in names]
-        accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
-        return Shard(task.number, count, known, accuracy, reused=True) if all(right) else None
+        if (f.attrs["identity"], int(f.attrs["number"])) == (task.identity, task.number):
+            names = group_parts(task.recipe, task.first, count)
+            known = {name: digests(f[name]["state"][...]) for name in names}
+            accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
+            return Shard(task.number, count, known, accuracy, reused=True)
     return None
 
 
@@ -248,18 +245,26 @@ class Shards:
         accuracy = combine([shard.accuracy for shard in shards]).summary() | asked
         names = self.recipe.parts()
         known = {name: b"".join(shard.digests.get(name, b"") for shard in shards) for name in names}
-        made = self.path, self.recipe
-        rest = accuracy, self.plan.conditions
+        place, folder = None, str(self.folder.absolute())
         if not single:
             sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
-            view, place = self._view(self.folder.name), (self.folder.name, sizes)
-            save(*made, view, *rest, overwrite=overwrite, known=known, shards=place)
-            return
+            place, folder = (self.folder.name, sizes), self.folder.name
+        states: dict[str, Any] = self._view(folder)
         with h5py.File("view", "w", driver="core", backing_store=False) as file:
-            view = self._view(str(self.folder.absolute()))
-            states = {name: file.create_virtual_dataset(name, view[name]) for name in view}
-            save(*made, states, *rest, overwrite=overwrite, known=known)
-        remove_shards(self.path)
+            if single:  # to copy them
+                states = {n: file.create_virtual_dataset(n, view) for n, view in states.items()}
+            save(
+                self.path,
+                self.recipe,
+                states,
+                accuracy,
+                self.plan.conditions,
+                overwrite=overwrite,
+                known=known,
+                shards=place,
+            )
+        if single:
+            remove_shards(self.path)
 
     def _prepare(self, resume: bool, overwrite: bool) -> bool:
         """Make the folder, or keep what is in it; return whether it has shards to go on with."""
@@ -274,11 +279,8 @@ class Shards:
             return True
         if identities and not overwrite:
             raise InputError(
-                f"{self.folder} belongs to another dataset, or to other versions of the packages: "
-                "repeat the command that was interrupted, or start anew with --overwrite"
-                if resume
-                else f"{self.folder} is what an interrupted generation left, or a part of a "
-                "dataset: go on with it by --resume (resume=True in Python), or start anew with "
+                f"{self.folder} is what an interrupted generation left, or a part of a dataset: go "
+                "on by the same command with --resume (resume=True in Python), or start anew with "
                 "--overwrite"
             )
         remove_shards(self.path)

@@ -133,12 +133,16 @@ def import_dataset(
     axes = axes and one_of("axes", axes, ("trajectory", "time"))
     notes = list[str]()
     if pairs is None:
-        runs = read_runs(source, variable, columns, parameter_columns, axes)
+        runs = read_runs(source, variable, columns, parameter_columns, axes, times)
     elif times is not None or axes or parameter_columns:
         raise InputError("pairs of states have no times, axes and columns of parameters")
     else:
         runs = _complete(read_pairs(source, pairs, variable, columns), notes)
-    runs = _with_times_and_names(runs, times, components)
+    if components is not None:
+        if len(components) != runs.states.shape[2]:
+            expected = runs.states.shape[2]
+            raise InputError(f"{len(components)} components are named, but there are {expected}")
+        runs = replace(runs, names=tuple(components))
     _check_values(runs)
     in_order = False
     if split is None:
@@ -255,25 +259,6 @@ def _deal(
     order = np.arange(count) if seed is None else np.random.default_rng(seed).permutation(count)
     cut = consecutive(split.counts(count))
     return split, {group: (np.sort(order[part]), slice(0, length)) for group, part in cut.items()}
-
-
-def _with_times_and_names(runs: Runs, times: Any, components: Sequence[str] | None) -> Runs:
-    """Return runs with the times and names that are given."""
-    count, length, dim = runs.states.shape
-    if times is not None:
-        try:
-            times = np.broadcast_to(np.asarray(times, dtype=np.float64), (count, length))
-        except (TypeError, ValueError):
-            raise InputError(
-                f"times must be numbers of the shape ({length},) or ({count}, {length}), those of "
-                "the states"
-            ) from None
-        runs = replace(runs, times=times)
-    if components is None:
-        return runs
-    if len(components) != dim:
-        raise InputError(f"{len(components)} components are named, but there are {dim}")
-    return replace(runs, names=tuple(components))
 
 
 def _continued(states: np.ndarray, periods: Mapping[int, float]) -> tuple[np.ndarray, list[int]]:

@@ -112,6 +112,7 @@ def read_runs(
     columns: Sequence[str] | None = None,
     parameters: Sequence[str] = (),
     axes: str | None = None,
+    times: Any = None,
 ) -> Runs:
     """Return the runs of a path, a table, named arrays or an array.
 
@@ -120,7 +121,7 @@ def read_runs(
     if variable is None and isinstance(source, str | os.PathLike):
         check_kind(source, "arrays", "hdf5")
     with _opened(source, columns) as found:
-        return _find_runs(found, variable, parameters, axes)
+        return _find_runs(found, variable, parameters, axes, times)
 
 
 def read_pairs(
@@ -298,6 +299,7 @@ def _find_runs(
     variable: str | None,
     parameters: Sequence[str] = (),
     axes: str | None = None,
+    times: Any = None,
 ) -> Runs:
     """Find states, times, step and parameters among the arrays of a source.
 
@@ -321,8 +323,11 @@ def _find_runs(
     rest = _Source(where, {n: source.arrays[n] for n in others if n not in chosen})
     folder = chosen[0].rpartition("/")[0] if chosen else ""
     time, step = rest.usual(_TIMES, folder), rest.usual(_STEPS, folder)
-    times = None if time is None else rest.numbers(time).squeeze()
-    times = None if times is None or times.size == 1 else times
+    if times is not None:
+        times = _numbers(times, "times")
+    elif time is not None:
+        times = rest.numbers(time).squeeze()
+        times = None if times.size == 1 else times
     states, names = _joined(found, chosen, times, where)
     if source.is_table:
         names = tuple(plain_name(name) or name for name in chosen)
