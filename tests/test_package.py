@@ -9,7 +9,7 @@ import pytest
 import vpintegrator as vp
 from vpintegrator import names
 from vpintegrator.dynamics.compositions import FACTORS
-from vpintegrator.nn.activations import ACTIVATIONS
+from vpintegrator.nn.layer import ACTIVATIONS
 from vpintegrator.rollout import METHODS
 
 NAMES = [module.name for module in pkgutil.iter_modules(vp.__path__)] + ["systems", "datasets"]

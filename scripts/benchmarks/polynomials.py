@@ -27,7 +27,7 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledMethod, CompiledModel
 from vpintegrator.models import Model
-from vpintegrator.nn.univariate import RADIUS
+from vpintegrator.nn.basis import RADIUS
 from vpintegrator.rollout import find_method, solve_reference
 
 TOLERANCE, CHECKED = 1e-13, 20

@@ -5,9 +5,9 @@ import torch
 
 from tests.rollout.systems import system
 from vpintegrator import models
-from vpintegrator.nn.activations import ACTIVATIONS
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.feed_forward import ResidualLayer
+from vpintegrator.nn.layer import ACTIVATIONS
 
 BODY = system("rigid-body").reversing_symmetries
 

@@ -8,7 +8,7 @@ import torch
 
 from vpintegrator.nn import canonical_form
 from vpintegrator.nn.basis import Terms
-from vpintegrator.nn.units import FormulaVariables
+from vpintegrator.nn.formulas import FormulaVariables
 
 
 @functools.cache

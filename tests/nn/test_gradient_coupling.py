@@ -6,14 +6,18 @@ import torch
 
 from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis_potential import BasisPotential
-from vpintegrator.nn.canonical import canonical_blocks
-from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
-from vpintegrator.nn.potentials import ComponentPotential, NeuronPotential, QuadraticPotential
-from vpintegrator.nn.reversible import Reversible
-from vpintegrator.nn.symmetry import generated_group
-from vpintegrator.nn.symplectic_attention import SymplecticAttention
-from vpintegrator.nn.univariate import HARMONICS, POLYNOMIALS, RADIUS, SECULAR
+from vpintegrator.nn.attention_coupling import SymplecticAttention
+from vpintegrator.nn.basis import HARMONICS, POLYNOMIALS, RADIUS, SECULAR
+from vpintegrator.nn.basis_layers import BasisPotential
+from vpintegrator.nn.composition import Reversible
+from vpintegrator.nn.gradient_coupling import (
+    ComponentPotential,
+    GradientCoupling,
+    HenonMap,
+    NeuronPotential,
+    QuadraticPotential,
+)
+from vpintegrator.nn.symmetry import canonical_blocks, generated_group
 
 
 def coupling(kind, dim, *arguments, **options):

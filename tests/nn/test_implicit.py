@@ -366,7 +366,7 @@ def test_functions_of_pairs_at_parameters():
 
 def test_pairs_of_components():
     F = GeneratingFunction(3, 2)
-    with pytest.raises(InputError, match="two components a < b for each of the 1 functions"):
+    with pytest.raises(InputError, match="two components a < b for each of the functions"):
         VolumePreservingGeneratingFunction([F], pairs=[(2, 2)])
     with pytest.raises(InputError, match="depends on one between them; make these cyclic"):
         VolumePreservingGeneratingFunction([F], pairs=[(0, 2)])

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from tests.nn.laws import assert_close, made, randomise, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
-from vpintegrator.nn.canonical import canonical_blocks_beside
 from vpintegrator.nn.formulas import with_values
+from vpintegrator.nn.symmetry import canonical_blocks
 
 FORMULAS = {"expressions": ["sigmoid(z[0] - z[4])", "sin(z[5])", "z[1]*z[4]"]}
 FLIPS = [torch.diag(torch.tensor([1.0, -1, -1, -1, -1, 1])).tolist()]
 # (q, p) -> (q, -p), and back in time: the form turns its sign, and so do potentials
 TURNED = torch.diag(torch.tensor([1.0, 1, -1, -1, -1, 1])).tolist()
 EXCHANGE = [*torch.eye(6)[[1, 0, 3, 2, 5, 4]].tolist()]
-SIGNED = canonical_blocks_beside(nn.generated_group([TURNED], 6), 2)[::-1]
+SIGNED = canonical_blocks(nn.generated_group([TURNED], 6), 2)[::-1]
 N, M = 4, 2  # components, and parameters
 READ = {"parameters": M}
 
@@ -136,10 +136,10 @@ def test_symmetries_that_mix_parameters():
     mixing = torch.eye(3).double()
     mixing[0, 2] = 1
     with pytest.raises(InputError, match="mix parameters with states"):
-        canonical_blocks_beside(mixing[None], 1)
+        canonical_blocks(mixing[None], 1)
     with pytest.raises(InputError, match="do not keep the symplectic form"):
-        canonical_blocks_beside(torch.diag(torch.tensor([1.0, -1, 1, 1, 1])).double()[None], 1)
+        canonical_blocks(torch.diag(torch.tensor([1.0, -1, 1, 1, 1])).double()[None], 1)
     with pytest.raises(InputError, match="mix positions and momenta"):
-        canonical_blocks_beside(torch.tensor([[[0.0, 1, 0], [1, 0, 0], [0, 0, 1]]]).double(), 1)
+        canonical_blocks(torch.tensor([[[0.0, 1, 0], [1, 0, 0], [0, 0, 1]]]).double(), 1)
     with pytest.raises(InputError, match="must not mix states with parameters"):
         nn.Reversible(nn.BasisCoupling(2, 2, parameters=1), torch.eye(3)[[2, 1, 0]])

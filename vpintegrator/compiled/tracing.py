@@ -6,7 +6,7 @@ node numbers (``operations``). Other ways of tracing, such as ``torch.fx``, take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,7 +78,7 @@ class Trace:
         return replace(self, graph=new, outputs=[number[n] for n in self.outputs], weights=[])
 
 
-def trace(model: Model, frozen: bool = False, buffers: Iterable[str] = ()) -> Trace:
+def trace(model: Model, frozen: bool = False) -> Trace:
     """Follow a model through one window.
 
     Parameters
@@ -88,8 +88,6 @@ def trace(model: Model, frozen: bool = False, buffers: Iterable[str] = ()) -> Tr
     frozen
         Whether weights that are computed from others, such as those on the Stiefel manifold, are
         taken as they are now. They are computed by operations on whole matrices.
-    buffers
-        Names of buffers that are weights, numbers of which the graph is independent.
 
     Raises
     ------
@@ -98,14 +96,11 @@ def trace(model: Model, frozen: bool = False, buffers: Iterable[str] = ()) -> Tr
     """
     # a value computed once is the same tensor at every use
     with parametrize.cached(), torch.no_grad():
-        held = {name: model.get_buffer(name) for name in buffers}
-        return _trace(model, dict(_computed(model)) if frozen else {}, held)
+        return _trace(model, dict(_computed(model)) if frozen else {})
 
 
-def _trace(
-    model: Model, computed: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]
-) -> Trace:
-    """Follow a model, some of whose weights are computed already, and some are buffers."""
+def _trace(model: Model, computed: Mapping[str, torch.Tensor]) -> Trace:
+    """Follow a model, some of whose weights are computed already."""
     weights = {
         name: p.detach()
         for name, p in model.named_parameters()
@@ -114,7 +109,6 @@ def _trace(
     # the normalisation differs from dataset to dataset: unless it is trivial it is not baked in
     weights |= {"coordinates.shift": model.shift} if model.shift.any() else {}
     weights |= {"coordinates.scale": model.scale} if (model.scale != 1).any() else {}
-    weights |= held
     tensors = [*weights.values(), *computed.values(), *model.buffers()]
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
@@ -146,7 +140,7 @@ def _trace(
         raise
     except Exception as error:  # whatever a model of the user's own does
         raise NotCompilable(f"the model cannot be followed: {first_line(error)}") from error
-    if outputs.shape != getattr(model, "image", window.shape):
+    if outputs.shape != window.shape:
         raise NotCompilable(f"it gives {outputs.shape} for a window {tuple(window.shape)}")
     return Trace(graph, [int(n) for n in outputs.ravel()], [*weights, *computed])
 

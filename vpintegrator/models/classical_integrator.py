@@ -12,11 +12,15 @@ from vpintegrator.dynamics.expressions import ComponentFunction
 from vpintegrator.models.model import Model
 from vpintegrator.models.splitting_map import check_equations
 from vpintegrator.names import EXPLICIT, RUNGE_KUTTA
-from vpintegrator.nn.classical_steps import RungeKuttaStep, Substeps
-from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
+from vpintegrator.nn.exact_flows import (
+    LearnedSplitting,
+    RungeKuttaStep,
+    Substeps,
+    field_parts,
+    hamiltonian_parts,
+)
 from vpintegrator.nn.formulas import StateExpressions, deriving
 from vpintegrator.nn.layer import Layer, default_dtype
-from vpintegrator.nn.learned_splitting import LearnedSplitting
 
 MOST_SUBSTEPS = 1024
 

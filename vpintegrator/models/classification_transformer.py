@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.arguments import divisible, of_kind, one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn import Composition, MultiHeadAttention, ResidualLayer
-from vpintegrator.nn.encoder import Norm
+from vpintegrator.nn.feed_forward import Norm
 from vpintegrator.nn.layer import as_dtype, default_dtype, last_size
 
 

@@ -10,7 +10,7 @@ import torch
 from vpintegrator.arguments import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
-from vpintegrator.nn.parameters import check_vanishing
+from vpintegrator.nn.layer import check_vanishing
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, symmetry_group
 
 

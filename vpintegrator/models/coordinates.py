@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.canonical import canonical_scale
 from vpintegrator.nn.chart_map import ChartMap
-from vpintegrator.nn.symmetry import TOLERANCE, fixed_point_projection
+from vpintegrator.nn.symmetry import TOLERANCE, canonical_scale, fixed_point_projection
 
 
 class Coordinates(nn.Module):

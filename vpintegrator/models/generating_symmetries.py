@@ -9,9 +9,10 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
 from vpintegrator.nn.basis import ONLY_SIGNED
-from vpintegrator.nn.canonical import SignedGroup, form_signs
 from vpintegrator.nn.symmetry import (
     TOLERANCE,
+    SignedGroup,
+    form_signs,
     generated_group,
     is_diagonal,
     signed_permutations,

@@ -13,8 +13,7 @@ from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import UNITS
 from vpintegrator.models.model import Model
-from vpintegrator.nn.composition import Composition, having
-from vpintegrator.nn.reversible import psi_of
+from vpintegrator.nn.composition import Composition, having, psi_of
 from vpintegrator.nn.shears import is_prolongable
 
 AnyModel = TypeVar("AnyModel", bound=Model)

@@ -29,10 +29,8 @@ from vpintegrator.models.iteration import (
     trajectories,
 )
 from vpintegrator.nn.chart_map import ChartMap
-from vpintegrator.nn.composition import having, is_invertible
-from vpintegrator.nn.layer import as_dtype, last_size
-from vpintegrator.nn.parameters import beside, parameters_for
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.composition import Reversible, having, is_invertible
+from vpintegrator.nn.layer import as_dtype, beside, last_size, parameters_for
 from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size

@@ -7,8 +7,8 @@ import torch
 from vpintegrator.models.arguments import Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
+from vpintegrator.nn.feed_forward import PolynomialLayer
 from vpintegrator.nn.layer import default_dtype
-from vpintegrator.nn.polynomial_layer import PolynomialLayer
 
 
 class PolynomialMap(Model):

@@ -11,11 +11,10 @@ from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
-from vpintegrator.nn.canonical import check_even
-from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
+from vpintegrator.nn.exact_flows import LearnedSplitting, field_parts, hamiltonian_parts
 from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.layer import default_dtype
-from vpintegrator.nn.learned_splitting import LearnedSplitting
+from vpintegrator.nn.symmetry import check_even
 
 MOST_STAGES = 64
 

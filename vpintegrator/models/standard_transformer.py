@@ -17,8 +17,7 @@ from vpintegrator.nn.attention import (
     MultiplicativeAttention,
 )
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.encoder import EncoderBlock, Norm
-from vpintegrator.nn.feed_forward import ResidualLayer
+from vpintegrator.nn.feed_forward import EncoderBlock, Norm, ResidualLayer
 from vpintegrator.nn.layer import default_dtype
 
 _LEAST_WIDTH = 8

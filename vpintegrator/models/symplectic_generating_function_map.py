@@ -13,11 +13,11 @@ from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.generating_symmetries import generating_refusal, signs_of_symplectic
 from vpintegrator.models.model import Model
-from vpintegrator.nn.canonical import check_even
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
+from vpintegrator.nn.generating_maps import SymplecticGeneratingFunction
 from vpintegrator.nn.layer import default_dtype
-from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
+from vpintegrator.nn.symmetry import check_even
 
 
 class SymplecticGeneratingFunctionMap(Model):

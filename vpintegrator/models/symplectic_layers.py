@@ -12,23 +12,23 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.components import Components
 from vpintegrator.models.coupling_layers import check_neurons, polynomials
 from vpintegrator.nn.basis import ONLY_SIGNED
-from vpintegrator.nn.basis_potential import BasisPotential
-from vpintegrator.nn.canonical import (
-    SignedGroup,
-    canonical_blocks,
-    canonical_blocks_beside,
-    check_even,
-    form_refusal,
-)
+from vpintegrator.nn.basis_layers import BasisPotential
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.formulas import Formulas, as_expressions
-from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
-from vpintegrator.nn.potentials import (
+from vpintegrator.nn.gradient_coupling import (
     ComponentPotential,
+    GradientCoupling,
+    HenonMap,
     NeuronPotential,
     QuadraticPotential,
 )
-from vpintegrator.nn.symmetry import signed_permutations
+from vpintegrator.nn.symmetry import (
+    SignedGroup,
+    canonical_blocks,
+    check_even,
+    form_refusal,
+    signed_permutations,
+)
 
 _WORDS = {
     "gradient": "gradient couplings",
@@ -102,11 +102,7 @@ def symplectic_layer(
         )
 
     group = components.group
-    actions: tuple[torch.Tensor | SignedGroup, torch.Tensor | SignedGroup]
-    if components.read:
-        actions = canonical_blocks_beside(group, components.read)
-    else:
-        actions = canonical_blocks(group)
+    actions = canonical_blocks(group, components.read)
     if not {*components.periods}.isdisjoint(halves[1]):
         raise InputError("periodic: a momentum is no angle; angles are among the positions")
     if layer == "gradient":

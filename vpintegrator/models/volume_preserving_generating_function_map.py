@@ -16,7 +16,7 @@ from vpintegrator.models.generating_symmetries import sign_refusal, signs_of_pai
 from vpintegrator.models.model import Model
 from vpintegrator.models.symplectic_generating_function_map import check_repeats
 from vpintegrator.nn import GeneratingFunction, VolumePreservingGeneratingFunction
-from vpintegrator.nn.basis_potential import NoTermsError
+from vpintegrator.nn.basis_layers import NoTermsError
 from vpintegrator.nn.layer import default_dtype
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from vpintegrator.models.model import Model
-from vpintegrator.nn.parameters import beside
+from vpintegrator.nn.layer import beside
 
 
 class WithParameters(Model):

@@ -14,50 +14,50 @@ from vpintegrator.nn.attention import MultiHeadAttention as MultiHeadAttention
 from vpintegrator.nn.attention import MultiplicativeAttention as MultiplicativeAttention
 from vpintegrator.nn.attention import TimeMixing as TimeMixing
 from vpintegrator.nn.attention import VolumePreservingAttention as VolumePreservingAttention
+from vpintegrator.nn.attention import attention_change as attention_change
+from vpintegrator.nn.attention import attention_weights as attention_weights
 from vpintegrator.nn.attention_coupling import AttentionCoupling as AttentionCoupling
 from vpintegrator.nn.attention_coupling import CoupledAttention as CoupledAttention
+from vpintegrator.nn.attention_coupling import SymplecticAttention as SymplecticAttention
 from vpintegrator.nn.attention_coupling import WindowAttention as WindowAttention
-from vpintegrator.nn.attention_weights import attention_change as attention_change
-from vpintegrator.nn.attention_weights import attention_weights as attention_weights
-from vpintegrator.nn.basis_coupling import BasisCoupling as BasisCoupling
-from vpintegrator.nn.basis_potential import BasisPotential as BasisPotential
-from vpintegrator.nn.canonical import canonical_form as canonical_form
+from vpintegrator.nn.basis_layers import BasisCoupling as BasisCoupling
+from vpintegrator.nn.basis_layers import BasisPotential as BasisPotential
 from vpintegrator.nn.cayley import cayley as cayley
 from vpintegrator.nn.cayley import skew_correlations as skew_correlations
 from vpintegrator.nn.cayley import skew_matrix as skew_matrix
 from vpintegrator.nn.composition import Composition as Composition
+from vpintegrator.nn.composition import Reflection as Reflection
+from vpintegrator.nn.composition import Reversible as Reversible
 from vpintegrator.nn.couplings import AdditiveCoupling as AdditiveCoupling
 from vpintegrator.nn.couplings import Coupling as Coupling
 from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians as ElementaryHamiltonians
-from vpintegrator.nn.encoder import EncoderBlock as EncoderBlock
+from vpintegrator.nn.exact_flows import LearnedSplitting as LearnedSplitting
 from vpintegrator.nn.feed_forward import AffineMap as AffineMap
+from vpintegrator.nn.feed_forward import EncoderBlock as EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward as PointwiseFeedForward
+from vpintegrator.nn.feed_forward import PolynomialLayer as PolynomialLayer
 from vpintegrator.nn.feed_forward import ResidualLayer as ResidualLayer
 from vpintegrator.nn.generating_function import GeneratingFunction as GeneratingFunction
-from vpintegrator.nn.gradient_coupling import GradientCoupling as GradientCoupling
-from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
-from vpintegrator.nn.learned_splitting import LearnedSplitting as LearnedSplitting
-from vpintegrator.nn.polynomial_layer import PolynomialLayer as PolynomialLayer
-from vpintegrator.nn.potentials import ComponentPotential as ComponentPotential
-from vpintegrator.nn.potentials import NeuronPotential as NeuronPotential
-from vpintegrator.nn.potentials import QuadraticPotential as QuadraticPotential
-from vpintegrator.nn.reversible import Reflection as Reflection
-from vpintegrator.nn.reversible import Reversible as Reversible
-from vpintegrator.nn.rotated import Rotated as Rotated
-from vpintegrator.nn.rotated import spread_rotation as spread_rotation
-from vpintegrator.nn.stiefel import orthonormality_error as orthonormality_error
-from vpintegrator.nn.stiefel import stiefel as stiefel
-from vpintegrator.nn.symmetry import generated_group as generated_group
-from vpintegrator.nn.symmetry import symmetry_group as symmetry_group
-from vpintegrator.nn.symplectic_attention import SymplecticAttention as SymplecticAttention
-from vpintegrator.nn.symplectic_generating import (
+from vpintegrator.nn.generating_maps import (
     SymplecticGeneratingFunction as SymplecticGeneratingFunction,
 )
-from vpintegrator.nn.triangular import TriangularFeedForward as TriangularFeedForward
-from vpintegrator.nn.triangular import TriangularLayer as TriangularLayer
-from vpintegrator.nn.volume_generating import (
+from vpintegrator.nn.generating_maps import (
     VolumePreservingGeneratingFunction as VolumePreservingGeneratingFunction,
 )
+from vpintegrator.nn.gradient_coupling import ComponentPotential as ComponentPotential
+from vpintegrator.nn.gradient_coupling import GradientCoupling as GradientCoupling
+from vpintegrator.nn.gradient_coupling import HenonMap as HenonMap
+from vpintegrator.nn.gradient_coupling import NeuronPotential as NeuronPotential
+from vpintegrator.nn.gradient_coupling import QuadraticPotential as QuadraticPotential
+from vpintegrator.nn.scores import orthonormality_error as orthonormality_error
+from vpintegrator.nn.scores import stiefel as stiefel
+from vpintegrator.nn.shears import Rotated as Rotated
+from vpintegrator.nn.shears import spread_rotation as spread_rotation
+from vpintegrator.nn.symmetry import canonical_form as canonical_form
+from vpintegrator.nn.symmetry import generated_group as generated_group
+from vpintegrator.nn.symmetry import symmetry_group as symmetry_group
+from vpintegrator.nn.triangular import TriangularFeedForward as TriangularFeedForward
+from vpintegrator.nn.triangular import TriangularLayer as TriangularLayer
 
 # the classes and functions above: a layer is named in one line
 __all__ = sorted(

@@ -1,8 +1,9 @@
-"""Products of univariate functions of components, and combinations invariant under symmetries.
+"""Functions of one variable, their products, and combinations invariant under symmetries.
 
 A *term* is a product of one function of each of some components, phi_e(z) = prod_j u_{e_j}(z_j).
 The functions u_n of a component are those of a ``Univariate`` family, even or odd, so that a change
-of a component's sign is a change of the term's.
+of a component's sign is a change of the term's. A further family is a further class, and one object
+of it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,189 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
+from math import comb
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.polynomial.chebyshev import chebder
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.layer import Device, Dtype, Layer
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
-from vpintegrator.nn.univariate import Univariate
+
+RADIUS = 3.0  # standard deviations that Chebyshev polynomials take for their interval [-1, 1]
+
+
+class Univariate:
+    """Chebyshev polynomials T_0, T_1, ... of x / ``RADIUS``; other families derive from this class.
+
+    Each function is even or odd, so that a change of a variable's sign is a change of the
+    functions' signs. Functions up to a degree are the first ones of those up to a higher degree:
+    terms keep their functions when they are prolonged.
+
+    Parameters
+    ----------
+    name : str
+        Name of the object in this module: copies and pickles are the object itself.
+
+    Attributes
+    ----------
+    is_angle : bool
+        Whether the variable is an angle, or cyclic: measured in its own unit.
+    has_origin : bool
+        Whether the variable has a zero of its own, from which it is measured.
+    cyclic : int
+        Number of the first functions that a cyclic variable may have.
+    required : bool
+        Whether each term has a function of such a variable that is not constant.
+    """
+
+    is_angle = False
+    has_origin = False
+    cyclic = 1
+    required = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
+        """Return u_0, u_1, ... at x up to a degree, and their derivatives up to the second.
+
+        The recursion is T_{n+2} = 2 T_2 T_n - T_{n-2}. Even and odd ones are computed apart: where
+        symmetries leave one kind, the other costs nothing.
+        """
+        curvature = 8 / RADIUS**2
+        twice = 0.5 * curvature * (x * x) - 2  # 2 T_2
+        result = [[torch.ones_like(x), x * (1 / RADIUS), 0.5 * twice]]
+        factors: list[Any] = [twice, curvature * x, curvature]
+        if highest > 0:
+            slope = torch.full_like(x, 1 / RADIUS)
+            result.append([torch.zeros_like(x), slope, 0.5 * factors[1]])
+        if highest > 1:
+            zero = torch.zeros_like(x)
+            result.append([zero, zero, torch.full_like(x, 0.5 * curvature)])
+        for k, own in enumerate(result):
+            for n in range(1, degree - 1):
+                value = twice * own[n]
+                for i in range(1, k + 1):
+                    value = value + comb(k, i) * (factors[i] * result[k - i][n])
+                own.append(value - own[abs(n - 2)])
+        return [own[: degree + 1] for own in result]
+
+    def derivative(self, degree: int) -> torch.Tensor:
+        r"""Return the matrix D of the derivatives, :math:`u_i' = \sum_k D_{ik} u_k`."""
+        result = np.zeros((degree + 1, degree + 1))
+        for n in range(1, degree + 1):
+            result[n, :n] = chebder(np.eye(degree + 1)[n, : n + 1]) / RADIUS
+        return torch.from_numpy(result)
+
+    def orders(self, degree: int) -> list[int]:
+        """Return the order of each function: what a term's degree is the sum of."""
+        return list(range(degree + 1))
+
+    def is_odd(self, index: int) -> bool:
+        """Whether the function of this index changes its sign with its argument."""
+        return index % 2 == 1
+
+
+class _Vanishing(Univariate):
+    """Family 1, T_1 T_0, T_1 T_1, ...: all but the first vanish with the variable."""
+
+    has_origin = True
+    required = True
+
+    def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
+        assert not highest
+        ((one, *others),) = super().jet(x, degree)
+        return [[one, *others[:1], *(others[0] * value for value in others[:-1])]]
+
+
+class _Harmonics(Univariate):
+    """Family 1, cos x, sin x, cos 2x, sin 2x, ... of an angle, by addition theorems."""
+
+    is_angle = True
+    has_origin = True
+
+    def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
+        cosine, sine = torch.cos(x), torch.sin(x)  # (...) each
+        values = [torch.ones_like(x)]
+        c, s = cosine, sine
+        for n in range(degree):
+            if n:
+                c, s = c * cosine - s * sine, s * cosine + c * sine
+            values += [c, s]
+        result = [values]
+        for _ in range(highest):
+            own = [torch.zeros_like(x)]
+            for n in range(1, degree + 1):
+                own += [-n * result[-1][2 * n], n * result[-1][2 * n - 1]]
+            result.append(own)
+        return result
+
+    def derivative(self, degree: int) -> torch.Tensor:
+        result = torch.zeros(2 * degree + 1, 2 * degree + 1, dtype=torch.float64)
+        for n in range(1, degree + 1):
+            result[2 * n - 1, 2 * n], result[2 * n, 2 * n - 1] = -n, n
+        return result
+
+    def orders(self, degree: int) -> list[int]:
+        return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
+
+    def is_odd(self, index: int) -> bool:
+        return index > 0 and index % 2 == 0
+
+
+class _Secular(_Harmonics):
+    """Family 1, x, cos x, sin x, ...: only the derivative of x is periodic."""
+
+    cyclic = 2
+
+    def jet(self, x: torch.Tensor, degree: int, highest: int = 0) -> list[list[torch.Tensor]]:
+        result = super().jet(x, degree, highest)
+        linear = x
+        for own in result:
+            own.insert(1, linear)
+            linear = own[0]  # the derivatives of x are those of u_0 one earlier
+        return result
+
+    def derivative(self, degree: int) -> torch.Tensor:
+        others = super().derivative(degree)
+        result = others.new_zeros(len(others) + 1, len(others) + 1)
+        result[2:, 2:] = others[1:, 1:]
+        result[1, 0] = 1.0
+        return result
+
+    def orders(self, degree: int) -> list[int]:
+        zero, *others = super().orders(degree)
+        return [zero, 1, *others]
+
+    def is_odd(self, index: int) -> bool:
+        return index % 2 == 1
+
+
+POLYNOMIALS = Univariate("POLYNOMIALS")
+VANISHING = _Vanishing("VANISHING")
+HARMONICS = _Harmonics("HARMONICS")
+SECULAR = _Secular("SECULAR")
+
+
+def families(
+    count: int, periodic: Sequence[int] = (), vanishing: Sequence[int] = ()
+) -> list[Univariate]:
+    """Return the family of each variable: angles, vanishing parameters, others."""
+    result = [POLYNOMIALS] * count
+    for index in periodic:
+        if index < count:
+            result[index] = HARMONICS
+    for index in vanishing:
+        result[index] = VANISHING
+    return result
+
 
 LARGEST_COUNT = 2_000  # terms of a block
 LARGEST_DEGREE = 64
@@ -265,7 +441,7 @@ class Terms(Layer):
     def derivatives(self, variable: int, x: torch.Tensor, highest: int) -> list[torch.Tensor]:
         """Return ``jet`` by matrices of the derivatives: fewer operations for small tensors."""
         kind = self.kinds[variable]
-        own = torch.stack(kind.values(x, self.degree), -1)  # (..., function)
+        own = torch.stack(kind.jet(x, self.degree)[0], -1)  # (..., function)
         picked = self.chosen[:, variable]
         result = [own.index_select(-1, picked)]  # (..., term)
         for _ in range(highest):
@@ -305,7 +481,7 @@ class Terms(Layer):
         weights = torch.ones(len(chosen), 1, dtype=torch.float64)
         for j, value in known.items():
             at_value = value.detach().cpu().double()
-            functions = torch.stack(self.kinds[j].values(at_value, self.degree))
+            functions = torch.stack(self.kinds[j].jet(at_value, self.degree)[0])
             weights = weights * functions[chosen[:, j]].unsqueeze(1)  # (term, 1)
         left = [j for j in range(len(self.kinds)) if j not in known]
         rows, place = chosen.new_zeros(1, 0), chosen.new_zeros(len(chosen))

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.formulas import Formulas, as_expressions
+from vpintegrator.nn.symmetry import canonical_form
 
 _POINTS = 64
 _FEWEST = 3  # states that must have values

@@ -11,10 +11,18 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.activations import Activation
-from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, factory_like, on_cpu
-from vpintegrator.nn.parameters import factors_at_zero, joined, neurons_at
+from vpintegrator.nn.layer import (
+    Activation,
+    Device,
+    Dtype,
+    InvertibleLayer,
+    as_activation,
+    factors_at_zero,
+    factory_like,
+    joined,
+    neurons_at,
+    on_cpu,
+)
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 
@@ -100,7 +108,7 @@ class AdditiveCoupling(InvertibleLayer):
         self.parameter_count = whole("parameters", parameters, 0)
         self.blocks = as_blocks(split, dim, parameters)
         read = dim + parameters
-        self.activation = activation_of(activation)
+        self.activation = as_activation(activation)
         group = generated_group(symmetries, read)
         check_compatible([*self.blocks, [*range(dim, read)]], group)
         self.constant("base", factors_at_zero(vanishing, dim, parameters))

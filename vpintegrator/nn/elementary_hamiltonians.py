@@ -13,9 +13,8 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Value
 from vpintegrator.errors import InputError
-from vpintegrator.nn.formulas import StateExpressions, deriving, with_values
+from vpintegrator.nn.formulas import InUnits, StateExpressions, deriving, with_values
 from vpintegrator.nn.layer import Device, Dtype, on_cpu
-from vpintegrator.nn.units import InUnits
 
 ORDERS = (2, 4, 6)  # orders of the methods whose generating functions have these terms
 _IN_HESSIAN = 2  # terms with second derivatives: those of further ones cost ten times as much

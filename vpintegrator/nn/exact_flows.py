@@ -1,4 +1,4 @@
-"""Parts of known equations whose flows are exact: shears."""
+"""Steps for known equations: parts with exact flows, learned splittings, classical methods."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import torch
+from torch import nn
+
+from vpintegrator.arguments import whole
 from vpintegrator.dynamics.expressions import ComponentFunction, Expression, Sum, Value
 from vpintegrator.errors import InputError
-from vpintegrator.nn.formulas import StateExpressions, deriving
+from vpintegrator.nn.formulas import InUnits, StateExpressions, deriving
+from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, Layer, joined, on_cpu
 
 
 @dataclass(frozen=True)
@@ -207,29 +212,32 @@ class _Hamiltonian:
         """Return components of (q, p) in a formula."""
         return {i for i in self.parsed.depends(value) if i < self.size}
 
+    def _reads_positions(self, value: Value) -> bool:
+        return any(i < self.half for i in self._variables(value))
+
     def _has_pair(self, variables: Iterable[int]) -> bool:
         own = set(variables)
         return any(i + self.half in own for i in own if i < self.half)
 
     def _groups(self, terms: list[Value]) -> list[Value]:
         """Return sums of terms without conjugate pairs, those of momenta alone first."""
-        result: list[tuple[set[int], list[Value]]] = []
-        momenta = lambda term: any(i < self.half for i in self._variables(term))  # noqa: E731
-        for term in sorted(terms, key=momenta):
+        result: list[list[Value]] = []
+        variables: list[set[int]] = []  # of each sum
+        for term in sorted(terms, key=self._reads_positions):
             own = self._variables(term)
             if self._has_pair(own):
                 raise InputError(
                     "a splitting needs a Hamiltonian whose terms contain no position together "
                     "with its own momentum"
                 )
-            for variables, others in result:
-                if not self._has_pair(variables | own):
-                    variables |= own
-                    others.append(term)
-                    break
-            else:
-                result.append((own, [term]))
-        return [self.algebra.add(*others) for _, others in result]
+            place = self._place(variables, own)
+            if place is None:
+                place = len(result)
+                result.append([])
+                variables.append(set())
+            result[place].append(term)
+            variables[place] |= own
+        return [self.algebra.add(*others) for others in result]
 
     def _bracket(self, first: Value, second: Value) -> Value:
         a, b, n = self.parsed.gradient(first), self.parsed.gradient(second), self.half
@@ -241,23 +249,22 @@ class _Hamiltonian:
     def _commutators(self, groups: list[Value]) -> list[list[Value]]:
         """Return further functions of each group: commutators without conjugate pairs."""
         result: list[list[Value]] = [[] for _ in groups]
-        known: set[Value] = set()
+        variables, known = [*map(self._variables, groups)], set()
         for middle in groups:
             for a, first in enumerate(groups):
                 for second in groups[a:]:
                     value = self._bracket(first, self._bracket(middle, second))
-                    place = self._place(groups, self._variables(value))
+                    own = self._variables(value)
+                    place = self._place(variables, own) if own else None
                     if place is not None and value not in known:
                         known.add(value)
                         result[place].append(value)
         return result
 
-    def _place(self, groups: list[Value], variables: set[int]) -> int | None:
+    def _place(self, groups: list[set[int]], variables: set[int]) -> int | None:
         """Return the first group that has no conjugate pair with these variables."""
-        for n, group in enumerate(groups):
-            if variables and not self._has_pair(self._variables(group) | variables):
-                return n
-        return None
+        places = (n for n, own in enumerate(groups) if not self._has_pair(own | variables))
+        return next(places, None)
 
     def _shear(self, value: Value, further: Sequence[Value]) -> ExactShear:
         functions = [value, *further]
@@ -273,3 +280,256 @@ class _Hamiltonian:
         read = set().union(*map(self.parsed.depends, functions))
         function = self.parsed.function(rates)
         return ExactShear(tuple(moved), tuple(sorted(read)), len(functions), function)
+
+
+class RungeKuttaStep(InUnits):
+    r"""A step of an explicit Runge-Kutta method.
+
+    .. math:: k_i = f\Big( z + h \sum_{j<i} a_{ij} k_j \Big), \qquad z' = z + h \sum_i b_i k_i
+
+    Parameters
+    ----------
+    rates : callable
+        The vector field f: rates of all components, from the components of a state.
+    dim : int
+        Components of a state.
+    stages, weights
+        Rows of the tableau after the first, and its weights.
+    device, dtype
+        As in layers of torch.nn.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.exact_flows import RungeKuttaStep
+    >>> euler = RungeKuttaStep(lambda q, p: [p, -q], 2, (), (1.0,))
+    >>> euler.set_step(0.1)
+    >>> euler(torch.tensor([[1.0, 0.0]]))
+    tensor([[ 1.0000, -0.1000]])
+    """
+
+    shown = ("dim", "weights")
+    step: torch.Tensor
+
+    def __init__(
+        self,
+        rates: ComponentFunction,
+        dim: int,
+        stages: Sequence[Sequence[float]],
+        weights: Sequence[float],
+        *,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.rates, self.dim, self.stages, self.weights = rates, dim, stages, weights
+        self.register_buffer("step", torch.ones(1, **self.factory_kwargs))
+        self.add_units(dim)
+
+    def set_step(self, step: float) -> None:
+        """Set the step h, in units of time."""
+        self.step.fill_(step)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        x = self.physical(z)  # (..., dim)
+        slopes: list[torch.Tensor] = []  # (..., dim) each
+        for row in ((), *self.stages):
+            values = self.rates(*(x + self._combined(row, slopes)).unbind(-1))  # (...) each
+            rates = [torch.as_tensor(v, dtype=x.dtype, device=x.device) for v in values]
+            slopes.append(torch.stack([rate.expand_as(x[..., 0]) for rate in rates], -1))
+        return z + self._combined(self.weights, slopes) / self.state_scale  # (..., dim)
+
+    def _combined(
+        self, row: Sequence[float], slopes: Sequence[torch.Tensor]
+    ) -> torch.Tensor | float:
+        """Return h times the weighted sum of the slopes."""
+        return self.step[0] * sum(w * k for w, k in zip(row, slopes, strict=True) if w)
+
+
+class Substeps(Layer):
+    """Equal steps of a method, one after the other.
+
+    Parameters
+    ----------
+    method : Layer
+        A layer of a step that is set by ``set_step``.
+    repeats : int
+        Number of substeps.
+    """
+
+    shown = ("repeats",)
+
+    def __init__(self, method: Layer, repeats: int) -> None:
+        super().__init__()
+        self.method, self.repeats = method, repeats
+        self.volume_preserving, self.symplectic = method.volume_preserving, method.symplectic
+
+    def set_step(self, step: float) -> None:
+        """Set the step of all substeps together, in units of time."""
+        self.method.set_step(step / self.repeats)  # type: ignore[operator]
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.repeats):
+            z = self.method(z)
+        return z
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the states that ``forward`` maps to z, of a method that has an inverse."""
+        for _ in range(self.repeats):
+            z = self.method.inverse(z)  # type: ignore[operator]
+        return z
+
+
+class LearnedSplitting(InvertibleLayer, InUnits):
+    r"""A palindromic composition of exact flows of the parts of known equations.
+
+    .. math:: \Phi_h = \exp(h A_1)\, \exp(h A_2) \cdots \exp(h A_2)\, \exp(h A_1), \qquad
+        A_j = w_j f_{k_j} + h^2 \sum_m c_{jm}\, g_{k_j m}
+
+    The parts f follow one another to and fro, once for each stage. Functions g of the same part are
+    its commutators. The weights w of each part add up to one, so that the map is of order two at
+    least and follows the equations for every small step. It is its own adjoint, and reversible
+    under every reversing symmetry of all parts.
+
+    Parameters
+    ----------
+    flows : ExactFlows
+        The parts.
+    dim : int
+        Components of a state, without the time.
+    stages : int
+        Times that the last part is passed.
+    explicit_time : bool
+        Whether the flows depend on the time: a parameter, given for the middle of the step.
+    device, dtype
+        As in layers of torch.nn.
+
+    Attributes
+    ----------
+    weights : Parameter (flow,)
+        Weights of the flows in the first half of the composition, before normalisation of their sum
+        to one.
+    commutators : Parameter (flow and function,)
+        The coefficients c times the square of the stages.
+    step : Tensor (1,)
+        The step h, in units of time.
+
+    References
+    ----------
+    Blanes, Casas, Murua, Splitting methods for differential equations, Acta Numerica 33 (2024) 1;
+    Omelyan, Mryglod, Folk, Phys. Rev. E 66 (2002) 026701 for commutators.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.exact_flows import hamiltonian_parts
+    >>> flows = hamiltonian_parts("z[1]**2/2 - cos(z[0])", 2)
+    >>> layer = vp.nn.LearnedSplitting(flows, 2, stages=3)
+    >>> layer.set_step(0.1)
+    >>> z = torch.rand(2)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z, atol=1e-15))
+    True
+    """
+
+    shown = ("dim", "stages")
+    step: torch.Tensor
+
+    @on_cpu
+    def __init__(
+        self,
+        flows: ExactFlows,
+        dim: int,
+        stages: int = 3,
+        explicit_time: bool = False,
+        *,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.flows, self.dim, self.parameter_count = flows, dim, int(explicit_time)
+        self.stages = whole("stages", stages, 1)
+        self.symplectic = flows.symplectic
+        last = len(flows.parts) - 1
+        sweep = [*range(last + 1), *range(last - 1, -1, -1)]
+        self.sequence = sweep + sweep[1:] * (self.stages - 1)
+        weights = [  # equal steps of Strang's splitting
+            (1.0 if k == last or (k == 0 and n > 0) else 0.5) / self.stages
+            for n, k in enumerate(self.sequence[: self._half])
+        ]
+        self.weights = nn.Parameter(torch.tensor(weights, **self.factory_kwargs))
+        further = [flows.parts[k].functions - 1 for k in self.sequence[: self._half]]
+        self.commutators = nn.Parameter(torch.zeros(sum(further), **self.factory_kwargs))
+        self.first = [sum(further[:n]) for n in range(self._half)]
+        self.register_buffer("step", torch.ones(1, **self.factory_kwargs))
+        self.add_units(dim + self.parameter_count)
+
+    @property
+    def _half(self) -> int:
+        """Number of flows up to the middle one."""
+        return len(self.sequence) // 2 + 1
+
+    def begin_as(self, factors: Sequence[float]) -> None:
+        """Take the weights of a symmetric composition, without commutators.
+
+        Parameters
+        ----------
+        factors
+            Fractions of the step that the parts are followed in turn and then in reverse order,
+            two for each stage, as in ``vpintegrator.dynamics.compositions``.
+        """
+        last = max(self.sequence)
+        weights, sweep = [], 0
+        for n, k in enumerate(self.sequence[: self._half]):
+            weights.append(factors[sweep])
+            if k == last or (k == 0 and n > 0):  # also the first of the sweep that turns here
+                sweep += 1
+                weights[-1] += factors[sweep]
+        with torch.no_grad():
+            self.weights.copy_(torch.tensor(weights, dtype=torch.float64))
+            self.commutators.zero_()
+
+    def set_step(self, step: float) -> None:
+        """Set the step h, in units of time."""
+        self.step.fill_(step)
+
+    def normalised_weights(self) -> list[torch.Tensor]:
+        """Return the weights of all flows, which add up to one for each part."""
+        own = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
+        missing, counts = {}, {}
+        for part in set(self.sequence):
+            places = [n for n, k in enumerate(self.sequence) if k == part]
+            counts[part] = len(places)
+            missing[part] = (1 - sum(own[n] for n in places)) / counts[part]
+        return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
+
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        x = list(self.physical(joined(z, parameters)).unbind(-1))  # (...) each
+        h = sign * self.step[0]
+        if self.parameter_count:
+            x[-1] = x[-1] - 0.5 * h
+        total: list[torch.Tensor | float] = [0.0] * len(x)
+        for n, (k, weight) in enumerate(zip(self.sequence, self.normalised_weights(), strict=True)):
+            for i, change in self._sheared(self.flows.parts[k], x, n, weight, h).items():
+                x[i], total[i] = x[i] + change, total[i] + change
+        moved = [
+            t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0])
+            for t in total[: self.dim]
+        ]
+        changes_of_states = torch.stack([m.expand_as(z[..., 0]) for m in moved], -1)
+        return z + changes_of_states / self.state_scale[: self.dim]  # (..., dim)
+
+    def _sheared(
+        self, part: ExactShear, x: list[torch.Tensor], n: int, weight: torch.Tensor, h: torch.Tensor
+    ) -> dict[int, torch.Tensor]:
+        """Return changes of the components that a shear moves."""
+        first = self.first[min(n, len(self.sequence) - 1 - n)]
+        c = self.commutators[first : first + part.functions - 1] * (h**3 / self.stages**2)
+        factors = [weight * h, *c.unbind()]
+        rates, count = part.rates(*x), len(part.moved)  # (...) each
+        changes: dict[int, torch.Tensor] = {}
+        for k, factor in enumerate(factors):
+            for i, rate in zip(part.moved, rates[count * k :], strict=False):
+                if isinstance(rate, torch.Tensor) or rate != 0:
+                    change = factor * rate
+                    changes[i] = changes[i] + change if i in changes else change
+        return changes

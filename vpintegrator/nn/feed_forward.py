@@ -1,17 +1,28 @@
-"""Pointwise, residual and affine layers, which preserve nothing."""
+"""Pointwise, residual, affine and polynomial layers, encoder blocks: they preserve nothing."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
-from vpintegrator.arguments import whole
-from vpintegrator.nn.activations import Activation
-from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.layer import Device, Dtype, Layer, check_parameters
-from vpintegrator.nn.parameters import joined, neurons_at
+from vpintegrator.arguments import one_of, whole
+from vpintegrator.nn.attention import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.basis import RADIUS, checked_degree, families, terms
+from vpintegrator.nn.layer import (
+    Activation,
+    Device,
+    Dtype,
+    Layer,
+    as_activation,
+    check_parameters,
+    factory,
+    joined,
+    neurons_at,
+    on_cpu,
+)
 
 
 class PointwiseFeedForward(Layer):
@@ -53,7 +64,7 @@ class PointwiseFeedForward(Layer):
         inner = whole("inner", 4 * dim if inner is None else inner)
         self.inner = nn.Linear(dim, inner, **self.factory_kwargs)
         self.outer = nn.Linear(inner, dim, **self.factory_kwargs)
-        self.activation = activation_of(activation)
+        self.activation = as_activation(activation)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         return self.outer(self.activation(self.inner(z)))  # (..., dim)
@@ -109,7 +120,7 @@ class ResidualLayer(Layer):
         if width is not None:
             self.outer = nn.Linear(hidden, dim, bias=False, **self.factory_kwargs)
             nn.init.normal_(self.outer.weight, std=1e-2)
-        self.activation = activation_of(activation)
+        self.activation = as_activation(activation)
 
     @torch.no_grad()
     def at(self, parameters: torch.Tensor) -> ResidualLayer:
@@ -168,3 +179,211 @@ class AffineMap(Layer):
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """Return the states that ``forward`` maps to z."""
         return torch.linalg.solve(self.matrix, (z - self.offset).unsqueeze(-1)).squeeze(-1)
+
+
+NORMS = ["layer", "batch", "none"]
+
+
+class Norm(nn.Module):
+    """torch's layer norm, batch norm over all positions, or none, for sequences (..., dim).
+
+    Parameters
+    ----------
+    dim : int
+    kind : {"layer", "batch", "none"}
+        Batch norm keeps running means, so in training mode it cannot be used under vmap. In
+        evaluation mode it takes these, so that a vector's image does not depend on the others.
+    device, dtype
+        As in layers of torch.nn.
+    """
+
+    def __init__(self, dim: int, kind: str, *, device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__()
+        one_of("norm", kind, NORMS)
+        options = factory(device, dtype)
+        self.norm: nn.Module = {
+            "layer": lambda: nn.LayerNorm(dim, **options),
+            "batch": lambda: nn.BatchNorm1d(dim, **options),
+            "none": nn.Identity,
+        }[kind]()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.norm, nn.BatchNorm1d):
+            rows = x.reshape(-1, x.shape[-1])  # (vector, dim)
+            norm = self.norm
+            if len(rows) > 1:
+                return norm(rows).view(x.shape)
+            # a batch of one has no variance: the running statistics stand for it
+            return nn.functional.batch_norm(
+                rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+            ).view(x.shape)
+        return self.norm(x)
+
+
+def uses_batch_statistics(module: nn.Module) -> bool:
+    """Whether a module computes, in training mode, with the statistics of the batch it is given."""
+    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+
+
+class EncoderBlock(Layer):
+    r"""An encoder block of the standard transformer, with the norm last.
+
+    With attention A and a pointwise feed-forward network F:
+
+    .. math:: u = \operatorname{Norm}(z + A(z)), \qquad y = \operatorname{Norm}(u + F(u))
+
+    Parameters
+    ----------
+    dim : int
+        Components of the vectors of a sequence (..., length, dim), divisible by ``heads``.
+    heads : int
+        Heads of the attention A, if no attention is given; by default one.
+    attention : Module, optional
+        A, without a residual connection; by default general multihead attention.
+    inner : int, optional
+        Hidden units of the pointwise network; by default 4 dim.
+    norm : {"layer", "batch", "none"}
+    stiefel : bool
+        Multihead attention by projections with orthonormal rows (without biases and output
+        projection) instead of the general one.
+    activation : str or callable
+    device, dtype
+        As in layers of torch.nn.
+
+    Notes
+    -----
+    With the layer norm and stiefel=False it is ``torch.nn.TransformerEncoderLayer`` without
+    dropout.
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.1.
+
+    Examples
+    --------
+    >>> block = vp.nn.EncoderBlock(dim=4, heads=2)
+    >>> block(torch.zeros(5, 3, 4)).shape
+    torch.Size([5, 3, 4])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 1,
+        *,
+        attention: nn.Module | None = None,
+        inner: int | None = None,
+        norm: str = "layer",
+        stiefel: bool = False,
+        activation: str | Activation = "relu",
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        options = self.factory_kwargs
+        if attention is None and stiefel:
+            attention = MultiHeadAttention(dim, heads, stiefel=True, **options)
+        elif attention is None:
+            attention = GeneralMultiHeadAttention(dim, heads, **options)
+        self.attention = attention
+        self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation, **options)
+        self.attention_norm = Norm(dim, norm, **options)
+        self.feed_forward_norm = Norm(dim, norm, **options)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        z = self.attention_norm(z + self.attention(z))  # (..., length, dim)
+        return self.feed_forward_norm(z + self.feed_forward(z))  # (..., length, dim)
+
+
+class PolynomialLayer(Layer):
+    r"""Polynomial map of states, the identity at first.
+
+    .. math:: z \mapsto z + \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{z_i - b_i}{w_i}\right),
+        \qquad |e| \le \text{degree}
+
+    products of Chebyshev polynomials up to a total degree on the box :math:`b_i \pm w_i` of states,
+    or of sines and cosines of components that are angles. No structure is kept.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state.
+    degree : int
+        Largest total degree of a term; of an angle the order of the harmonic counts.
+    periodic : sequence of int
+        Components that are angles, in radians.
+    margin : float
+        Size of the box relative to the range of the states.
+    device, dtype
+        As in layers of torch.nn.
+
+    Attributes
+    ----------
+    coefficients : Parameter, (term, dim)
+        c.
+    decays : tuple of float
+        Decay of the coefficients with the degree in each component, as ridge regression chose it.
+
+    Raises
+    ------
+    InputError
+        If there are more than 2,000 terms.
+
+    Examples
+    --------
+    >>> layer = vp.nn.PolynomialLayer(dim=2, degree=3)
+    >>> layer.coefficients.shape
+    torch.Size([10, 2])
+    """
+
+    shown = ("dim", "degree")
+    chosen: torch.Tensor
+    box_shift: torch.Tensor
+    box_scale: torch.Tensor
+
+    @on_cpu
+    def __init__(
+        self,
+        dim: int,
+        degree: int = 3,
+        *,
+        periodic: Sequence[int] = (),
+        margin: float = 1.05,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        super().__init__(device=device, dtype=dtype)
+        self.dim, self.degree, self.margin = whole("dim", dim), checked_degree(degree), margin
+        self.kinds = families(dim, periodic)
+        self.constant("chosen", torch.tensor(terms(degree, self.kinds)))  # (term, dim)
+        self.register_buffer("box_shift", torch.zeros(dim, **self.factory_kwargs))
+        self.register_buffer("box_scale", torch.ones(dim, **self.factory_kwargs))
+        self.decays: tuple[float, ...] = ()
+        self.coefficients = nn.Parameter(torch.zeros(len(self.chosen), dim, **self.factory_kwargs))
+
+    @property
+    def orders(self) -> torch.Tensor:
+        """Degree of each term in each component, (term, dim)."""
+        columns = [torch.tensor(kind.orders(self.degree)) for kind in self.kinds]
+        chosen = self.chosen.cpu()
+        return torch.stack([own[chosen[:, k]] for k, own in enumerate(columns)], 1)
+
+    @torch.no_grad()
+    def adapt(self, z: torch.Tensor) -> None:
+        """Take the box of states z (state, dim)."""
+        low, high = z.double().amin(0), z.double().amax(0)  # (dim,) each
+        fixed = (high == low) | torch.tensor([kind.is_angle for kind in self.kinds])
+        self.box_shift.copy_(torch.where(fixed, 0.0, (low + high) / 2))
+        self.box_scale.copy_(torch.where(fixed, 1.0, self.margin * (high - low) / 2 / RADIUS))
+
+    def values(self, z: torch.Tensor) -> torch.Tensor:
+        """Return the values of the terms (..., term) at states z (..., dim)."""
+        u = (z - self.box_shift) / self.box_scale  # (..., dim)
+        products = torch.ones_like(u[..., :1])
+        for k, kind in enumerate(self.kinds):
+            functions = torch.stack(kind.jet(u[..., k], self.degree)[0], -1)  # (..., function)
+            products = products * functions.index_select(-1, self.chosen[:, k])  # (..., term)
+        return products
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return z + self.values(z) @ self.coefficients  # (..., dim)

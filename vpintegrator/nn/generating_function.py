@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, Self
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis import SignedPermutations
-from vpintegrator.nn.basis_potential import BasisPotential
-from vpintegrator.nn.univariate import RADIUS
+from vpintegrator.nn.basis import RADIUS, SignedPermutations
+from vpintegrator.nn.basis_layers import BasisPotential
 
 MARGIN = 1.05  # relative size of the box to the range of the states
 LARGEST_COUNT = 5_000  # terms
@@ -95,7 +94,7 @@ class GeneratingFunction(BasisPotential):
         self.register_buffer("box_scale", torch.ones(read, **self.factory_kwargs))
         self._rows = self.terms.chosen.clone()  # on the CPU, wherever the function is
         self._plans: dict[tuple[int, ...], _Plan] = {}
-        self._plan()
+        self.plan()
 
     # the box
 
@@ -122,11 +121,6 @@ class GeneratingFunction(BasisPotential):
         own = slice(self.size, None)
         return (parameters - self.box_shift[own].cpu()) / self.box_scale[own].cpu()
 
-    @property
-    def degrees(self) -> torch.Tensor:
-        """Total degree of what each coefficient multiplies (coefficient,)."""
-        return self.terms.degrees
-
     # values of the basis functions
 
     def _tables(self, x: torch.Tensor, orders: Sequence[Order]) -> dict[tuple[int, int], Any]:
@@ -144,13 +138,11 @@ class GeneratingFunction(BasisPotential):
             }  # (function, ...)
         return tables
 
-    def prepare(self, *kept: int) -> None:
-        """Compute the summation order for ``along`` before a compiler traces it."""
-        for component in kept:
-            self._plan([component])
+    def plan(self, kept: Sequence[int] = ()) -> _Plan:
+        """Return the order of summation, with the ``kept`` variables in the end.
 
-    def _plan(self, kept: Sequence[int] = ()) -> _Plan:
-        """Return the order of summation, with the ``kept`` variables in the end."""
+        It is computed once, before a compiler traces the function.
+        """
         key = tuple(kept)
         if key not in self._plans:
             others = [j for j in range(len(self.terms.kinds)) if j not in kept]
@@ -212,17 +204,13 @@ class GeneratingFunction(BasisPotential):
         # (state, coefficient)
         return [empty.index_add(0, sources, sums).mT for sums in self._unscaled(basis, orders)]
 
-    def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
-        """Return gradients (state, size, coefficient) of each coefficient's function."""
-        return torch.stack(self.features(x, [(i,) for i in range(self.size)]), 1)
-
     def partials(
         self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor | None = None
     ) -> list[torch.Tensor]:
         """Return partial derivatives (...) by one or two components at x."""
         c = self.coefficients if c is None else c
         own = list(dict.fromkeys(map(_sorted, orders)))
-        sums = self._contracted(self._tables(x, orders), own, c, self._plan())
+        sums = self._contracted(self._tables(x, orders), own, c, self.plan())
         return self._unscaled({order: part.squeeze(0) for order, part in sums.items()}, orders)
 
     def _unscaled(
@@ -260,7 +248,7 @@ class GeneratingFunction(BasisPotential):
 
         The derivative is by another component than that one.
         """
-        plan, tables = self._plan([component]), self._tables(x, [order])
+        plan, tables = self.plan([component]), self._tables(x, [order])
         c = self.coefficients if c is None else c
         sums = self._contracted(tables, [order], c, plan, kept=1)[order]  # (item, ...)
         functions = plan.levels[-1].functions

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.nn.layer import Layer, check_parameters, factory_like, last_size
-from vpintegrator.nn.parameters import joined
+from vpintegrator.nn.layer import Layer, check_parameters, factory_like, joined, last_size
 
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers

@@ -11,15 +11,18 @@ normalised, and ``adapt(states)``. Nothing else needs to know the class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.reversible import Reversible, psi_of
+from vpintegrator.errors import InputError
+from vpintegrator.nn.composition import Composition, Reversible, is_invertible, psi_of
+from vpintegrator.nn.layer import InvertibleLayer, factory_like, on_cpu, parameters_for, preserves
+from vpintegrator.nn.symmetry import TOLERANCE, as_matrices, form_signs
 
 Derivatives = tuple[torch.Tensor, torch.Tensor]  # by the parameters, and by the states
 Jet = Callable[[torch.Tensor], Derivatives]
@@ -33,15 +36,15 @@ class LinearShear:
     ----------
     block
         Number of the block of components that it moves, in its layer.
-    parameters
-        Its parameters.
+    parameter
+        The layer's coefficients.
     components
         The components that it moves, those of the layer where it is rotated.
     move
         Increment of variables (state, dim + m), states and the parameters that the layer reads, in
         the layer's coordinates, at the coefficients as they are.
     share
-        Indices of its own among all numbers of a parameter.
+        Indices of its own among all numbers of the parameter.
     rotation
         Rotation from states to the layer's coordinates (dim, dim), or None.
     jet
@@ -51,7 +54,7 @@ class LinearShear:
     """
 
     block: int
-    parameters: list[nn.Parameter]
+    parameter: nn.Parameter
     components: list[int]
     move: Callable[[torch.Tensor], torch.Tensor]
     share: slice = field(default_factory=lambda: slice(None))
@@ -60,31 +63,24 @@ class LinearShear:
 
     @torch.no_grad()
     def set(self, values: torch.Tensor) -> None:
-        """Give it parameters, all in one vector."""
-        for parameter in self.parameters:
-            own = parameter.view(-1)[self.share]
-            own.copy_(values[: len(own)])
-            values = values[len(own) :]
+        """Give it the numbers of its parameter."""
+        self.parameter.view(-1)[self.share] = values.to(self.parameter)
 
     @torch.no_grad()
     def columns(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the increment of states for each parameter, (state, dim, parameter)."""
-        before = [parameter.clone() for parameter in self.parameters]
+        """Return the increment of states for each number of the parameter, (state, dim, number)."""
+        before, flat = self.parameter.clone(), self.parameter.view(-1)
         turned = z if self.rotation is None else z @ self.rotation.mT  # (state, dim)
         columns = []
-        for parameter in self.parameters:
-            parameter.zero_()
-        for parameter in self.parameters:
-            flat = parameter.view(-1)
-            for n in range(*self.share.indices(len(flat))):
-                flat[n] = 1.0
-                moved = self.move(turned.to(flat)).double()
-                # (state, dim)
-                columns.append(moved if self.rotation is None else moved @ self.rotation)
-                flat[n] = 0.0
-        for parameter, value in zip(self.parameters, before, strict=True):
-            parameter.copy_(value)
-        # (state, dim, parameter)
+        flat.zero_()
+        for n in range(*self.share.indices(len(flat))):
+            flat[n] = 1.0
+            moved = self.move(turned.to(flat)).double()
+            # (state, dim)
+            columns.append(moved if self.rotation is None else moved @ self.rotation)
+            flat[n] = 0.0
+        self.parameter.copy_(before)
+        # (state, dim, number)
         return torch.stack(columns, -1) if columns else z.new_zeros(*z.shape, 0)
 
 
@@ -149,10 +145,9 @@ class ShearDerivatives:
                 z = z @ self.rho.to(z).mT
                 continue
             assert shear.jet is not None
-            (parameter,) = shear.parameters
             jets.append(shear.jet(z))
             z = z.clone()
-            z[:, shear.components] += sign * (jets[-1][0] @ parameter.flatten()[shear.share])
+            z[:, shear.components] += sign * (jets[-1][0] @ shear.parameter.flatten()[shear.share])
         return z, jets
 
     @torch.no_grad()
@@ -167,7 +162,7 @@ class ShearDerivatives:
                 by_states = by_states @ self.rho.to(result)
                 continue
             by_own, by_seen = next(left)
-            (parameter,) = shear.parameters
+            parameter = shear.parameter
             later = sign * by_states[:, :, shear.components]  # (state, dim, component)
             begin, own = self.begins[parameter], range(*shear.share.indices(parameter.numel()))
             result[:, :, begin + own.start : begin + own.stop] += (
@@ -175,3 +170,113 @@ class ShearDerivatives:
             )  # (state, dim, own)
             by_states = by_states + later @ by_seen  # (state, dim, dim)
         return result
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+class Rotated(InvertibleLayer):
+    r"""Layer in rotated coordinates.
+
+    .. math:: z \mapsto Q^T \ell(Q z), \qquad Q^T Q = I
+
+    for a layer :math:`\ell`.
+
+    Couplings along the coordinates can follow, to first order in time, only vector fields whose
+    components do not depend on themselves. Shears along enough directions follow all vector fields
+    without divergence: polynomial fields are sums of shears (McLachlan, Quispel, Splitting methods,
+    Acta Numerica 11, 2002, section 3.9).
+
+    Parameters
+    ----------
+    layer : Module
+        Layer of states (..., dim), explicitly invertible.
+    rotation : (dim, dim)
+        Orthogonal matrix Q. The builder of the layer gives Q again; Q is not stored with weights.
+
+    Raises
+    ------
+    InputError
+        If Q is not orthogonal, or the layer has no inverse.
+
+    Examples
+    --------
+    >>> Q = vp.nn.spread_rotation(1, dim=3)
+    >>> layer = vp.nn.Rotated(vp.nn.BasisCoupling(dim=3, initial_scale=0.1), Q)
+    >>> z = torch.rand(5, 3)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
+    """
+
+    rotation: torch.Tensor
+
+    @on_cpu
+    def __init__(self, layer: nn.Module, rotation: Any) -> None:
+        super().__init__(**factory_like(layer))
+        if not is_invertible(layer):
+            raise InputError(f"{type(layer).__name__} has no explicit inverse to be rotated")
+        Q = as_matrices([rotation], len(rotation), "rotation")[0]
+        if not torch.allclose(Q @ Q.mT, torch.eye(len(Q)).to(Q), rtol=0, atol=TOLERANCE):
+            raise InputError("rotation must be an orthogonal matrix")
+        self.layer: Any = layer
+        self.exact, self.dim = Q, len(Q)
+        self.parameter_count = getattr(layer, "parameter_count", 0)
+        keeps = len(Q) % 2 == 0 and bool((form_signs(Q[None]) == 1).all())
+        self.symplectic = keeps and preserves("symplectic", layer)
+        self.constant("rotation", Q)
+
+    @property
+    def prolongable(self) -> bool:
+        """Whether the layer can take the terms of a smaller one."""
+        return is_prolongable(self.layer)
+
+    def shears(self) -> list[LinearShear]:
+        """Return the shears of the layer, rotated."""
+        one = torch.eye(self.parameter_count, dtype=torch.float64)
+        Q = torch.block_diag(self.rotation.cpu().double(), one)
+        return [replace(shear, rotation=Q) for shear in self.layer.shears()]
+
+    def at(self, parameters: torch.Tensor) -> Rotated:
+        """Return the rotated layer at parameters (m,), which are multiplied out."""
+        return Rotated(self.layer.at(parameters), self.exact)
+
+    def transform(
+        self, z: torch.Tensor, sign: int, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        layer = self.layer if sign > 0 else self.layer.inverse
+        k = parameters_for(self.layer, parameters)
+        return layer(z @ self.rotation.mT, *k) @ self.rotation  # (..., dim)
+
+
+@on_cpu
+def spread_rotation(number: int, dim: int, components: Sequence[int] | None = None) -> torch.Tensor:
+    """Return member ``number`` of a sequence of rotations (dim, dim) with well spread axes.
+
+    Parameters
+    ----------
+    number : int
+        0 for the identity.
+    dim : int
+    components : sequence of int, optional
+        Components that the rotation mixes, all by default; others are unchanged.
+
+    Returns
+    -------
+    Tensor, (dim, dim)
+        A product of rotations in the planes of two components each, by angles of a golden-ratio
+        sequence: the same in every version, as files of models rely on it.
+
+    Examples
+    --------
+    >>> Q = vp.nn.spread_rotation(2, dim=4, components=[0, 2])
+    >>> bool(torch.allclose(Q @ Q.mT, torch.eye(4).double()))
+    True
+    """
+    mixed = list(range(dim)) if components is None else list(components)
+    Q = torch.eye(dim, dtype=torch.float64)
+    pairs = [(i, j) for n, i in enumerate(mixed) for j in mixed[n + 1 :]]
+    for n, (i, j) in enumerate(pairs if number else []):
+        angle = math.pi / 2 * ((number + n * len(pairs)) * _GOLDEN % 1)
+        c, s = math.cos(angle), math.sin(angle)
+        Q[[i, j]] = torch.tensor([[c, s], [-s, c]], dtype=torch.float64) @ Q[[i, j]]
+    return Q

@@ -1,8 +1,8 @@
-"""Symmetries of a system as matrices: groups that they generate, and invariant matrices.
+"""Symmetries of a system as matrices: groups, invariant matrices, the symplectic form of (q, p).
 
 A reversing symmetry rho of dz/dt = f(z) has f(rho z) = -rho f(z) and rho^2 = I. The product of two
 of them is a symmetry S, f(S z) = S f(z). These products generate a group; a map that commutes with
-all of it can be made reversible for every rho at once, see ``vpintegrator.nn.reversible``.
+all of it can be made reversible for every rho at once, see ``vpintegrator.nn.composition``.
 
 Matrices come in as nested lists, arrays or tensors; groups are float64 tensors (element, dim, dim).
 """
@@ -29,32 +29,22 @@ def as_matrices(matrices: Any, dim: int, argument: str = "symmetries") -> torch.
     InputError
         If they are no regular finite (dim, dim) matrices.
     """
+    message = f"{argument} must be a list of regular {dim} x {dim} matrices of finite numbers"
     try:
-        matrices = list(matrices)
-        if len(matrices) > LARGEST_GROUP:
-            raise InputError(
-                f"{argument} holds {len(matrices)} matrices, more than {LARGEST_GROUP}"
-            )
         tensors = [torch.as_tensor(matrix, dtype=torch.float64) for matrix in matrices]
-    except InputError:
-        raise
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        detail = str(error).splitlines()[0]
-        raise InputError(f"{argument} must be a list of {dim} x {dim} matrices: {detail}") from None
+        raise InputError(f"{message}: {str(error).splitlines()[0]}") from None
+    if len(tensors) > LARGEST_GROUP:
+        raise InputError(f"{argument} holds {len(tensors)} matrices, more than {LARGEST_GROUP}")
     for index, tensor in enumerate(tensors):
         if tensor.shape != (dim, dim):
-            raise InputError(
-                f"{argument}[{index}] has shape {tuple(tensor.shape)}, but must be ({dim}, {dim}) "
-                f"for dim = {dim}"
-            )
+            raise InputError(f"{message}, but {argument}[{index}] has shape {tuple(tensor.shape)}")
         if not torch.isfinite(tensor).all() or not _is_regular(tensor):
-            raise InputError(f"{argument}[{index}] must be a regular matrix of finite numbers")
+            raise InputError(f"{message}, but {argument}[{index}] is none")
     return torch.stack(tensors) if tensors else torch.zeros(0, dim, dim, dtype=torch.float64)
 
 
 def _is_regular(matrix: torch.Tensor) -> bool:
-    if signed_permutations(matrix.unsqueeze(0)) is not None:
-        return True
     inverse = torch.linalg.inv_ex(matrix).inverse
     error = matrix @ inverse - torch.eye(len(matrix), dtype=matrix.dtype)
     return bool(error.abs().max() < 1e-6)
@@ -243,3 +233,108 @@ def orbit_parameters(
 def fixed_point_projection(matrices: Sequence[Any] | torch.Tensor, dim: int) -> torch.Tensor:
     """Return the projector (dim, dim) onto the common fixed points of the matrices."""
     return generated_group(matrices, dim).mean(0)
+
+
+def canonical_form(dim: int) -> torch.Tensor:
+    r"""Return the matrix J (dim, dim) of the canonical symplectic form, for states (q, p).
+
+    With it Hamilton's equations are :math:`\dot z = J \nabla H(z)`:
+
+    .. math:: J = \begin{pmatrix} 0 & I \\ -I & 0 \end{pmatrix}, \qquad
+        \dot q = \nabla_p H, \quad \dot p = -\nabla_q H.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, even.
+
+    Returns
+    -------
+    Tensor, (dim, dim)
+
+    Examples
+    --------
+    >>> vp.nn.canonical_form(2)
+    tensor([[ 0.,  1.],
+            [-1.,  0.]], dtype=torch.float64)
+    """
+    one = torch.eye(dim // 2, dtype=torch.float64)
+    return torch.kron(torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64), one)
+
+
+def check_even(count: int, advice: str = "") -> None:
+    """Raise InputError unless states (q, p) can have so many components."""
+    if count % 2:
+        raise InputError(f"states (q, p) have an even number of components, not {count}{advice}")
+
+
+SignedGroup = tuple[torch.Tensor, torch.Tensor]  # matrices (element, n, n), and the sign of each
+
+
+def canonical_blocks(group: torch.Tensor, parameters: int = 0) -> tuple[SignedGroup, SignedGroup]:
+    """Return the actions on (q, k) and on (p, k) of a group of elements S (element, dim, dim).
+
+    The group acts on (q, p, k) with so many ``parameters`` k. An element may change the sign of the
+    form on (q, p), S^T J S = -J. A map commutes with such an element if the potentials change sign
+    too. An example is the reversing symmetry (q, p) -> (q, -p) with a sign change of the step.
+    Without parameters no element may change the sign.
+
+    Raises
+    ------
+    InputError
+        If an element mixes q, p and k, or does not keep the form.
+    """
+    dim = group.shape[-1] - parameters
+    if reason := form_refusal(group, parameters):
+        raise InputError(reason)
+    half, signs, result = dim // 2, form_signs(group[:, :dim, :dim]), []
+    for part in (range(half), range(half, dim)):
+        read = [*part, *range(dim, dim + parameters)]
+        result.append((group[:, read][:, :, read], signs))
+    return result[0], result[1]
+
+
+def form_refusal(group: torch.Tensor, parameters: int = 0) -> str | None:
+    """Return why couplings of q and p cannot respect a group that acts on (q, p, k), or None."""
+    dim = group.shape[-1] - parameters
+    signs = form_signs(group[:, :dim, :dim])
+    if bool((signs == 0).any() if parameters else (signs != 1).any()):
+        return (
+            "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot "
+            "respect them: give fewer symmetries"
+        )
+    if bool((group[:, : dim // 2, dim // 2 : dim].abs() > TOLERANCE).any()):
+        return (
+            "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
+            "fewer symmetries"
+        )
+    beside = group[:, :dim, dim:], group[:, dim:, :dim]
+    if any(bool((part.abs() > TOLERANCE).any()) for part in beside):
+        return "the symmetries mix parameters with states; give fewer symmetries"
+    return None
+
+
+def form_signs(group: torch.Tensor) -> torch.Tensor:
+    """Return the sign in S^T J S = J or -J for each S (element, dim, dim), 0 for neither."""
+    J = canonical_form(group.shape[-1])
+    changed = group.mT @ J @ group  # (element, dim, dim)
+    keeps, turns = (((changed - form).abs() < TOLERANCE).all(-1).all(-1) for form in (J, -J))
+    return keeps.double() - turns.double()
+
+
+def is_canonical(matrix: torch.Tensor) -> bool:
+    """Whether a matrix S (dim, dim) keeps the form or turns its sign, S^T J S = J or -J.
+
+    As most reversing symmetries turn it, (q, p) -> (q, -p) for one.
+    """
+    return len(matrix) % 2 == 0 and bool(form_signs(matrix[None].double()).all())
+
+
+def canonical_scale(scale: torch.Tensor) -> torch.Tensor:
+    """Return scales (dim,) with the products of those of a position and its momentum all the same.
+
+    So normalisation changes the form by a factor only. The product is the median of what is there,
+    and powers of two stay powers of two.
+    """
+    q, p = scale.chunk(2)  # (half,) each
+    return torch.cat([q, (q * p).median() / q])

@@ -9,11 +9,17 @@ from torch import nn
 
 from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.activations import Activation
-from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.layer import Device, Dtype, InvertibleLayer, factory, on_cpu
+from vpintegrator.nn.layer import (
+    Activation,
+    Device,
+    Dtype,
+    InvertibleLayer,
+    as_activation,
+    factory,
+    on_cpu,
+)
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
 
 
@@ -79,7 +85,7 @@ class TriangularLayer(InvertibleLayer):
         super().__init__(device=device, dtype=dtype)
         self.dim = whole("dim", dim)
         self.shape = one_of("shape", shape, ["lower", "upper"])
-        self.activation = activation_of(activation)
+        self.activation = as_activation(activation)
         group = generated_group(symmetries, dim)
         if not is_diagonal(group):
             raise InputError(

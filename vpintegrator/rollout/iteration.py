@@ -151,7 +151,7 @@ def _with_parameters(map: Any, windows: Any, parameters: Any) -> tuple[Any, Any]
         raise InputError(f"{map.name} is no family of models, and takes no parameters")
     from vpintegrator.models.iteration import as_parameters
     from vpintegrator.models.with_parameters import WithParameters
-    from vpintegrator.nn.parameters import beside
+    from vpintegrator.nn.layer import beside
 
     k: Any = as_parameters(map, parameters, len(windows))  # (trajectory, p)
     map.coefficients(k)  # of the right number

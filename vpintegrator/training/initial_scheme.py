@@ -24,8 +24,7 @@ from vpintegrator.data.pairs import Pair
 from vpintegrator.dynamics import System
 from vpintegrator.models import Model
 from vpintegrator.models.growth import attention
-from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.reversible import Reversible, psi_of
+from vpintegrator.nn.composition import Composition, Reversible, psi_of
 from vpintegrator.nn.shears import LinearShear, is_prolongable
 from vpintegrator.nn.symmetry import TOLERANCE
 from vpintegrator.runtime.deadline import TimeIsUp

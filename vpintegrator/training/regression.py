@@ -15,8 +15,7 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.nn.feed_forward import AffineMap
-from vpintegrator.nn.polynomial_layer import PolynomialLayer
+from vpintegrator.nn.feed_forward import AffineMap, PolynomialLayer
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.least_squares import LeftOut, SequentialQR, trimmed

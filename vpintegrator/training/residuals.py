@@ -17,8 +17,7 @@ from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.names import LOSSES
-from vpintegrator.nn.layer import last_size
-from vpintegrator.nn.parameters import beside
+from vpintegrator.nn.layer import beside, last_size
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.training.history import History
 

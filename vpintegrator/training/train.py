@@ -21,8 +21,7 @@ from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
 from vpintegrator.models.with_parameters import WithParameters
 from vpintegrator.models.wrapped import check_model, is_own
-from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.nn.feed_forward import AffineMap
+from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
 from vpintegrator.runtime.devices import check_device

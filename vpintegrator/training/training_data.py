@@ -26,7 +26,7 @@ from vpintegrator.dynamics.training_domain import Domain
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.family import MEMBER, FamilyParameters
-from vpintegrator.nn.attention_weights import attention_change
+from vpintegrator.nn.attention import attention_change
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.least_squares import trimmed

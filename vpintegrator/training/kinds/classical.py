@@ -10,7 +10,7 @@ from typing import ClassVar
 from vpintegrator.compiled.one_step import fewest_substeps
 from vpintegrator.models import Model
 from vpintegrator.models.classical_integrator import MOST_SUBSTEPS
-from vpintegrator.nn.classical_steps import Substeps
+from vpintegrator.nn.exact_flows import Substeps
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History
 from vpintegrator.training.kinds.kind import ROUNDING, Budget, Kind, Trial

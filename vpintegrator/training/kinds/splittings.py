@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.models import Model
-from vpintegrator.nn.learned_splitting import LearnedSplitting
+from vpintegrator.nn.exact_flows import LearnedSplitting
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import (
     Budget,
