@@ -24,16 +24,11 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_write_that_fails_is_one_sentence_and_the_process_goes_on(tmp_path, small_files):
-    for _ in range(3):
+def test_a_write_that_fails_is_one_sentence_and_keeps_the_old_file(tmp_path, small_files):
+    for _ in range(2):
         with pytest.raises(OSError, match="the disk is full; make room"):
             vp.import_dataset(STATES, tmp_path / "a.h5", step=0.1)
     assert not list(tmp_path.iterdir())
-    dataset = vp.import_dataset(STATES[:5, :20], tmp_path / "a.h5", step=0.1)
-    assert dataset.shapes["train"][1:] == (20, 4)
-
-
-def test_an_old_file_survives_a_write_that_fails(tmp_path, small_files):
     dataset = vp.import_dataset(STATES[:5, :20], tmp_path / "a.h5", step=0.1)
     with pytest.raises(OSError, match="make room"):
         vp.import_dataset(STATES, tmp_path / "a.h5", step=0.1, overwrite=True)

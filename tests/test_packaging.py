@@ -37,12 +37,6 @@ def test_every_extra_is_explained():
     assert sorted(explained) == sorted(PROJECT["project"]["optional-dependencies"])
 
 
-def test_every_command_is_in_the_loop_of_completions():
-    page = (ROOT / "docs/guides/install.md").read_text(encoding="utf-8")
-    named = re.search(r"for command in (.*); do", page)[1].split()
-    assert sorted(named) == sorted(PROJECT["project"]["scripts"])
-
-
 @pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_every_link_leads_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
