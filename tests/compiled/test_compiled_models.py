@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import compiled
-from vpintegrator.compiled import CompiledModel
+from vpintegrator.compiled import CompiledModel, NotWorthIt
 from vpintegrator.errors import InputError
 
 from .conftest import MODELS, build, windows
@@ -72,3 +72,13 @@ def test_many_sources_make_one_library(monkeypatch, count):
     states, _ = machine.predict(first.numpy(), 1)
     with torch.no_grad():
         np.testing.assert_allclose(states, model.predict(first), rtol=1e-11, atol=1e-12)
+
+
+def test_a_limit_of_operations():
+    model = build("vpff")
+    with pytest.raises(NotWorthIt, match="operations, more than 10") as refused:
+        CompiledModel(model, most=10)
+    size = int(str(refused.value).split()[3])
+    assert CompiledModel(model, most=size).dim == model.dim
+    with pytest.raises(NotWorthIt):
+        CompiledModel(model, most=size - 1)

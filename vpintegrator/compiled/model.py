@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.library import REALS, Compilation, pointer, shared
+from vpintegrator.compiled.library import REALS, Compilation, NotWorthIt, pointer, shared
 from vpintegrator.compiled.machine import Machine
 from vpintegrator.compiled.powers import operations, simplest
 from vpintegrator.compiled.source import write_source
@@ -37,6 +37,8 @@ class CompiledModel(Machine):
         only as many vectors side by side as hold them.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
+    most
+        Operations of a step, beyond which it is not compiled.
 
     Attributes
     ----------
@@ -49,7 +51,7 @@ class CompiledModel(Machine):
     ------
     NotCompilable
         If there is no C++ compiler, the model uses operations that are not known, or what was made
-        of it does not do what PyTorch does.
+        of it does not do what PyTorch does; NotWorthIt if it has more than ``most`` operations.
 
     Examples
     --------
@@ -59,13 +61,17 @@ class CompiledModel(Machine):
     (8, 5, 2)
     """
 
-    def __init__(self, model: Model, trajectories: int = 0, windows: Any = None) -> None:
+    def __init__(
+        self, model: Model, trajectories: int = 0, windows: Any = None, most: int | None = None
+    ) -> None:
         super().__init__(model)
         self.model = model
         with evaluating(model):
             with once(model.core) as self._repeats:  # maps that are one call
                 trace, values = simplest(model)
             size = operations(trace)
+            if most is not None and size > most:
+                raise NotWorthIt(f"a step has {size} operations, more than {most}")
             # small maps wait for one operation after another; values of large ones go to memory
             two = 1 < trajectories <= _FEW or size > _SMALL
             unroll = 0 if trajectories == 1 else 2 if two else 4
