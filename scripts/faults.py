@@ -6,7 +6,7 @@
 A run is a command in an empty folder. It is killed by SIGKILL or SIGTERM, and then run to its end.
 After the kill every output is whole or absent, and no process ends in a traceback. In the end the
 outputs are those of a run left in peace, and the folder holds nothing else but hidden temporary
-files, which are deleted a day later. Another command is one more entry of ``COMMANDS``.
+files. Another command is one more entry of ``COMMANDS``.
 """
 
 from __future__ import annotations

@@ -49,25 +49,23 @@ def whole(argument: str, value: Any, least: int = 1, most: int | None = None) ->
     return value
 
 
+def finite(
+    argument: str, value: Any, least: float = -math.inf, words: str = "a finite number"
+) -> float:
+    """Return ``value`` as a float if it is finite and at least ``least``, else raise InputError."""
+    if not is_number(value) or value < least:
+        raise InputError(f"{argument} = {shown(value)} must be {words}")
+    return float(value)
+
+
 def positive(argument: str, value: Any) -> float:
     """Return ``value`` as a float if it is finite and greater than 0, else raise InputError."""
-    if not is_number(value) or value <= 0:
-        raise InputError(f"{argument} = {value!r} must be positive")
-    return float(value)
-
-
-def finite(argument: str, value: Any) -> float:
-    """Return ``value`` as a float if it is a finite number, else raise InputError."""
-    if not is_number(value):
-        raise InputError(f"{argument} must be a finite number, not {shown(value)}")
-    return float(value)
+    return finite(argument, value, math.ulp(0.0), "positive")
 
 
 def not_negative(argument: str, value: Any) -> float:
     """Return ``value`` as a float if it is finite and 0 or more, else raise InputError."""
-    if not is_number(value) or value < 0:
-        raise InputError(f"{argument} = {value!r} must be 0 or more")
-    return float(value)
+    return finite(argument, value, 0.0, "0 or more")
 
 
 def whole_number(argument: str, value: Any, least: int = 0) -> int:

@@ -32,12 +32,10 @@ def read_toml(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not valid TOML: a key has more than {_DOTS} dots")
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source} is not valid TOML: {error}") from None
     except RecursionError:
         raise InputError(f"{source} is not valid TOML: nested too deeply") from None
-    except ValueError:
-        raise InputError(f"{source} is not valid TOML: a number is too long") from None
+    except ValueError as error:
+        raise InputError(f"{source} is not valid TOML: {error}") from None
 
 
 def check_keys(table: Mapping[str, Any], known: Collection[str], where: str) -> None:
