@@ -1,7 +1,6 @@
 """The expression language: what it means, and that it can do nothing but mean."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,8 +32,9 @@ class InSymPy:
         return sympy.prod([base ** self.number(e) for base, e in factors])
 
     def call(self, function, *arguments):
-        logistic = lambda x: 1 / (1 + sympy.exp(-x))  # noqa: E731
-        return function.sympy(SimpleNamespace(**vars(sympy), sigmoid=logistic))(*arguments)
+        if function.name == "sigmoid":
+            return 1 / (1 + sympy.exp(-arguments[0]))
+        return function.sympy(sympy)(*arguments)
 
 
 def formula(text):

@@ -9,7 +9,7 @@ of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -41,55 +41,45 @@ CONSTANT = -1  # stands for the coefficient 1
 Combination = dict[int, Number]  # factors by number of the coefficient, or CONSTANT
 
 
-@dataclass(frozen=True)
-class Separation:
-    """ExactFormulas as sums of coefficients times functions.
-
-    Attributes
-    ----------
-    coefficients
-        Linearly independent functions of the parameters.
-    terms
-        Terms of each formula: combinations of the coefficients, each with its factor.
-    """
-
-    coefficients: list[Value]
-    terms: list[list[tuple[Combination, Value]]]
+Terms = list[tuple[Combination, Value]]
 
 
 def separated(
     formulas: Sequence[Value], parameters: int, algebra: Algebra, constant: bool
-) -> Separation | None:
-    """Return formulas of states and parameters, these being bits of ``depends``, as such sums.
+) -> tuple[list[Value], list[Terms]] | None:
+    """Return formulas of states and parameters as sums of coefficients times functions.
 
     Parameters
     ----------
+    parameters
+        The parameters as bits of ``depends``.
     constant
         Whether 1 is no coefficient of its own, but known: ``CONSTANT`` in combinations.
 
     Returns
     -------
-    Separation or None
-        None where the parameters occur in another way, or formulas would become long.
+    coefficients, terms
+        Linearly independent functions of the parameters, and the terms of each formula:
+        combinations of coefficients, each with its factor. None where the parameters occur in
+        another way, or formulas would become long.
     """
     algebra.allow_derivatives()
     split = [_products(value, parameters, algebra) for value in formulas]
     basis = _Basis()
     if constant:
         basis.reduced(1, CONSTANT)
-    coefficients: list[Value] = []
-    terms: list[list[tuple[Combination, Value]]] = []
+    coefficients, terms = list[Value](), list[Terms]()
     for products in split:
         if products is None:
             return None
-        own = []
+        own = Terms()
         for coefficient, function in products:
             combination = basis.reduced(coefficient, len(coefficients))
             if combination == {len(coefficients): 1}:
                 coefficients.append(coefficient)
             own.append((combination, function))
         terms.append(own)
-    return Separation(coefficients, terms)
+    return coefficients, terms
 
 
 def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Value, Value]] | None:
@@ -290,7 +280,7 @@ def _made(family: Family) -> _Made:
     formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
     parameters = sum(symbol.depends for symbol in family._open)
     found = separated(formulas, parameters, algebra, fixed) if formulas else None
-    components = [algebra.multiply(step, value) for value in found.coefficients] if found else []
+    components = [algebra.multiply(step, value) for value in found[0]] if found else []
     if (
         found is None
         or not 0 < len(components) <= len(family.conditions)
@@ -303,31 +293,26 @@ def _made(family: Family) -> _Made:
         taken = {symbol.name for symbol in equations.symbols}
         names = [f"k{n + 1}" for n in range(len(components))]
         symbols = [algebra.symbol(f"{name}_" if name in taken else name) for name in names]
-        values = _summed(found, symbols, step, algebra)
-        known = any(CONSTANT in combination for terms in found.terms for combination, _ in terms)
+        values = _summed(found[1], symbols, step, algebra)
+        known = any(CONSTANT in combination for terms in found[1] for combination, _ in terms)
         vanishing = [] if known else list(range(len(components)))
     made = _extended(equations, symbols, values, vanishing, hamiltonian is not None)
     return made, components, vanishing
 
 
 def _summed(
-    found: Separation, symbols: Sequence[Symbol], step: Value, algebra: Algebra
+    terms: Sequence[Terms], symbols: Sequence[Symbol], step: Value, algebra: Algebra
 ) -> list[Value]:
     """Return the formulas in symbols of the coefficients; terms without one contain the step."""
 
     def factor(combination: Combination) -> Value:
-        return algebra.add(
-            *(
-                algebra.scale(c, step if n == CONSTANT else symbols[n])
-                for n, c in combination.items()
-            )
+        return algebra.combine(
+            (step if n == CONSTANT else symbols[n], c) for n, c in combination.items()
         )
 
     return [
-        algebra.add(
-            *(algebra.multiply(factor(combination), function) for combination, function in terms)
-        )
-        for terms in found.terms
+        algebra.add(*(algebra.multiply(factor(own), function) for own, function in each))
+        for each in terms
     ]
 
 

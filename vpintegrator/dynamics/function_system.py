@@ -96,7 +96,7 @@ class GivenFunction:
         self.scalars = {str(k): self._scalar(f, f"invariants, {k}") for k, f in named.items()}
         if self.structure is not None:
             one_of("structure", self.structure, FORMS)
-        own = self.function if self.function is not None else self.hamiltonian
+        own = self.hamiltonian if self.function is None else self.function
         usual = getattr(own, "__name__", type(own).__name__).replace("_", "-").strip("-<>")
         self.name = usual if self.name is None else str(self.name)
         self.source = f"function {self.name}"
@@ -104,8 +104,7 @@ class GivenFunction:
         self._values: dict[str, Any] = {"title": printable(self.name)}
         if about and about.isascii():
             self._values["description"] = printable(about, _LONGEST_DESCRIPTION)
-        self._values["state"] = self.components
-        self._values |= _some("divergence_free", self.divergence_free)
+        self._values |= {"state": self.components, **_some("divergence_free", self.divergence_free)}
         self._values |= {_KEYS[self.structure]: True} if self.structure in _KEYS else {}
         if symmetries := _symmetry_tables(self.reversing_symmetries, self.components):
             self._values["reversing_symmetry"] = symmetries
@@ -380,18 +379,10 @@ class CalledFunction(System):
         return as_given(np.concatenate([slopes, clock], axis=-2), state)
 
     def jacobian_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
-        if not is_tensor(components):
-            return np.moveaxis(self.jacobian(np.moveaxis(components, 0, -1)), (-2, -1), (0, 1))
-        import torch
-
-        with torch.enable_grad():
-            z = components if components.requires_grad else components.detach().requires_grad_()
-            sums = [(rate + 0.0 * z[0]).sum() for rate in self._tensor_rates(z)]
-            slopes = [
-                torch.autograd.grad(total, z, create_graph=True, materialize_grads=True)[0]
-                for total in sums
-            ]
-        return torch.stack(slopes)
+        if is_tensor(components) and components.requires_grad:
+            self.require_formulas("a derivative of the Jacobian matrix")
+        slopes = self.jacobian(np.moveaxis(float_array(components), 0, -1))
+        return as_given(np.moveaxis(slopes, (-2, -1), (0, 1)), components)
 
     def hamiltonian(self, state: Any) -> Any:
         if "energy" in self.invariants and self.is_canonical:
@@ -486,24 +477,13 @@ class _HamiltonianField(PythonCall):
         return rates if torch.is_grad_enabled() else rates.detach()
 
 
-def system_of(
-    function: Any, dim: Any, components: Any, letter: str, is_map: bool = False, **claims: Any
-) -> System:
-    """Return the system of a function or of a Hamiltonian, see :class:`GivenFunction`.
+def system_of(function: Any, dim: Any, components: Any, letter: str, **claims: Any) -> System:
+    """Return the system of a function, or of a Hamiltonian alone, see :class:`GivenFunction`.
 
-    Parameters
-    ----------
-    function
-        Function, or None for a Hamiltonian alone.
-    dim, components
-        Arguments of :meth:`vpintegrator.System.from_function`.
-    letter
-        Letter of the default names of components; q for positions and momenta.
-    is_map, claims
-        Further attributes of the given function.
+    ``letter`` is that of the default names of components; q for positions and momenta.
     """
     names = _component_names(dim, components, letter)
-    return GivenFunction(function, names, is_map=is_map, **claims).system()
+    return GivenFunction(function, names, **claims).system()
 
 
 def _points(states: np.ndarray, explicit_time: int | None) -> np.ndarray:

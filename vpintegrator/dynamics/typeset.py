@@ -14,7 +14,6 @@ import tomllib
 import unicodedata
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,19 +43,6 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
 }
 Row = tuple[str, str, Any]  # a name, "dot", "prime" or "", and a text or an expression of SymPy
-
-
-class sigmoid(sympy.Function):
-    """The logistic function 1/(1 + exp(-x)), kept whole."""
-
-    nargs = 1
-
-    def _latex(self, printer: LatexPrinter, exp: str | None = None) -> str:
-        power = "" if exp is None else f"^{{{exp}}}"
-        return rf"\sigma{power}\left({printer._print(self.args[0])}\right)"
-
-
-_NAMES = SimpleNamespace(**vars(sympy), sigmoid=sigmoid)
 
 
 class _NamesAsWords(LatexPrinter):
@@ -143,7 +129,7 @@ class _Formulas:
                 array: Any = self.equations.scope.values[name]
                 return sympy.Integer(len(array))
             case ast.Call(func=ast.Name(id=name), args=arguments):
-                return FUNCTIONS[name].sympy(_NAMES)(*map(inner, arguments))
+                return FUNCTIONS[name].sympy(sympy)(*map(inner, arguments))
         raise ValueError(f"this is no expression of a system file: {ast.unparse(node)}")
 
     def stages(self) -> list[list[Row]]:

@@ -141,6 +141,7 @@ _TABLE = (
         lambda a, x, f: a.multiply(f, a.subtract(1, f)),
         numpy=_sigmoid,
         exact=lambda x: 1 / (1 + HIGH.exp(-x)),
+        sympy=lambda sympy: sympy.Function("sigma"),
         machine=_logistic,
     ),
     _of_one(
