@@ -177,19 +177,6 @@ def test_linear_systems_by_the_matrix_exponential(name):
 # Flows
 
 
-def test_abc_flow_is_beltrami():
-    """rot v = v, and A, B, C as published up to a factor: A**2 : B**2 : C**2 = 3 : 2 : 1."""
-    system = load("abc-flow")
-    jacobian = system.jacobian(system.sample_initial(20, np.random.default_rng(0)))
-    curl = np.stack([jacobian[:, (i + 2) % 3, (i + 1) % 3] for i in range(3)], -1)
-    curl -= np.stack([jacobian[:, (i + 1) % 3, (i + 2) % 3] for i in range(3)], -1)
-    z = system.sample_initial(20, np.random.default_rng(0))
-    np.testing.assert_allclose(curl, system.vector_field(z), atol=1e-14)
-    np.testing.assert_allclose([system.parameters[k] ** 2 for k in "ABC"], [3, 2, 1], rtol=1e-14)
-    reflected = system.vector_field(np.array([np.pi, 0, 0]) + z * [-1, -1, 1])
-    np.testing.assert_allclose(reflected, -system.vector_field(z) * [-1, -1, 1], atol=1e-14)
-
-
 def test_hill_vortex():
     """Velocity from the stream function; the sphere is a stream surface; the vortex's centre."""
     system = load("hill-vortex")
@@ -209,30 +196,11 @@ def test_hill_vortex():
 # Others
 
 
-def test_tokamak_safety_factor():
-    """Turns the long way for one turn the short way, near the axis: F/(2 psi sqrt(kappa))."""
-    system = load("tokamak")
-    expected = 1 / (2 * 0.4 * np.sqrt(0.6))
-    # the axis is followed with angular velocity F/R0**2 = 1
-    states = orbit(system, [1.001, 0, 0], 2 * np.pi * expected, 1)[0, -1]
-    minor = np.array([np.hypot(states[0], states[1]) - 1, states[2]])
-    np.testing.assert_allclose(minor, [1e-3, 0], atol=3e-5)
-
-
 def test_three_species_reference_solution():
     """The value that GeometricProblems.jl keeps for its tests."""
     states = orbit(load("lotka-volterra-3d"), [1, 1, 2], 10)[0, -1]
     expected = [1.2429313310230237, 2.263720576035246, 0.7108206593932]
     np.testing.assert_allclose(states, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("energy", [0.1, 0.6])
-def test_morse_period(energy):
-    system = load("morse")
-    period = 2 * np.pi / np.sqrt(2 * (1 - energy))
-    initial = [2.0, np.sqrt(2 * energy)]
-    states = orbit(system, initial, period)[0, -1]
-    np.testing.assert_allclose(states, initial, atol=1e-10)
 
 
 def test_double_pendulum_normal_modes():
@@ -252,23 +220,6 @@ def test_heavy_top_steady_precession():
     initial = [rate * np.sin(tilt), 0, spin, np.sin(tilt), 0, np.cos(tilt)]
     states = orbit(system, initial, 10.0, 20)[0]
     np.testing.assert_allclose(states[:, 5], np.cos(tilt), atol=1e-10)
-
-
-# Forced
-
-
-def test_two_waves_have_islands_and_a_mirror():
-    """What one wave alone traps stays in its island; from each wave the other looks the same."""
-    system = load_system("two-waves", n=0)
-    initial = np.array([0.9 * np.pi, 0.0, 0.0])  # trapped by the first wave alone
-    width = 2 * np.sqrt(0.03)
-    alone = orbit(system, initial, 200.0, 400)[0]
-    assert np.abs(alone[:, 0]).max() < np.pi and np.abs(alone[:, 1]).max() < width
-    # waves that are alike change places where (q, p) becomes (t - q, 1 - p)
-    system = load("two-waves")
-    q, p, t = orbit(system, [0.4, 0.3, 0.0], 10.0)[0, -1]
-    image = orbit(system, [-0.4, 0.7, 0.0], 10.0)[0, -1]
-    np.testing.assert_allclose(image, [t - q, 1 - p, t], atol=1e-9)
 
 
 # Field lines

@@ -79,13 +79,9 @@ def test_a_step_that_turns_round_is_a_reversing_symmetry():
 def test_hamiltonian_systems_stay_so():
     extended = Family(vp.load_system("double-pendulum"), ["step", "m1"]).extended
     assert extended.is_hamiltonian and extended.components[-2:] == ("step", "m1")
-    x = np.random.default_rng(0).uniform(0.5, 1, (5, extended.dim))
-    step, m1 = x[:, 4], x[:, 5]
-    for row, h, m in zip(x, step, m1, strict=True):
-        system = vp.load_system("double-pendulum", m1=m)
-        np.testing.assert_allclose(
-            extended.hamiltonian(row), h * system.hamiltonian(row[:4]), rtol=1e-12
-        )
+    *z, step, m1 = np.random.default_rng(0).uniform(0.5, 1, extended.dim)
+    expected = step * vp.load_system("double-pendulum", m1=m1).hamiltonian(np.array(z))
+    assert extended.hamiltonian(np.array([*z, step, m1])) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +91,6 @@ def test_hamiltonian_systems_stay_so():
         (["step", "step"], None, "each once"),
         ([], 0.1, "needs conditions"),
         (["I1"], None, "give the step"),
-        (["step"], 0.1, "give the step"),
     ],
 )
 def test_what_cannot_vary_is_said(names, step, message):

@@ -183,21 +183,6 @@ def test_a_divergence_that_is_not_zero():
     assert not load_system(text.replace("divergence_free = true\n", "")).divergence_free
 
 
-def test_an_identity_too_long_to_expand():
-    """sin^2 + cos^2 hides the invariance from expanding, so it is found numerically."""
-    text = """
-    state = ["x", "y"]
-    [vector_field]
-    x = "y*(sin(x*y)**2 + cos(x*y)**2)"
-    y = "-x"
-    [invariants]
-    radius = "x**2 + y**2"
-    """
-    assert "radius" in load_system(text).invariants
-    with pytest.raises(InputError, match="radius: this is not constant"):
-        load_system(text.replace("cos(x*y)**2", "1.000000000001*cos(x*y)**2"))
-
-
 def test_lengths_of_arrays_set_others():
     """A list of masses says how many bodies there are."""
     text = """
@@ -250,8 +235,6 @@ def test_unknown_names_get_a_suggestion():
         load_system("rigid-body", I4=1.0)
     with pytest.raises(InputError, match=r"there is no file .*missing.toml"):
         load_system("missing.toml")
-    with pytest.raises(InputError, match="3 components in its last dimension"):
-        load_system("rigid-body").vector_field(np.zeros(4))
 
 
 def test_a_path_may_hold_any_character(tmp_path):

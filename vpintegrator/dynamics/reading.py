@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -239,14 +240,12 @@ class _Reader:
         self.time, self.period = self._read_time(scope)
         self.components = self._read_components(scope)
         names = [name.replace("[", "_").replace("]", "") for name in self.components]
-        taken = [*scope.values]
-        for name in (*self.arrays, *names):
-            if name in taken:
-                raise InputError(
-                    f"{source}, state: the name '{name}' is used twice, or typeset as another; "
-                    "rename one"
-                )
-            taken.append(name)
+        taken = Counter([*scope.values, *self.arrays, *names])
+        if twice := next((name for name, count in taken.items() if count > 1), None):
+            raise InputError(
+                f"{source}, state: the name '{twice}' is used twice, or typeset as another; "
+                "rename one"
+            )
         self.symbols = tuple(map(self.algebra.symbol, names))
         values = dict(scope.values)
         for name, indices in self.arrays.items():
