@@ -58,16 +58,6 @@ class ChartEquations:
     base: Equations
     states: np.ndarray
 
-    @property
-    def texts(self) -> list[str]:
-        """The new components as expressions of ``z[0]``, ``z[1]``, ..."""
-        return [_text(value, self.base) for value in self.map]
-
-    @property
-    def inverse_texts(self) -> list[str]:
-        """The old components as expressions of the new ones, ``z[0]``, ``z[1]``, ..."""
-        return [_text(value, self.equations) for value in self.inverse]
-
 
 def read_chart(trial: TrialStates, source: str) -> ChartEquations:
     """Read and check the table ``[chart]``.
@@ -96,22 +86,21 @@ def read_chart(trial: TrialStates, source: str) -> ChartEquations:
     backward = _components(table, "inverse", where, equations, base)
     if len(forward) != len(backward):
         raise InputError(f"{where}, state: {len(forward)} components, not {len(backward)}")
+    for i, (name, value) in enumerate(zip(equations.components, forward, strict=True)):
+        if i not in equations.periods and jumps([value]):
+            raise InputError(
+                f"{where}, [chart.map] {name}: atan2 jumps from pi to -pi, so this component is an "
+                "angle; give its period in [chart.periodic]"
+            )
     images = ExactFormulas(forward, base.symbols)(trial.states)
     chart = ChartEquations(equations, forward, backward, base, images)
-    _check_angles(chart, where)
     _check_inverse(trial, chart, where)
-    if base.vector_field:
-        chart = _with_field(trial, chart, derived, where)
-    return chart
+    return _with_field(trial, chart, derived, where) if base.vector_field else chart
 
 
 def jumps(values: Sequence[Value]) -> bool:
     """Whether formulas hold atan2, which jumps from pi to -pi."""
     return any(isinstance(n, Call) and n.function.name == "atan2" for n in below(values))
-
-
-def _text(value: Value, equations: Equations) -> str:
-    return written(value, {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)})
 
 
 def _components(
@@ -131,33 +120,19 @@ def _components(
     return tuple(found[i] for i in range(len(new.components)))
 
 
-def _check_angles(chart: ChartEquations, where: str) -> None:
-    """Components that jump, by atan2, are angles; and the inverse has their periods."""
-    equations = chart.equations
-    for i, value in enumerate(chart.map):
-        if i not in equations.periods and jumps([value]):
-            raise InputError(
-                f"{where}, [chart.map] {equations.components[i]}: atan2 jumps from pi to -pi, so "
-                "this component is an angle; give its period in [chart.periodic]"
-            )
-
-
 def _check_inverse(trial: TrialStates, chart: ChartEquations, where: str) -> None:
     """Whether inverse(chart(z)) = z, also where angles have turned."""
     base, states = trial.equations, trial.states
-    images = ExactFormulas(chart.map, base.symbols)(states)
     back = ExactFormulas(chart.inverse, chart.equations.symbols)
     own = {i: high(period) for i, period in base.periods.items()}
-    sizes = 1 + np.abs(states).max(axis=1)
+    sizes, here = 1 + np.abs(states).max(axis=1), f"{where}, [chart.inverse]"
     for i, period in (None, Fraction()), *chart.equations.periods.items():
-        turned = images.copy()
+        turned, what = chart.states.copy(), "" if i is None else "after a turn of an angle "
         if i is not None:
             turned[:, i] += 3 * high(period)
+        what += "this gives another state than [chart.map] was given, by {},"
         defects = np.abs(less_turns(back(turned) - states, own)).max(axis=1)
-        what = "" if i is None else "after a turn of an angle "
-        text = "this gives another state than [chart.map] was given, by {},"
-        place = f"{where}, [chart.inverse]"
-        trial.require(Claim(place, what + text, defects, sizes, trial.tolerance))
+        trial.require(Claim(here, what, defects, sizes, trial.tolerance))
 
 
 def _with_field(
@@ -178,9 +153,8 @@ def _with_field(
         field = tuple(algebra.substitute(rates, inverse))
         equations = replace(chart.equations, vector_field=field, divergence_free=True)
         return replace(chart, equations=equations)
-    images = ExactFormulas(chart.map, base.symbols)(trial.states)
     expected = ExactFormulas(rates, base.symbols)(trial.states)
-    found = ExactFormulas(chart.equations.vector_field, chart.equations.symbols)(images)
+    found = ExactFormulas(chart.equations.vector_field, chart.equations.symbols)(chart.states)
     sizes = 1 + np.abs(expected).max(axis=1)
     for defects, name in zip((found - expected).T, chart.equations.components, strict=True):
         what = f"this is not the system in these coordinates: {name}' is off by {{}}"
@@ -224,14 +198,16 @@ class Chart(Generic[S]):
     """
 
     def __init__(self, equations: ChartEquations, system: S) -> None:
-        self.system = system
-        self.components = equations.equations.components
-        self.texts, self.inverse_texts = equations.texts, equations.inverse_texts
-        self._equations = equations
-        names = dict(zip(equations.base.symbols, equations.base.components, strict=True))
+        base, own = equations.base, equations.equations
+        self.system, self.components, self._equations = system, own.components, equations
+        old = {symbol: f"z[{i}]" for i, symbol in enumerate(base.symbols)}
+        new = {symbol: f"z[{i}]" for i, symbol in enumerate(own.symbols)}
+        names = dict(zip(base.symbols, base.components, strict=True))
+        self.texts = [written(value, old) for value in equations.map]
+        self.inverse_texts = [written(value, new) for value in equations.inverse]
         self.equations = tuple(written(value, names) for value in equations.map)
-        self._map = StateFunction(equations.base, equations.map)
-        self._inverse = StateFunction(equations.equations, equations.inverse)
+        self._map = StateFunction(base, equations.map)
+        self._inverse = StateFunction(own, equations.inverse)
 
     def __call__(self, state: Any) -> Any:
         """Return the new components Z of states z; angles within one turn."""
@@ -266,14 +242,7 @@ class Chart(Generic[S]):
     @cached_property
     def _jacobian(self) -> MatrixFunction:
         base = self._equations.base
-        base.algebra.allow_derivatives()
-        column = {symbol: j for j, symbol in enumerate(base.symbols)}
-        entries = {
-            (i, column[symbol]): slope
-            for i, value in enumerate(self._equations.map)
-            for symbol, slope in base.algebra.gradient(value).items()
-        }
-        return MatrixFunction(base, entries)
+        return MatrixFunction(base, replace(base, vector_field=self._equations.map).jacobian)
 
     def __repr__(self) -> str:
         return f"<Chart: ({', '.join(self.components)}) = ({', '.join(self.equations)})>"

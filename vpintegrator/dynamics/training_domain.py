@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TOLERANCE = 0.1  # part of a range beyond a bound that still counts as inside
 _LEAST = 0.01  # smallest range, relative to the largest value
 _ROUNDING = 1e-9  # smaller values, relative to the largest component, count as zero
-_KINDS = ("components", "invariants")
 
 Range = tuple[float, float]
 
@@ -69,45 +68,42 @@ class Domain:
             If it is no such text; says ``where`` it stands.
         """
         stored = read_json(text, where)
-        found = []
-        for kind in _KINDS:
-            ranges = stored.get(kind, {})
-            if not isinstance(ranges, dict) or not all(map(_is_range, ranges.values())):
-                raise InputError(f"{where}: {kind} must have a least and a largest value each")
-            found.append({name: (float(low), float(high)) for name, (low, high) in ranges.items()})
-        return cls(*found)
+        try:
+            domain = cls(
+                *(
+                    {name: (float(low), float(high)) for name, (low, high) in stored[kind].items()}
+                    for kind in ("components", "invariants")
+                )
+            )
+            ranges = [*domain.components.values(), *domain.invariants.values()]
+            sound = all(low <= high for low, high in ranges)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise InputError(f"{where}: a quantity must have a least and a largest value each")
+        return domain
 
     @property
     def text(self) -> str:
         """JSON text of the domain, stored in model files."""
-        return json.dumps({"components": self.components, "invariants": self.invariants})
-
-    def limits(self, system: System) -> list[tuple[Callable[[Any], Any], float, float]]:
-        """Return quantities of states (..., dim) that a system has, with bounds that hold them.
-
-        The bounds are beyond the least and the largest value by ``TOLERANCE`` of their distance, or
-        of a hundredth of the largest value if that is more.
-        """
-        found = []
-        for ranges, functions in zip(
-            (self.components, self.invariants), _functions(system), strict=True
-        ):
-            for name, (low, high) in ranges.items():
-                if name in functions:
-                    room = TOLERANCE * max(high - low, _LEAST * max(abs(low), abs(high)))
-                    found.append((functions[name], low - room, high + room))
-        return found
+        return json.dumps(asdict(self))
 
     def holds(self, system: System, states: Any) -> Any:
-        """Whether states (..., dim), an array or a tensor, are inside, see ``limits``, (...).
+        """Whether states (..., dim), an array or a tensor, are inside, (...).
 
-        A state at which a quantity is not defined is outside.
+        The bounds are beyond the least and the largest value of a quantity that the system has by
+        ``TOLERANCE`` of their distance, or of a hundredth of the largest value if that is more. A
+        state at which a quantity is not defined is outside.
         """
         inside = (states - states == 0).all(-1)  # finite
-        with np.errstate(all="ignore"):
-            for quantity, low, high in self.limits(system):
-                values = quantity(states)
-                inside &= (values >= low) & (values <= high)
+        known = zip((self.components, self.invariants), _functions(system), strict=True)
+        for ranges, functions in known:
+            for name in ranges.keys() & functions.keys():
+                low, high = ranges[name]
+                room = TOLERANCE * max(high - low, _LEAST * max(abs(low), abs(high)))
+                with np.errstate(all="ignore"):
+                    values = functions[name](states)
+                inside &= (values >= low - room) & (values <= high + room)
         return inside
 
 
@@ -136,12 +132,3 @@ def _functions(system: System) -> tuple[dict[str, Callable[[Any], Any]], ...]:
         if i not in unbounded
     }
     return components, dict(system.invariants)
-
-
-def _is_range(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(x, int | float) and abs(x) < np.inf for x in value)
-        and value[0] <= value[1]
-    )
