@@ -11,9 +11,9 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,9 @@ import scipy  # loads scipy.linalg when it is used
 from vpintegrator.dynamics.equations import DoubleFormulas, Equations
 from vpintegrator.dynamics.expressions import (
     Arithmetic,
-    Call,
     Expression,
     Number,
-    Product,
     Symbol,
-    TooLong,
     Value,
     below,
     evaluator,
@@ -37,9 +34,7 @@ from vpintegrator.errors import InputError
 
 POINTS = 12
 FEWEST = 3  # states that must have finite values, if so many are tried
-_FUNCTION = 10  # additions that a function or a power takes as long as
-LARGEST_COST = 500_000  # operations at one state
-OPERATIONS = 100_000  # at all states together, beyond which fewer states are taken
+_OPERATIONS = 20_000  # at all states, with a hundred digits, beyond which fewer states are taken
 TOLERANCE = HIGH.mpf(10) ** -30
 OF_ROUNDED = 1e-12  # tolerance if constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
@@ -98,15 +93,10 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
     return bool(len(known)) and bool((np.abs(known) <= TOLERANCE**2).all())
 
 
-def cost_of(expressions: Iterable[Value]) -> int:
-    """Return the cost of an evaluation with 100 digits, in additions."""
-    nodes = below(list(expressions))
-    slow = sum(
-        isinstance(node, Call)
-        or (isinstance(node, Product) and any(e not in (1, -1) for _, e in node.factors))
-        for node in nodes
-    )
-    return sum(len(node.parts) for node in nodes) + _FUNCTION * slow
+def formula_nodes(equations: Equations) -> list[Any]:
+    """Return the nodes of all formulas."""
+    stages = chain.from_iterable(stage.values() for stage in equations.stages)
+    return below([*equations.vector_field, *stages, *equations.invariants.values()])
 
 
 @dataclass(frozen=True)
@@ -125,7 +115,7 @@ class Claim:
     declared
         Whether it must hold, or must not; None where that is found out.
     key
-        Name of the structure that is lost where the claim fails; empty for others.
+        Name of a property that is found out.
     """
 
     where: str
@@ -227,7 +217,6 @@ class ClaimTrial(ABC):
         expected: np.ndarray,
         sizes: np.ndarray,
         periods: Mapping[int, Any] | None = None,
-        key: str = "",
     ) -> Claim:
         """Return the claim that values at other states, images of these, are the expected ones.
 
@@ -246,7 +235,7 @@ class ClaimTrial(ABC):
             outside = ~((states >= low) & (states <= high_)).all(axis=1)
             if (~outside & _is_known(defects[:, None])).sum() >= FEWEST:
                 defects[outside] = np.nan
-        return Claim(where, what, defects, size[worst], self.tolerance, key=key)
+        return Claim(where, what, defects, size[worst], self.tolerance)
 
 
 class TrialStates(ClaimTrial):
@@ -295,12 +284,11 @@ class TrialStates(ClaimTrial):
     def _affordable(self, candidates: np.ndarray, most: int) -> np.ndarray:
         """Return the first states with values there, (2, state, dim); fewer of costly formulas."""
         e = self.equations
-        cost = sum(cost_of(part.values()) for part in e.stages) or cost_of(e.vector_field)
-        cost *= 1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods)
-        cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
-        if cost > LARGEST_COST:
-            raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
-        wanted = min(max(OPERATIONS // (cost + 1), 1), most)
+        checks = (
+            1 + e.is_map + len(e.reversing_symmetries) + bool(e.periods) + 3 * len(e.invariants)
+        )
+        cost = checks * len(formula_nodes(e)) + 1
+        wanted = min(max(_OPERATIONS // cost, 1), most)
         pairs = ((state, self.at(state[None])[0]) for state in candidates)
         known = islice((pair for pair in pairs if _is_known(pair[1])), wanted)
         return np.array([*known], dtype=object).reshape(-1, 2, len(e.symbols)).swapaxes(0, 1)
@@ -354,28 +342,31 @@ def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:
     e = trial.equations
     for name, scalar in trial.scalars.items():
         where = f"{source}, [invariants] {name}"
+        what, tolerance = "this is not constant: the map changes it by {}", trial.tolerance
         if trial.is_map:
-            before, after = scalar(trial.states), scalar(trial.values)
-            what = "this is not constant: the map changes it by {}"
-            yield Claim(where, what, after - before, 1 + np.abs(before), trial.tolerance)
+            terms = np.stack([scalar(trial.values), -scalar(trial.states)], axis=1)
         else:
+            terms, tolerance = trial.rate_terms(name), trial.slope_tolerance
             what = "this is not constant along solutions: its time derivative is {}"
-            yield _sum_claim(trial, where, what, trial.rate_terms(name))
+        yield _sum_claim(where, what, terms, tolerance)
     for number, rho in enumerate(e.reversing_symmetries, start=1):
-        key = f"reversing_symmetry {number}"
-        yield symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}", key)
-    angles, turned = "[periodic]", "where angles turn by their periods,"
-    for where, words in ((angles, turned), ("period", "after a period,")):
-        of_time = where == "period"
-        own = {i: p for i, p in e.periods.items() if (i == e.explicit_time) == of_time}
+        yield symmetry_claim(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
+    time = {e.explicit_time}
+    for where, own, words in (
+        ("[periodic]", e.periods.keys() - time, "where angles turn by their periods,"),
+        ("period", e.periods.keys() & time, "after a period,"),
+    ):
         if own:
-            yield _period_claim(trial, own, f"{source}, {where}", words)
+            yield _period_claim(trial, sorted(own), f"{source}, {where}", words)
     if trial.is_map:
         yield from _form_claims(trial, source)
     elif e.hamiltonian is None:
         what = "the divergence of the vector field is {}, not zero,"
         where, terms = f"{source}, divergence_free", trial.divergence_terms()
-        yield _sum_claim(trial, where, what, terms, e.divergence_free, "divergence_free")
+        tolerance, key = trial.slope_tolerance, "divergence_free"
+        yield replace(
+            _sum_claim(where, what, terms, tolerance), declared=e.divergence_free, key=key
+        )
 
 
 def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
@@ -397,7 +388,7 @@ def check_claims(trial: ClaimTrial, source: str) -> tuple[bool, bool]:
         holds = claim.declared or trial.worst(claim) is None
         if holds and claim.declared is False:
             raise InputError(f"{claim.where}: the system says false, but that holds everywhere")
-        if claim.key in _FORMS:
+        if claim.key:
             found[claim.key] = holds
     # symplectic maps keep the volume, too
     symplectic = found.get("symplectic", bool(e.symplectic) and not trial.is_map)
@@ -414,23 +405,12 @@ def check_declared(equations: Equations, source: str) -> tuple[bool, bool]:
     return bool(e.divergence_free or e.symplectic), bool(e.symplectic)
 
 
-def _sum_claim(
-    trial: ClaimTrial,
-    where: str,
-    what: str,
-    terms: np.ndarray,
-    declared: bool | None = True,
-    key: str = "",
-) -> Claim:
+def _sum_claim(where: str, what: str, terms: np.ndarray, tolerance: Any) -> Claim:
     """Return the claim that terms (state, term) cancel; rounding is judged against their size."""
-    sizes = 1 + np.abs(terms).sum(axis=1)
-    tolerance = trial.slope_tolerance
-    return Claim(where, what, terms.sum(axis=1), sizes, tolerance, declared, key)
+    return Claim(where, what, terms.sum(axis=1), 1 + np.abs(terms).sum(axis=1), tolerance)
 
 
-def symmetry_claim(
-    trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str, key: str = ""
-) -> Claim:
+def symmetry_claim(trial: ClaimTrial, rho: Sequence[Mapping[int, Number]], where: str) -> Claim:
     """Return the claim f(rho z) = -rho f(z), or M(rho M(z)) = rho z."""
 
     def moved(rows: np.ndarray) -> np.ndarray:
@@ -440,18 +420,15 @@ def symmetry_claim(
     if trial.is_map:
         what = "this does not reverse the map M, rho M rho M = identity fails by {}"
         start = moved(trial.values)
-        return trial.compared(where, what, start, moved(trial.states), start, key=key)
+        return trial.compared(where, what, start, moved(trial.states), start)
     what = "this does not reverse the system, f(rho z) = -rho f(z) fails by {}"
-    images, expected = moved(trial.states), -moved(trial.values)
-    return trial.compared(where, what, images, expected, trial.values, key=key)
+    return trial.compared(where, what, moved(trial.states), -moved(trial.values), trial.values)
 
 
-def _period_claim(
-    trial: ClaimTrial, periods: Mapping[int, Number], where: str, words: str
-) -> Claim:
+def _period_claim(trial: ClaimTrial, angles: Sequence[int], where: str, words: str) -> Claim:
     """Return the claim that values are the same after one turn of all angles, either way."""
     generator, turned = random.Random(20231219), trial.states.copy()
-    own = {i: trial.number(period) for i, period in periods.items()}
+    own = {i: trial.number(trial.equations.periods[i]) for i in angles}
     for i, period in own.items():
         turned[:, i] += [generator.choice((-1, 1)) * period for _ in turned]
     what = f"the {'image' if trial.is_map else 'vector field'} changes by {{}} {words}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,7 +33,6 @@ from vpintegrator.dynamics.section import ENERGY, constant, read_section, sectio
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.errors import InputError, nearest
 
-_FEW = 3  # numbers of a list that stand in a line
 _NUMERIC = ("reversing_symmetry", "periodic")  # tables of numbers only
 
 
@@ -269,16 +271,13 @@ class SystemProperties:
         A map is a symplectic map, volume-preserving map, or map. Measured states follow the file's
         declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
         """
+        form = "symplectic" if self.is_canonical else ""
+        form = form or ("volume-preserving" if self.divergence_free else "")
         if self.is_measured:
-            declared = self.equations.divergence_free
-            if self.is_canonical:
-                return "measured, symplectic"
-            if declared is None:
-                return "measured"
-            return "measured, volume-preserving" if declared else "measured, no structure"
+            unknown = not form and self.equations.divergence_free is None
+            return "measured" if unknown else f"measured, {form or 'no structure'}"
         if self.is_discrete:
-            kept = "symplectic" if self.is_canonical else "volume-preserving"
-            return f"{kept} map" if self.is_canonical or self.divergence_free else "map"
+            return f"{form} map".strip()
         if self.is_canonical:
             return "Hamiltonian"
         return "divergence-free" if self.divergence_free else "not divergence-free"
@@ -345,8 +344,7 @@ class SystemProperties:
 
         Only functions of Python that were not recorded have autograd or finite differences.
         """
-        own = self.equations.table.get("derivatives", "")
-        return "formulas" if self.has_formulas else _known_derivatives(own, self._source)
+        return "formulas" if self.has_formulas else self.equations.table.get("derivatives", "")
 
     def require_formulas(self, what: str) -> None:
         """Raise InputError where ``what`` needs formulas and there are none."""
@@ -401,20 +399,19 @@ class SystemProperties:
 
     def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
         e = self.equations
-        later: list[Value] = []
         if e.explicit_time is not None:
             e.algebra.allow_derivatives()
-            later = [e.algebra.gradient(f).get(e.symbols[e.explicit_time], 0) for f in formulas]
-        return functions_in([*formulas, *later], e)
+            time = e.symbols[e.explicit_time]
+            formulas = [*formulas, *(e.algebra.gradient(f).get(time, 0) for f in formulas)]
+        return functions_in(formulas, e)
 
     @property
     def cyclic(self) -> list[int]:
         """Numbers of the components that the vector field does not depend on; none of maps."""
         if self.is_discrete:
             return []
-        used = 0
-        for value in self.equations.vector_field:
-            used |= value.depends if isinstance(value, Expression) else 0
+        rates = [f for f in self.equations.vector_field if isinstance(f, Expression)]
+        used = functools.reduce(operator.or_, (rate.depends for rate in rates), 0)
         symbols = enumerate(self.equations.symbols)
         return [i for i, symbol in symbols if self.has_formulas and not used & symbol.depends]
 
@@ -444,14 +441,12 @@ class SystemProperties:
     @property
     def initial_table(self) -> Mapping[str, Any]:
         """The table ``[initial_conditions]`` of the system file."""
-        table, flow = self.definition.initial_table, self.definition.flow
-        if table is None and flow is not None:
-            table = flow.initial_table
-        if table is None:
-            raise InputError(
-                f"{self._source} suggests no initial states; add a table [initial_conditions]"
-            )
-        return table
+        for definition in (self.definition, self.definition.flow):
+            if definition is not None and definition.initial_table is not None:
+                return definition.initial_table
+        raise InputError(
+            f"{self._source} suggests no initial states; add a table [initial_conditions]"
+        )
 
     def require_map(self) -> None:
         """Raise InputError for systems of differential equations."""
@@ -477,7 +472,7 @@ class SystemProperties:
         return state
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{k}={_in_short(v)}" for k, v in self.parameters.items())
+        values = ", ".join(f"{k}={reprlib.repr(v)}" for k, v in self.parameters.items())
         return (
             f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
         )
@@ -493,20 +488,6 @@ def _matrix(rows: Sequence[Mapping[int, Number]]) -> np.ndarray:
         for j, entry in row.items():
             matrix[i, j] = float(entry)
     return matrix
-
-
-def _known_derivatives(given: Any, source: str) -> str:
-    if given not in ("", "autograd", "finite differences"):
-        raise InputError(f"{source}, derivatives: expected 'autograd' or 'finite differences'")
-    return str(given)
-
-
-def _in_short(value: Any) -> str:
-    """Return a parameter; of a long list the first numbers."""
-    if not isinstance(value, list):
-        return str(value)
-    more = f", ... {len(value)} in all" if len(value) > _FEW else ""
-    return f"[{', '.join(map(str, value[:_FEW]))}{more}]"
 
 
 MOST_FUNCTIONS = 64

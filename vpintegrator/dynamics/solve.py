@@ -38,7 +38,7 @@ _COARSE_STEPS = 6, 1e-6  # number and tolerance of steps over about a period of 
 _SIZED = 16  # trajectories that show the sizes of the components
 LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
 # an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
-_IMPLICIT = ("Radau", "BDF", "LSODA")
+IMPLICIT = ("Radau", "BDF", "LSODA")
 
 
 def solve(
@@ -102,45 +102,46 @@ def solve(
     check_solver(method, rtol, atol)
     if system.is_discrete and (np.diff(times) % 1).any():
         raise InputError(f"{system.name} is a map: times count its iterations, in whole numbers")
-    shape = (len(initial), len(times), system.dim)
-    try:
-        states = np.empty(shape)
-    except (MemoryError, ValueError):
-        raise InputError(
-            f"{shape[0]} trajectories of {shape[1]} states exceed the memory"
-        ) from None
+    states = np.empty((len(initial), len(times), system.dim))
     if system.is_discrete:
         if system.flow is not None and method != "DOP853":
             raise InputError(f"crossings of {system.name} are located by DOP853, not by {method}")
         iterate(system.iteration(rtol, atol), system, initial, times, states, progress)
         return states
-    _check_rates(system, initial)
-    if sizes is None:
-        sizes = component_sizes(system, initial, float(times[-1] - times[0]))
-    batch = batch_size(method, rtol)
-    for start in range(0, len(initial), batch):
-        part = slice(start, start + batch)
-        tolerances = rtol, atol * sizes
-        flow = system.of_trajectories(part)
-        with np.errstate(all="ignore"):  # a blow-up is reported once, below
-            _solve_stack(flow, initial[part], times, method, tolerances, states[part], progress)
+    with np.errstate(all="ignore"):  # a blow-up is reported once
+        rates = system.vector_field_by_component(np.ascontiguousarray(initial.T))
+        outside = np.flatnonzero(~np.isfinite(rates).all(axis=0))
+        if len(outside):  # SciPy would look for a first step for ever
+            raise _outside(system, initial[outside], len(initial))
+        if sizes is None:
+            sizes = component_sizes(system, initial, float(times[-1] - times[0]))
+        batch = batch_size(method, rtol)
+        for start in range(0, len(initial), batch):
+            part = slice(start, start + batch)
+            options = stacked_tolerances(rtol, atol * sizes, len(initial[part]))
+            flow = system.of_trajectories(part)
+            _solve_stack(flow, initial[part], times, method, options, states[part], progress)
+    _set_time(states, initial, system.explicit_time, times - times[0])
     return states
 
 
-def _check_rates(system: System, initial: np.ndarray) -> None:
-    """Raise InputError where a rate is not finite: SciPy would look for a first step for ever."""
-    with np.errstate(all="ignore"):
-        rates = system.vector_field_by_component(np.ascontiguousarray(initial.T))
-    outside = np.flatnonzero(~np.isfinite(rates).all(axis=0))
-    if len(outside):
-        state = initial[outside[0]]
-        words = "the function is not finite"
-        if system.has_formulas:
-            words = FormulaDomain(system.equations, system.equations.vector_field).reason(state)
-        raise InputError(
-            f"{len(outside)} of {len(initial)} initial states are outside of the domain of "
-            f"{system.name}, the first is {_written(state)}: {words}"
-        )
+def _set_time(
+    states: np.ndarray, initial: np.ndarray, explicit_time: int | None, later: np.ndarray
+) -> None:
+    """Set the time in states (trajectory, time, dim) to the last digit, however long they last."""
+    if explicit_time is not None:
+        states[..., explicit_time] = initial[:, explicit_time, None] + later
+
+
+def _outside(system: System, states: np.ndarray, count: int) -> InputError:
+    """The error for initial states at which a rate is not finite."""
+    words = "the function is not finite"
+    if system.has_formulas:
+        words = FormulaDomain(system.equations, system.equations.vector_field).reason(states[0])
+    return InputError(
+        f"{len(states)} of {count} initial states are outside of the domain of {system.name}, the "
+        f"first is {_written(states[0])}: {words}"
+    )
 
 
 def component_sizes(system: System, initial: np.ndarray, duration: float) -> np.ndarray:
@@ -328,7 +329,7 @@ def stacked_tolerances(rtol: float, atol: np.ndarray, count: int) -> dict[str, A
 
 def batch_size(method: str, rtol: float) -> int:
     """Return the number of trajectories in one solver call that the smallest tolerance allows."""
-    if method in _IMPLICIT:
+    if method in IMPLICIT:
         return 1
     return int(np.clip((rtol / SMALLEST_TOLERANCE) ** 2, 1, LARGEST_BATCH))
 
@@ -338,52 +339,43 @@ def _solve_stack(
     initial: np.ndarray,
     times: np.ndarray,
     method: str,
-    tolerances: tuple[float, np.ndarray],
+    options: dict[str, Any],
     states: np.ndarray,
     progress: Callable[[int], None] | None,
 ) -> None:
-    count = len(initial)
-    shape = (system.dim, count)
-    options = stacked_tolerances(*tolerances, count)
-    field = stacked_field(system, count)
+    """Fill ``states`` (trajectory, time, dim) of some trajectories."""
+    count, shape, clock = len(initial), initial.T.shape, system.explicit_time
+    field, y = stacked_field(system, count), initial.T.ravel()
     states[:, 0] = initial
-    y = initial.T.ravel()
     if progress:
         progress(count)
-    if method in _ONE_STEP:
-        kind, step = getattr(scipy.integrate, method), None
-        for k, (start, end) in enumerate(itertools.pairwise(times), start=1):
-            first = None if step is None else min(step, end - start)
-            solver = kind(field, start, y, end, first_step=first, **options)
-            while solver.status == "running":
-                solver.step()
-                if solver.status == "running":  # the last step is cut to end at the output time
-                    step = solver.step_size
-            y = solver.y
-            if system.explicit_time is not None:  # to the last digit, however long
-                y.reshape(shape)[system.explicit_time] = initial[:, system.explicit_time] + (
-                    end - times[0]
-                )
-            if solver.status == "failed" or not np.isfinite(y).all():
-                raise _breakdown(system, initial, y.reshape(shape), solver.t)
-            states[:, k] = y.reshape(shape).T
-            if progress:
-                progress(count)
-        return
-    # a multistep method starts again at low order, so it is not stopped at every output
-    solution = scipy.integrate.solve_ivp(
-        field, (times[0], times[-1]), y, method=method, t_eval=times, **options
-    )
-    if not solution.success or not np.isfinite(solution.y).all():
-        last = solution.y[:, -1] if solution.y.size else y
-        raise _breakdown(system, initial, last.reshape(shape), float(solution.t[-1]))
-    states[:] = solution.y.reshape(*shape, -1).transpose(1, 2, 0)
-    if system.explicit_time is not None:
-        states[..., system.explicit_time] = initial[:, system.explicit_time, None] + (
-            times - times[0]
+    if method not in _ONE_STEP:  # they start again at low order, so they are not stopped
+        solution = scipy.integrate.solve_ivp(
+            field, (times[0], times[-1]), y, method=method, t_eval=times, **options
         )
-    if progress:
-        progress(count * (len(times) - 1))
+        if not solution.success or not np.isfinite(solution.y).all():
+            last = solution.y[:, -1] if solution.y.size else y
+            raise _breakdown(system, initial, last.reshape(shape), float(solution.t[-1]))
+        states[:] = solution.y.reshape(*shape, -1).transpose(1, 2, 0)
+        if progress:
+            progress(count * (len(times) - 1))
+        return
+    step: float | None = None
+    for k, (start, end) in enumerate(itertools.pairwise(times), start=1):
+        first = None if step is None else min(step, end - start)
+        solver = getattr(scipy.integrate, method)(field, start, y, end, first_step=first, **options)
+        while solver.status == "running":
+            solver.step()
+            if solver.status == "running":  # the last step is cut to end at the output time
+                step = solver.step_size
+        y = solver.y
+        if clock is not None:
+            y.reshape(shape)[clock] = initial[:, clock] + (end - times[0])
+        if solver.status == "failed" or not np.isfinite(y).all():
+            raise _breakdown(system, initial, y.reshape(shape), solver.t)
+        states[:, k] = y.reshape(shape).T
+        if progress:
+            progress(count)
 
 
 def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
@@ -496,8 +488,5 @@ def solve_varied(
         return states
     flow = ScaledFlow(system, steps, parameters)
     states = solve(flow, initial, counts, method, rtol, atol, progress, sizes)
-    if (explicit_time := system.explicit_time) is not None:  # to the last digit, however long
-        states[..., explicit_time] = initial[:, explicit_time, None] + steps[:, None] * (
-            counts - counts[0]
-        )
+    _set_time(states, initial, system.explicit_time, steps[:, None] * (counts - counts[0]))
     return states

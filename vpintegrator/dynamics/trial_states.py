@@ -9,11 +9,8 @@ they fail most.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,10 +19,11 @@ from vpintegrator.dynamics.claims import (
     TrialStates,
     claims_of,
     exact_states,
+    formula_nodes,
 )
 from vpintegrator.dynamics.crossings import coarse_states
 from vpintegrator.dynamics.equations import Equations, FormulaMap, stack_rows
-from vpintegrator.dynamics.expressions import Call, below
+from vpintegrator.dynamics.expressions import Call
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.errors import InputError
@@ -42,16 +40,18 @@ _STAGES = 12  # evaluations of the vector field in a step
 _TOLERANCE = 1e-4  # relative, of these steps: where orbits lead to, not how
 _FAR = 100.0  # size of states, relative to the initial ones, beyond which an orbit has escaped
 _WORST = 3  # states of each claim that are judged
-_LOCAL = ("abs", "sign", "exp", "tanh", "sigmoid", "erf")
+_LOCAL = {"abs", "sign", "exp", "tanh", "sigmoid", "erf"}  # may vanish but in a part of the domain
 
 
 def trial_of(definition: Definition) -> TrialStates:
     """Return states of the domain of a system at which its claims are judged."""
     e = definition.equations
-    if not is_local(e):
+    nodes = formula_nodes(e)
+    functions = {node.function.name for node in nodes if isinstance(node, Call)}
+    if not (e.rounded or functions & _LOCAL):
         states = domain_states(definition, POINTS)
         return TrialStates(e, None if states is None else exact_states(states))
-    affordable = _OPERATIONS // (len(_nodes(e)) + 1)
+    affordable = _OPERATIONS // (len(nodes) + 1)
     count, domain = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)), None
     states = domain_states(definition, count)
     if states is None:
@@ -67,18 +67,6 @@ def trial_of(definition: Definition) -> TrialStates:
         domain = states.min(axis=0), states.max(axis=0)
     chosen = [*_worst_states(e, states, domain), *states[:POINTS]]
     return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
-
-
-def _nodes(equations: Equations) -> list[Any]:
-    """Return the nodes of all formulas."""
-    stages = itertools.chain.from_iterable(stage.values() for stage in equations.stages)
-    return below([*equations.vector_field, *stages, *equations.invariants.values()])
-
-
-def is_local(equations: Equations) -> bool:
-    """Whether a claim may hold at generic states and fail in a part of the domain."""
-    calls = [node for node in _nodes(equations) if isinstance(node, Call)]
-    return equations.rounded or any(call.function.name in _LOCAL for call in calls)
 
 
 def domain_states(definition: Definition, count: int) -> np.ndarray | None:
@@ -165,36 +153,3 @@ def _worst_states(
                 if ratios[k] >= 0:
                     found[int(k)] = max(found.get(int(k), 0.0), float(ratios[k]))
     return trial.states[sorted(found, key=found.__getitem__, reverse=True)]
-
-
-def holding_at(
-    definition: Definition, states: np.ndarray, tolerance: float
-) -> tuple[Definition, list[str]]:
-    """Return the definition without structure that fails at states, and what fails, in words.
-
-    Parameters
-    ----------
-    definition
-        Definition of a system with formulas.
-    states
-        States (state, dim), such as those of a dataset.
-    tolerance
-        Largest relative defect of structure that holds.
-    """
-    e, broken = definition.equations, dict[str, str]()
-    known = {"divergence_free": definition.divergence_free, "symplectic": definition.is_canonical}
-    domain = states.min(axis=0), states.max(axis=0)
-    with np.errstate(all="ignore"):
-        for claim in claims_of(TrialStates(e, states, domain, exact=False), definition.name):
-            defect = float(np.nanmax(np.abs(claim.defects) / claim.sizes, initial=0.0))
-            if claim.key and known.get(claim.key, True) and defect > tolerance:
-                broken[claim.key] = f"{claim.where} fails by {defect:.2g}"
-    rhos = enumerate(e.reversing_symmetries, start=1)
-    kept = tuple(rho for n, rho in rhos if f"reversing_symmetry {n}" not in broken)
-    definition = replace(
-        definition,
-        equations=replace(e, reversing_symmetries=kept),
-        divergence_free=known["divergence_free"] and "divergence_free" not in broken,
-        is_canonical=known["symplectic"] and not broken.keys() & known.keys(),
-    )
-    return definition, [*broken.values()]

@@ -19,8 +19,9 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.solve import (
-    SMALLEST_TOLERANCE,
+    IMPLICIT,
     batch_size,
+    check_solver,
     component_sizes,
     stacked_field,
     stacked_tolerances,
@@ -28,9 +29,6 @@ from vpintegrator.dynamics.solve import (
 from vpintegrator.errors import InputError
 from vpintegrator.maps.base import ClassicalMethod
 from vpintegrator.maps.parameters import Values
-
-_SOLVERS = ("RK45", "DOP853", "Radau", "LSODA")
-_IMPLICIT = ("Radau", "LSODA")
 
 # Steps of h after which a solver starts afresh, so that the trajectories that are left after one
 # broke down come together again.
@@ -47,7 +45,7 @@ class AdaptiveMethod(ClassicalMethod):
     Attributes
     ----------
     solver
-        ``"RK45"``, ``"DOP853"``, ``"Radau"`` or ``"LSODA"``.
+        One of ``vpintegrator.names.SOLVERS``.
     rtol, atol
         Tolerances of the local error: relative to the component at that time, and to its size in
         all trajectories, see ``component_sizes`` of ``dynamics/solve.py``.
@@ -63,15 +61,7 @@ class AdaptiveMethod(ClassicalMethod):
     atol: float = 1e-9
 
     def __post_init__(self) -> None:
-        if self.solver not in _SOLVERS:
-            raise InputError(
-                f"{self.name}: there is no solver '{self.solver}'; there are {', '.join(_SOLVERS)}"
-            )
-        if not self.rtol >= SMALLEST_TOLERANCE or not self.atol > 0:
-            raise InputError(
-                f"{self.name}: rtol = {self.rtol:g}, atol = {self.atol:g}: rtol must be at least "
-                f"{SMALLEST_TOLERANCE:g}, the limit of double precision, and atol positive"
-            )
+        check_solver(self.solver, self.rtol, self.atol, f"{self.name}: ")
 
     def at_tolerance(self, tolerance: float, name: str) -> AdaptiveMethod:
         return replace(
@@ -132,7 +122,7 @@ def _solve(
     shape = (system.dim, len(first))
     options = stacked_tolerances(method.rtol, method.atol * sizes, len(first))
     field = stacked_field(system, len(first))
-    if method.solver in _IMPLICIT:
+    if method.solver in IMPLICIT:
         options["jac"] = lambda _, y: system.jacobian_by_component(y)
     end = _SEGMENT * step
     try:
