@@ -44,6 +44,19 @@ high = 0.7
 [return_map]
 section = "t = 0"
 """
+ROTOR = """
+state = { q = 2, p = 2 }
+periodic = { q = "2*pi" }
+hamiltonian = "(p[0]**2 + p[1]**2)/2 - 0.1*cos(q[0]) - 0.1*cos(q[0] - q[1])"
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+[return_map]
+section = "q[0] = 1"
+direction = "down"
+energy = 3.0
+"""
 
 
 def turned(z, angle, w):
@@ -178,15 +191,7 @@ def test_crossings_and_directions():
 
 
 def test_angles_come_back_a_turn_later():
-    text = """
-    state = { q = 2, p = 2 }
-    periodic = { q = "2*pi" }
-    hamiltonian = "(p[0]**2 + p[1]**2)/2 - 0.1*cos(q[0]) - 0.1*cos(q[0] - q[1])"
-    [return_map]
-    section = "q[0] = 1"
-    energy = 3.0
-    """
-    system = vp.load_system(text)
+    system = vp.load_system(ROTOR.replace('direction = "down"\n', ""))
     assert system.periods == {0: pytest.approx(2 * np.pi)}
     z = np.array([[0.3, 0.5], [0.3 + 2 * np.pi, 0.5]])
     images, durations = system.section_map.images(z, np.empty((2, 0)), 1e-13, 1e-13)
@@ -273,21 +278,6 @@ def test_flows_without_such_a_map_refuse(arguments, message):
     name, section, *energy = arguments
     with pytest.raises(InputError, match=message):
         vp.return_map(name, section, energy=energy[0] if energy else None)
-
-
-ROTOR = """
-state = { q = 2, p = 2 }
-periodic = { q = "2*pi" }
-hamiltonian = "(p[0]**2 + p[1]**2)/2 - 0.1*cos(q[0]) - 0.1*cos(q[0] - q[1])"
-[initial_conditions]
-distribution = "uniform"
-low = -1
-high = 1
-[return_map]
-section = "q[0] = 1"
-direction = "down"
-energy = 3.0
-"""
 
 
 @pytest.mark.parametrize("text", [OSCILLATORS, SHAKEN, ROTOR])

@@ -70,12 +70,7 @@ def test_the_clock_is_the_last_component():
 
 def test_without_time_there_is_none():
     system = vp.load_system("pendulum")
-    assert (system.time, system.explicit_time, system.period, system.phase_dim) == (
-        None,
-        None,
-        None,
-        2,
-    )
+    assert system.time is system.explicit_time is system.period is None and system.phase_dim == 2
 
 
 def test_arrays():

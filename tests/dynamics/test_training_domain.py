@@ -104,10 +104,6 @@ def test_tables_and_captions_say_it(model, body):
         assert "1 of 3" in text
         assert "Left the training domain" in text
     assert "left domain" in csv_table(report)
-    inside = compared(model, body)
-    inside.run("vpff").departure_time[:] = np.nan
-    assert "Left the region" not in markdown_table(inside)
-    assert "1 of 3" not in markdown_table(inside)
 
 
 def test_a_model_without_a_region_leaves_none(model, body):
