@@ -182,6 +182,19 @@ y = "tanh(x - y) + sigmoid(3*y) + atan2(y, 3 + x**2) + (2 + cos(x))**y + 1/(1 + 
 """
 
 
+def plan_of(*arguments, **options):
+    """The plan of a comparison, which each of its diagnostics is given."""
+    plans = []
+
+    class Keep(vp.rollout.diagnostics.Diagnostic):
+        def result(self):
+            plans.append(self.plan)
+            return {}
+
+    vp.compare(*arguments, diagnostics=[Keep], **options)
+    return plans[0]
+
+
 def as_map(method, system=None, step=None):
     """The map of a method, or of a model that knows its system and step."""
     if not isinstance(method, vp.Map):

@@ -248,7 +248,11 @@ RIGID = trained(VolumePreservingFeedForward(dim=3))
         (RIGID, {"system": "pendulum"}, "dim = 3"),
         (VolumePreservingFeedForward(dim=3), {}, "which system"),
         ([RIGID, other_parameters()], {}, "different systems or parameters"),
-        ({"a": RIGID, "b": trained(VolumePreservingFeedForward(dim=3), step=0.3)}, {}, "model b"),
+        (
+            {"a": RIGID, "b": trained(VolumePreservingFeedForward(dim=3), step=0.3)},
+            {},
+            "b was trained",
+        ),
         ({"rk4": RIGID}, {}, "both named 'rk4'"),
         ({"a/b": RIGID}, {}, "cannot be named"),
     ],

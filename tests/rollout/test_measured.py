@@ -63,7 +63,7 @@ def test_errors_are_those_from_the_measured_states(dataset, one_step, window):
         expected = vp.rollout(model, states[:, : model.window], 59)
         np.testing.assert_allclose(report.run(name).states, expected, atol=1e-12)
         distance = np.linalg.norm(report.run(name).states - states, axis=-1)
-        np.testing.assert_allclose(report.errors(name), distance, atol=1e-12)
+        np.testing.assert_allclose(report.run(name).error, distance, atol=1e-12)
         assert "step" in report.run(name).volume
         assert "energy" in report.run(name).invariants
         assert report.run(name).reversibility is not None
@@ -93,7 +93,7 @@ def test_states_that_are_missing_count_for_nothing(dataset, one_step):
     gaps[0, 5:9] = np.nan
     gaps[1, 50:] = np.nan
     report = vp.compare(one_step, reference=gaps)
-    error, full = report.errors("vpff"), whole.errors("vpff")
+    error, full = report.run("vpff").error, whole.run("vpff").error
     known = np.isfinite(gaps).all(axis=-1)
     np.testing.assert_array_equal(np.isnan(error), ~known)
     np.testing.assert_allclose(error[known], full[known], rtol=1e-12)
@@ -120,10 +120,9 @@ def test_without_a_reference(one_step, window):
     assert report.reference_time == 0
     assert not report.is_compared("vpff")
     assert "energy" in report.run("vpff").invariants
-    with pytest.raises(InputError, match=r"reads 3 states, and no equations .* --dataset"):
-        vp.compare(window, initial=[[1.0, 0.0]], steps=20)
-    with pytest.raises(InputError, match="no random initial states; start from the measured"):
-        vp.compare(one_step, steps=20)
+    for model, options in ((window, {"initial": [[1.0, 0.0]]}), (one_step, {})):
+        with pytest.raises(InputError, match=r"no equations of laboratory .* give --dataset"):
+            vp.compare(model, steps=20, **options)
 
 
 def test_no_classical_method_applies():
@@ -144,9 +143,9 @@ def test_no_classical_method_applies():
         ({"initial": [[1.0, 0.0]]}, "leave out initial"),
         ({"work_precision": True}, "work_precision needs the equations"),
         ({"reference": np.zeros((2, 5, 3))}, r"reference has shape \(2, 5, 3\)"),
-        ({"reference": np.zeros((2, 3, 2))}, "reads 3 states and predicts the next; give 4"),
+        ({"reference": np.zeros((2, 3, 2))}, "at 4 times or more: a model reads 3"),
         ({"reference": np.full((2, 9, 2), np.nan)}, "begins with 3 states that are all observed"),
-        ({"reference": "a"}, "not an array of numbers"),
+        ({"reference": "a"}, "must be an array of numbers"),
     ],
 )
 def test_mistakes(dataset, window, options, message):

@@ -29,8 +29,7 @@ def test_a_method_of_ones_own_runs_beside_named_ones_and_is_drawn():
     [
         (RALSTON, "must be a list"),
         ([3], "not 3"),
-        ([replace(RALSTON, name="rk4")], "another method named 'rk4'"),
-        ([replace(RALSTON, name="dop853-1e-9")], "another method named 'dop853-1e-9'"),
+        (["rk4", replace(RALSTON, name="rk4")], "another method named 'rk4'"),
         ([RALSTON, replace(RALSTON, title="Other")], "another method named 'ralston'"),
         ([replace(RALSTON, name="a/b")], "cannot be named"),
     ],
@@ -42,10 +41,5 @@ def test_others_are_refused(against, sentence):
 
 def test_a_model_may_not_have_its_name():
     model = vp.models.build(vp.load_system("pendulum"), "vpff", {"functions": "neurons"})
-    with pytest.raises(InputError, match="a model and a classical method are both named"):
+    with pytest.raises(InputError, match="both named 'ralston'"):
         vp.compare({"ralston": model}, [RALSTON], system="pendulum", step=0.1, steps=5)
-
-
-def test_a_map_takes_names_alone():
-    with pytest.raises(InputError, match="give names alone"):
-        vp.compare(None, [RALSTON], system="standard-map", steps=5, trajectories=1)

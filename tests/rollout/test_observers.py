@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from tests.rollout.systems import initial, system
+from tests.rollout.systems import initial, plan_of, system
 from vpintegrator.dynamics.training_domain import TOLERANCE, Domain
 from vpintegrator.rollout.diagnostics.diagnostic import Ensemble, WindowSampler
 from vpintegrator.rollout.diagnostics.invariants import Invariants
 from vpintegrator.rollout.diagnostics.trajectory_error import Divergence, TrajectoryError
-from vpintegrator.rollout.plan import plan_comparison
 
 STEPS = 60
 PENDULUM = system("pendulum")
@@ -29,13 +28,13 @@ def stored(every):
     return np.unique(np.append(np.arange(0, STEPS + 1, every), STEPS))
 
 
+PLAN = plan_of(None, "rk4", system=PENDULUM, initial=STATES[:, 0], step=0.3, steps=STEPS)
+
+
 def ensemble(every=1, known=STEPS + 1, threshold=1.0, domain=None):
     """The trajectories of a comparison whose reference ends early."""
-    plan = plan_comparison(
-        None, "rk4", system=PENDULUM, initial=STATES[:, 0], step=0.3, steps=STEPS, every=every
-    )
     reference = EXACT[:, :known].transpose(1, 0, 2)
-    plan = replace(plan, reference=reference, threshold=threshold)
+    plan = replace(PLAN, stored=stored(every), reference=reference, threshold=threshold)
     map = copy(plan.maps["rk4"])
     map.domain = domain
     return Ensemble("rk4", map, plan, STATES[:, :1])

@@ -1,7 +1,5 @@
 """Several models of one name: one row of the table, one curve, one run of the file."""
 
-import json
-
 import h5py
 import numpy as np
 import pandas as pd
@@ -60,11 +58,10 @@ def test_the_file_holds_all_models(report, tmp_path):
     report.save(tmp_path / "a.h5")
     again = vp.open_rollout(tmp_path / "a.h5")
     pd.testing.assert_frame_equal(again.to_frame(), report.to_frame())
-    for seeds in ([], {"VPT": []}, {"VPT": ["VPT 1", "VPT 1"]}, {"rk4": ["VPT 1"]}, {"a": [1]}):
-        with h5py.File(tmp_path / "a.h5", "r+") as file:
-            file.attrs["seeds"] = json.dumps(seeds)
-        with pytest.raises(InputError, match="seeds"):
-            vp.open_rollout(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file.attrs["seeds"] = "[]"
+    with pytest.raises(InputError, match="seeds"):
+        vp.open_rollout(tmp_path / "a.h5")
 
 
 def test_curves_are_medians_in_bands(report):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from vpintegrator.rollout import Report, Run
-    from vpintegrator.rollout.diagnostics.diagnostic import Column
+    from vpintegrator.rollout.variables import Column
 
 _WIDTH = 108  # letters of a row
 _GAP = 2
@@ -332,7 +332,6 @@ def notes(report: Report) -> list[str]:
     )
     but = " but those of a first window after the initial one" if windows else ""
     through = "; for models of windows, of the map from z_0 to the newest state" if windows else ""
-    unknown = "; ".join(f"{run.title}: {', '.join(run.unknown)}" for run in runs if run.unknown)
     table = report.step_table
     models = [row for row in table.models if row.name in report.members and row.rivals]
     sentences = {
@@ -360,7 +359,6 @@ def notes(report: Report) -> list[str]:
         "classical methods are known to about "
         "1e-9.": report.system.derivatives == "finite differences",
         **dict.fromkeys([*attention_changes(runs), *departures(report)], True),
-        f"Also in the file, and not known here: {unknown}.": unknown,
     }
     return [printable(sentence) for sentence, holds in sentences.items() if holds]
 

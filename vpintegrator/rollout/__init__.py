@@ -10,16 +10,14 @@ from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
     InvariantError,
     Volume,
-    frequencies,
     invariant_errors,
     lyapunov_spectrum,
     root_mean_square_error,
-    trajectory_error,
 )
 from vpintegrator.rollout.iteration import rollout
 from vpintegrator.rollout.reference import Reference, solve_reference
-from vpintegrator.rollout.report import Report, Summary, open_rollout
-from vpintegrator.rollout.results import Run
+from vpintegrator.rollout.report import Report, Run, Summary
+from vpintegrator.rollout.rollout_file import open_rollout
 from vpintegrator.rollout.start import recorded_dataset
 from vpintegrator.runtime.callable_module import make_callable as _make_callable
 
@@ -35,7 +33,6 @@ __all__ = [
     "applicable_methods",
     "compare",
     "find_method",
-    "frequencies",
     "integrate",
     "invariant_errors",
     "lyapunov_spectrum",
@@ -44,7 +41,6 @@ __all__ = [
     "rollout",
     "root_mean_square_error",
     "solve_reference",
-    "trajectory_error",
 ]
 
 _make_callable(__name__)

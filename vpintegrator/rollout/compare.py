@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import whole_number
 from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics import work_precision
+from vpintegrator.rollout.diagnostics import work_precision as study
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.methods import Against, Models
-from vpintegrator.rollout.plan import Plan, Progress, plan_comparison
-from vpintegrator.rollout.reference import outside_bound
-from vpintegrator.rollout.report import Report, with_own
-from vpintegrator.rollout.results import Run, by_name
+from vpintegrator.rollout.diagnostics.registry import with_own
+from vpintegrator.rollout.methods import Against, Models, chosen_maps
+from vpintegrator.rollout.plan import Plan, Progress
+from vpintegrator.rollout.report import Report, Run, by_name
+from vpintegrator.rollout.start import (
+    find_origin,
+    number_of_steps,
+    reference_steps,
+    section_plane,
+    stored_steps,
+)
 from vpintegrator.runtime.progress import step_bar
 
 
@@ -38,7 +46,6 @@ def compare(
     every: int | None = None,
     reference_time: float | None = None,
     threshold: float | None = None,
-    bound: float = math.inf,
     section: str | tuple[str, float, int] | None = "auto",
     tangent_steps: int = 200,
     work_precision: bool = False,
@@ -92,9 +99,6 @@ def compare(
     threshold
         Error at which a method is taken to have failed; by default a tenth of the root mean square
         distance of the reference from its mean.
-    bound
-        Largest absolute value of the components that are no angle and no time. Orbits that pass it
-        end there, those of the reference too: an escaping orbit can cost a solver any time.
     section
         Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
         downwards; also as a tuple (component, value, direction); None for none. By default the one
@@ -138,46 +142,68 @@ def compare(
     (2, 21, 2)
     """
     kinds = with_own(diagnostics)
-    plan = plan_comparison(
-        model,
-        against,
-        system=system,
+    if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
+        raise InputError(f"threshold = {threshold!r} must be a positive number")
+    maps, seeds, system, step = chosen_maps(model, against, system, step, dataset)
+    if work_precision:
+        system.require_vector_field("work_precision")
+    window = max(map.window for map in maps.values())
+    plane = section_plane(system, section)
+    first, given, own_seed = find_origin(
+        maps,
+        system,
+        window,
         initial=initial,
         dataset=dataset,
         reference=reference,
         trajectories=trajectories,
         seed=seed,
-        time=time,
-        steps=steps,
-        step=step,
-        every=every,
-        reference_time=reference_time,
-        threshold=threshold,
-        bound=bound,
-        section=section,
-        tangent_steps=tangent_steps,
     )
-    if work_precision:
-        plan.system.require_vector_field("work_precision")
+    if given is not None and time is None and steps is None:
+        steps = given.shape[1] - 1
+    steps = number_of_steps(system, step, time, steps)
+    stored, every = stored_steps(steps, every, first)
+    if given is None and system.is_measured:
+        reference_time = 0.0  # nothing is known
+    known = reference_steps(step, steps, reference_time)
+    if given is not None:
+        known = min(steps if reference_time is None else known, given.shape[1] - 1)
+    plan = Plan(
+        system=system,
+        step=step,
+        steps=steps,
+        maps=maps,
+        stored=stored,
+        initial=first,
+        given=given,
+        # first windows come from the reference even where a window is longer than the rollout
+        known=max(known, window - 1),
+        section_plane=plane,
+        tangent_steps=min(whole_number("tangent_steps", tangent_steps), steps),
+        threshold=threshold or 0.0,
+    )
     with step_bar(progress) as show:
         plan = plan.compile(compiled, show).solve(show)
         warn_of_drift(plan)
-        runs = {name: roll_out(name, map, plan, kinds, show) for name, map in plan.maps.items()}
-        by_seeds = by_name(runs, plan.seeds)
-        studies = _study(plan, by_seeds, show) if work_precision else {}
+        measured = {n: roll_out(n, map, plan, kinds, show) for n, map in plan.maps.items()}
+        runs = by_name(measured, seeds)
+        # of several models of one name the first
+        firsts = {name: plan.maps[run.members[0].name] for name, run in runs.items()}
+        studies = study(firsts, first, progress=show) if work_precision else {}
     assert plan.exact is not None and plan.costs is not None
+    ends = np.searchsorted(stored, len(plan.reference))
     return Report(
-        system=plan.system,
-        step=plan.step,
-        every=plan.every,
-        times=plan.times,
-        reference=plan.stored_reference,
+        system=system,
+        step=step,
+        every=every,
+        times=step * stored,
+        reference=plan.reference[stored[:ends]].transpose(1, 0, 2),
         reference_error=plan.exact.error,
         threshold=plan.threshold,
         step_table=plan.costs,
-        runs=by_seeds,
-        seed=plan.seed,
-        section_plane=plan.section_plane,
+        runs=runs,
+        seed=own_seed,
+        section_plane=plane,
         work_precision=studies,
         diagnostics=kinds,
     )
@@ -188,7 +214,7 @@ def roll_out(
     map: Map,
     plan: Plan,
     kinds: Sequence[type[Diagnostic]],
-    progress: Progress | None = None,
+    progress: Progress,
     *,
     chunk_values: int = 500_000,
     largest_chunk: int = 4096,
@@ -212,21 +238,15 @@ def roll_out(
     measuring = [kind(ensemble) for kind in kinds]
     chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
     chunk = min(chunk, max(plan.steps // 100, 1))
-    given, done = first[:, : plan.steps + 1], 0
-    ended = np.zeros(len(first), dtype=bool)
+    done = 0
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
-    for states in chain([given], chunks):  # (trajectory, count, dim)
-        if math.isfinite(plan.bound):
-            outside = outside_bound(plan.system, states, plan.bound) | ended[:, None]
-            outside = np.logical_or.accumulate(outside, axis=1)
-            states, ended = np.where(outside[..., None], np.nan, states), outside[:, -1]
+    for states in chain([first[:, : plan.steps + 1]], chunks):  # (trajectory, count, dim)
         with np.errstate(all="ignore"):  # diverging states overflow
             ensemble.observe(done, states)
             for diagnostic in measuring:
                 diagnostic.observe(done, states)
         done += states.shape[1]
-        if progress:
-            progress(name, done - 1, plan.steps)
+        progress(name, done - 1, plan.steps)
     measurements: dict[str, Any] = {}
     with np.errstate(all="ignore"):
         for diagnostic in measuring:
@@ -276,10 +296,3 @@ def warn_of_drift(plan: Plan) -> None:
                 "reference is less accurate than estimated",
                 stacklevel=3,
             )
-
-
-def _study(plan: Plan, runs: Mapping[str, Run], progress: Progress | None) -> dict[str, Any]:
-    """Return errors and costs at several steps; of several models of one name, of the first."""
-    names = {run.members[0].name: name for name, run in runs.items()}
-    maps = {names[name]: map for name, map in plan.maps.items() if name in names}
-    return work_precision(maps, plan.initial, progress=progress)

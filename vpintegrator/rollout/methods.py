@@ -14,10 +14,9 @@ from vpintegrator.maps import (
     Map,
     applicable_methods,
     classical,
-    find_method,
     period_flow_of,
 )
-from vpintegrator.rollout.results import RESERVED
+from vpintegrator.rollout.report import RESERVED
 from vpintegrator.rollout.start import find_step, find_system, is_model
 
 if TYPE_CHECKING:
@@ -42,35 +41,45 @@ def chosen_maps(
     """Return maps by name, names of models that share one, and the system and step of all.
 
     Models and maps of your own come first, then the classical methods. Families are taken at the
-    step and the parameters of the system given, or else at the parameters of their own system.
+    step and the parameters of the system given, or else at the parameters of their own system. A
+    dataset to start from tells system and step where no model does.
 
     Raises
     ------
     InputError
         If there are no maps, one does not fit the system, or system or step are not known.
     """
-    single, seeds = single_models(model)
-    own, system, step = _own_maps(_named(single), system, step, dataset)
+    named, seeds = single_models(model)
+    if isinstance(system, str):
+        system = load_system(system)
+    known = {n: _member(m, step, system) for n, m in named.items() if isinstance(m, Map)}
+    if named and not known and system is None and dataset is not None:
+        from vpintegrator.data import Dataset, open_dataset
+
+        data = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        system, step = data.system, data.step if step is None else step
+    system = find_system(known, system)
+    step = find_step(known, system, step)
+    maps = {n: known[n] if n in known else _wrapped(n, m, system, step) for n, m in named.items()}
+    maps = {name: _beside(map, system, step) for name, map in maps.items()}
     if against is None:
         against = () if system.is_measured or system.is_discrete else _USUAL_METHODS
-    methods = _classical_maps(against, own, system, step)
-    maps = own | methods
-    if not maps:
+    methods = _classical_maps(against, system, step)
+    if not maps and not methods:
         raise InputError("there is nothing to compare: give a model or the name of a method")
-    for name, map in maps.items():
+    taken = [*maps, *methods, *seeds]
+    if twice := [name for name in taken if taken.count(name) > 1]:
+        raise InputError(f"two maps are both named '{twice[0]}'; rename one")
+    for name, map in (maps | methods).items():
         if map.dim != system.dim:
-            what = "model" if map.kind == "learned" else "map"
             raise InputError(
-                f"the {what} {name} has dim = {map.dim}, but {system.name} has {system.dim} "
-                "components"
+                f"{name} has dim = {map.dim}, but {system.name} has {system.dim} components"
             )
-        if name in seeds:
-            raise InputError(f"'{name}' names several models, and another one; rename one")
-    return maps, seeds, system, step
+    return maps | methods, seeds, system, step
 
 
-def single_models(model: Models) -> tuple[Any, dict[str, list[str]]]:
-    """Return models of which no two share a name, and the names of those that were given under one.
+def single_models(model: Models) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return models by names of their own, and the names of those that were given under one.
 
     Examples
     --------
@@ -79,98 +88,44 @@ def single_models(model: Models) -> tuple[Any, dict[str, list[str]]]:
     ({'VPT 1': 'first', 'VPT 2': 'second', 'RNN': 'third'}, {'VPT': ['VPT 1', 'VPT 2']})
     """
     if not isinstance(model, Mapping):
-        return model, {}
+        models = [] if model is None else model if isinstance(model, list | tuple) else [model]
+        own = [getattr(each, "name", type(each).__name__) for each in models]
+        counts = [own[:place].count(name) + 1 for place, name in enumerate(own)]
+        names = [f"{name}-{k}" if k > 1 else name for name, k in zip(own, counts, strict=True)]
+        return dict(zip(names, models, strict=True)), {}
     single: dict[str, Any] = {}
     seeds: dict[str, list[str]] = {}
-    for name, given in model.items():
+    for key, given in model.items():
+        _check_name(name := str(key))
         members = [*given] if isinstance(given, list | tuple) else [given]
-        if not members:
-            raise InputError(f"there is no model of the name '{name}'")
         names = [name] if len(members) == 1 else [f"{name} {k + 1}" for k in range(len(members))]
+        if not members or {*names} & {*single}:
+            raise InputError(f"'{name}' names no model, or one that another name has; rename it")
         if len(members) > 1:
-            _check_name("model", str(name))
-            seeds[str(name)] = names
-        for own, member in zip(names, members, strict=True):
-            if own in single:
-                raise InputError(f"two models are named '{own}'; rename one")
-            single[own] = member
+            seeds[name] = names
+        single |= zip(names, members, strict=True)
     return single, seeds
 
 
-def _named(model: Any) -> dict[str, Any]:
-    """Return models, modules and maps by name: the name given, or their own, numbered if taken."""
-    if model is None:
-        return {}
-    if isinstance(model, Mapping):
-        named = {str(name): each for name, each in model.items()}
-        for name in named:
-            _check_name("model", name)
-    else:
-        several = isinstance(model, Sequence) and not isinstance(model, str)
-        named = {}
-        for each in model if several else [model]:
-            own = getattr(each, "name", type(each).__name__)
-            name, number = own, 1
-            while name in named:
-                number += 1
-                name = f"{own}-{number}"
-            named[name] = each
-    for name, each in named.items():
-        if not isinstance(each, Map):
-            from vpintegrator.models.wrapped import check_model
+def _wrapped(name: str, module: Any, system: System, step: float) -> Map:
+    from vpintegrator.models.wrapped import check_model, wrap
 
-            check_model(each, f"the model {name}" if isinstance(model, Mapping) else "model")
-    return named
+    check_model(module, f"the model {name}")
+    return wrap(module, system.dim, step)
 
 
-def _own_maps(
-    named: Mapping[str, Any], system: System | str | None, step: float | None, dataset: Any
-) -> tuple[dict[str, Map], System, float]:
-    """Return models, modules and maps as maps that know the system and step of all.
-
-    A dataset to start from tells system and step where no model does.
-    """
-    if isinstance(system, str):
-        system = load_system(system)
-    parameters = None if system is None else system.parameters
-    known = {n: _member(each, step, parameters) for n, each in named.items() if _is_map(each)}
-    if len(known) < len(named) and not known and system is None:
-        if dataset is None:
-            name = next(iter(named))
-            raise InputError(f"{name} does not say which system it is for; give system, or dataset")
-        from vpintegrator.data import Dataset, open_dataset
-
-        data = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-        system, step = data.system, data.step if step is None else step
-    system = find_system(known, system)
-    step = find_step(known, system, step)
-    maps: dict[str, Map] = {}
-    for name, each in named.items():
-        if name not in known:
-            from vpintegrator.models.wrapped import wrap
-
-            maps[name] = wrap(each, system.dim, step)
-        else:
-            maps[name] = known[name]
-        if maps[name].kind in ("learned", "own"):
-            maps[name] = _beside(maps[name], system, step)
-    return maps, system, step
-
-
-def _is_map(each: Any) -> bool:
-    return isinstance(each, Map)
-
-
-def _member(map: Any, step: float | None, parameters: Mapping[str, Any] | None) -> Any:
+def _member(map: Any, step: float | None, system: System | None) -> Any:
     if not is_model(map):
         return map
     from vpintegrator.models.family import member_for
 
-    return member_for(map, step, parameters)
+    return member_for(map, step, None if system is None else system.parameters)
 
 
 def _beside(map: Map, system: System, step: float) -> Map:
     """Return a map, of the same weights, that knows the system and the step of a comparison."""
+    if map.kind not in ("learned", "own"):
+        return map
     other: Any = copy(map)
     other.system = system
     if is_model(map):
@@ -178,9 +133,7 @@ def _beside(map: Map, system: System, step: float) -> Map:
     return other
 
 
-def _classical_maps(
-    against: Against, others: Mapping[str, Map], system: System, step: float
-) -> dict[str, Map]:
+def _classical_maps(against: Against, system: System, step: float) -> dict[str, Map]:
     """Return the methods named or given, or for ``all`` every method that applies to the system.
 
     For a stroboscopic map the methods are those for its flow, ``rk4@64`` with 64 steps in a period.
@@ -195,45 +148,24 @@ def _classical_maps(
             if not (flow.is_measured or flow.is_discrete):
                 names = applicable_methods(system)[0]
                 maps |= {name: classical(name, system, step) for name in names}
-            continue
-        if not isinstance(given, str | ClassicalMethod | Map):
-            raise InputError(f"against takes names, classical methods and maps, not {given!r}")
-        if isinstance(given, Map):
-            name, map = given.name, given
-            find_step({name: map}, system, step)
-            map = _beside(map, system, step) if map.kind == "own" else map
+        elif isinstance(given, str):
+            maps[given] = classical(given, system, step)
+        elif isinstance(given, Map | ClassicalMethod):
+            _check_name(given.name)
+            if given.name in maps:
+                raise InputError(f"there is another method named '{given.name}'; rename yours")
+            if isinstance(given, Map):
+                find_step({given.name: given}, system, step)
+                maps[given.name] = _beside(given, system, step)
+            else:
+                maps[given.name] = classical(given, system, step)
         else:
-            name = given if isinstance(given, str) else given.name
-            if isinstance(given, ClassicalMethod) and system.is_discrete:
-                raise InputError(
-                    f"{name} is given as a method; {system.name} is a map: give names alone"
-                )
-            if flow is system:
-                method = find_method(given) if isinstance(given, str) else given
-                method.require(system)
-            map = classical(given, system, step)
-        if not isinstance(given, str):
-            _check_name("method", name, "all")
-            catalogued = None if map is given and map.kind == "classical" else _catalogued(name)
-            if catalogued not in (None, given) or (name in maps and maps[name] is not map):
-                raise InputError(f"there is another method named '{name}'; rename yours")
-        maps[name] = map
-    for name in maps:
-        if name in others:
-            raise InputError(f"a model and a classical method are both named '{name}'; rename one")
+            raise InputError(f"against takes names, classical methods and maps, not {given!r}")
     return maps
 
 
-def _check_name(what: str, name: str, *reserved: str) -> None:
+def _check_name(name: str) -> None:
     """Refuse a name that cannot be that of a group in the rollout file."""
     fits = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", name)
-    if not fits or name in (*RESERVED, ".", "..", *reserved):
-        raise InputError(f"a {what} cannot be named '{name}'; choose another name")
-
-
-def _catalogued(name: str) -> ClassicalMethod | None:
-    """Return the method of this name in the catalogue."""
-    try:
-        return find_method(name)
-    except InputError:
-        return None
+    if not fits or name in (*RESERVED, ".", "..", "all"):
+        raise InputError(f"a map cannot be named '{name}'; choose another name")

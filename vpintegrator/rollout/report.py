@@ -1,56 +1,39 @@
-"""Report of a comparison: states of every method, all measurements on them, and its file.
-
-Rollout files are HDF5 files that xarray, netCDF tools and h5py open. Group ``reference`` and one
-group for each method hold ``state (trajectory, time, component)`` at the stored times with their
-coordinates. A method's group also holds the measurements of its diagnostics: arrays, and single
-numbers in its attributes.
-"""
+"""Report of a comparison: states and measurements of every method beside a reference."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
-from vpintegrator.arguments import as_path
 from vpintegrator.compiled.one_step import OneStepTable
 from vpintegrator.dynamics import Structure, System
-from vpintegrator.dynamics.state_file import read_system, write_header, write_states
+from vpintegrator.dynamics.sizes import size_of
+from vpintegrator.dynamics.solve import bounded_sizes
+from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import InputError, printable
-from vpintegrator.maps.map import KINDS
 from vpintegrator.rich_display import displayed
-from vpintegrator.rollout.diagnostics import WorkPrecision
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.diagnostics.invariants import ENDINGS
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, Invariants
-from vpintegrator.rollout.results import (
-    REFERENCE,
-    RESERVED,
-    WORK_PRECISION,
-    Results,
-    Run,
-    Summary,
-    by_name,
-    summary_of_seeds,
-)
-from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
+from vpintegrator.rollout.variables import TRAJECTORY, Column, Variable
 from vpintegrator.storage.hdf5 import create_hdf5
-from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 if TYPE_CHECKING:
     import pandas
 
+REFERENCE, WORK_PRECISION = "reference", "work-precision"
+RESERVED = (REFERENCE, WORK_PRECISION)  # names of groups of a rollout file that are no methods
+FAR = 10.0  # extents of the reference
+CHANGED = 100.0  # sizes of an invariant
+_SUMMARY = ("name", "title", "kind", "order", "structure", "remark")
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 3
 _COST = "and trajectory, for a unit of simulated time"
-_STUDY = (
+STUDY = (
     Variable("step", "time step", ("step",), required=True),
     Variable("seconds", f"seconds {_COST}", ("step",), required=True),
     Variable("evaluations", f"vector field evaluations {_COST}", ("step",), required=True),
@@ -58,87 +41,155 @@ _STUDY = (
     Variable("error", "root mean square error at the end", ("step",), required=True),
     Variable("order", "order of accuracy"),
 )
-
-
-def with_own(own: Iterable[Any]) -> tuple[type[Diagnostic], ...]:
-    """Return all diagnostics of the package, and further ones.
-
-    Raises
-    ------
-    InputError
-        If one is no diagnostic, or a measurement has a name that another one has.
-    """
-    found = [*DIAGNOSTICS]
-    for diagnostic in own:
-        if not (isinstance(diagnostic, type) and issubclass(diagnostic, Diagnostic)):
-            raise InputError(f"diagnostics must be subclasses of Diagnostic, not {diagnostic!r}")
-        taken = {variable.name for each in found for variable in each.variables}
-        for variable in diagnostic.variables:
-            if variable.name in taken:
-                raise InputError(
-                    f"diagnostics: {diagnostic.__name__} measures {variable.name}, and so does "
-                    "another diagnostic; take another name"
-                )
-        found.append(diagnostic)
-    return tuple(found)
-
-
-def write_rollout(
-    report: Results,
-    diagnostics: Sequence[type[Diagnostic]],
-    path: str | os.PathLike[str],
-    overwrite: bool = False,
-) -> None:
-    """Write a report with the measurements of its diagnostics; see :meth:`Report.save`."""
-    with create_hdf5(path, overwrite) as f:
-        write_header(f, FORMAT, FORMAT_VERSION, report.system, report.step)
-        f.attrs["title"] = f"Rollout: {printable(report.system.title)}"
-        f.attrs["methods"] = json.dumps(list(report.members))
-        seeds = {
-            n: [each.name for each in run.seeds] for n, run in report.runs.items() if run.seeds
-        }
-        if seeds:
-            f.attrs["seeds"] = json.dumps(seeds)
-        f.attrs["every"] = report.every
-        f.attrs["threshold"] = report.threshold
-        f.attrs["step_table"] = report.step_table.text
-        if report.seed is not None:
-            f.attrs["seed"] = report.seed
-        if report.section_plane is not None:
-            f.attrs["section"] = json.dumps(report.section_plane)
-        group = f.create_group(REFERENCE, track_order=True)
-        times = report.times[: report.reference.shape[1]]
-        write_states(group, report.reference, times, report.system)
-        title, error = "estimate of the largest error in any component", report.reference_error
-        Variable("estimated_error", title, TRAJECTORY, values=error).write(group)
-        for name, run in report.members.items():
-            group = f.create_group(name, track_order=True)
-            _write_method(group, run)
-            write_states(group, run.states, report.times, report.system)
-            for diagnostic in diagnostics:
-                for variable in diagnostic.stored(run):
-                    variable.write(group)
-        if report.work_precision:
-            parent = f.create_group(WORK_PRECISION, track_order=True)
-            for name, study in report.work_precision.items():
-                group = parent.create_group(name, track_order=True)
-                for variable in _STUDY:
-                    if (values := getattr(study, variable.name)) is not None:
-                        replace(variable, values=values).write(group)
-
-
-def _write_method(group: h5py.Group, run: Run) -> None:
-    for key in ("kind", "method", "title", "description", "remark"):
-        group.attrs[key] = printable(getattr(run, key))
-    for key in ("window", "prediction_window"):
-        group.attrs[key] = getattr(run, key)
-    group.attrs["structure"] = run.structure.text
-    if run.order is not None:
-        group.attrs["order"] = run.order
+ERROR = Variable(
+    "estimated_error", "estimate of the largest error in any component", TRAJECTORY, required=True
+)
+TEXTS = ("kind", "method", "title", "description", "remark")
+WINDOWS = ("window", "prediction_window")
 
 
 @dataclass(frozen=True)
-class Report(Results):
+class Run:
+    """Trajectories of one method and the measurements on them.
+
+    The stored times are every ``every``-th step of the rollout. A largest value at a stored time is
+    the largest over all steps since the stored time before.
+
+    Attributes
+    ----------
+    name
+        Name of the method in tables, figures and files.
+    kind
+        ``"learned"`` or ``"classical"``.
+    method
+        Name of the classical method or of the architecture.
+    title, description
+        Name of the method in figures, and a line about it.
+    order
+        Order of convergence; None for a learned map.
+    structure, remark
+        Structure of the map, and what else is to be said of the map; else empty.
+    window, prediction_window
+        Time steps read and predicted in each call.
+    states
+        States at the stored times, (trajectory, time, dim).
+    measurements
+        Values of the diagnostics by name; None for a value that does not exist. Each is an
+        attribute too: ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``,
+        ``volume``, ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``,
+        ``evaluations_per_step``, ``failure_time``, ``departure_time``,
+        and those that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
+    seeds
+        Runs of several models of one name, such as trainings with several seeds, of which this is
+        the one of median error; empty for a single model.
+    """
+
+    name: str
+    kind: str
+    method: str
+    title: str
+    description: str
+    order: int | None
+    structure: Structure
+    remark: str
+    window: int
+    prediction_window: int
+    states: np.ndarray
+    measurements: dict[str, Any] = field(repr=False)
+    seeds: tuple[Run, ...] = field(default=(), repr=False)
+
+    @property
+    def members(self) -> tuple[Run, ...]:
+        """The runs of all models of this name; a single model alone."""
+        return self.seeds or (self,)
+
+    def __getattr__(self, name: str) -> Any:
+        measurements = self.__dict__.get("measurements", {})
+        if name in measurements:
+            return measurements[name]
+        raise AttributeError(
+            f"'{name}' was not measured, or by an own diagnostic: open the file with "
+            f"diagnostics=[...]; there are {', '.join(measurements)}"
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.measurements})
+
+    def __repr__(self) -> str:
+        return (
+            f"<Run {self.title} ({self.kind}): {len(self.states)} trajectories, "
+            f"worst RMSE {self.root_mean_square_error.max():.1e}>"
+        )
+
+
+class Summary(SimpleNamespace):
+    """Summary of one method; values that are not finite count as infinite errors.
+
+    The attributes are ``name``, ``title``, ``kind``, ``order``, ``structure`` and ``remark``, as in
+    :class:`Run`, and the sums of the diagnostics: ``error``, ``worst_error``, ``final_error``,
+    ``threshold_time``, ``invariants``, ``drifts``, ``volume``, ``volume_preserved``, ``lyapunov``,
+    ``diverged``, and so on. The classes in ``vpintegrator.rollout.diagnostics`` define them.
+    ``seeds`` is the number of models of this name, None for one; ``best_seed`` and ``worst_seed``
+    are then the least and the largest ``error`` of them.
+    """
+
+
+def summary_of_seeds(run: Run, summaries: Sequence[Summary]) -> Summary:
+    """Return the medians over models of one name: of worst errors the largest, of counts the sum.
+
+    A truth value holds if it does for all of them.
+    """
+    numbers = {
+        name: _joined(name, [getattr(each, name) for each in summaries])
+        for name in vars(summaries[0])
+    }
+    numbers |= {text: getattr(run, text) for text in _SUMMARY}
+    errors = [each.error for each in summaries]
+    numbers |= {"seeds": len(errors), "best_seed": min(errors), "worst_seed": max(errors)}
+    return Summary(**numbers)
+
+
+def _joined(name: str, values: Sequence[Any]) -> Any:
+    values = [value for value in values if value is not None]
+    first = values[0] if values else None
+    if isinstance(first, dict):
+        return {key: _joined(name, [value.get(key) for value in values]) for key in first}
+    if isinstance(first, bool | np.bool_):
+        return all(values)
+    if isinstance(first, int):
+        return sum(values)
+    if isinstance(first, float):
+        return float(max(values) if name == "worst_error" else np.median(values))
+    return first
+
+
+def by_name(runs: Mapping[str, Run], seeds: Mapping[str, Sequence[str]]) -> dict[str, Run]:
+    """Return runs by name, where those of several models of one name are one run.
+
+    Parameters
+    ----------
+    runs
+        Runs of all models and methods.
+    seeds
+        Names of the runs that share a name.
+    """
+    shared = {member: name for name, members in seeds.items() for member in members}
+    result: dict[str, Run] = {}
+    for run in runs.values():
+        name = shared.get(run.name)
+        if name is None:
+            result[run.name] = run
+        elif name not in result:
+            members = tuple(runs[member] for member in seeds[name])
+            errors = [np.median(member.root_mean_square_error) for member in members]
+            typical = members[np.argsort(errors)[(len(errors) - 1) // 2]]
+            title = f"{name} ({len(members)} seeds)"
+            result[name] = replace(typical, name=name, title=title, seeds=members)
+    return result
+
+
+@dataclass(frozen=True)
+class Report:
     """Several methods beside a reference, from the same initial states.
 
     Made by :func:`vpintegrator.compare` or :func:`vpintegrator.open_rollout`.
@@ -176,9 +227,119 @@ class Report(Results):
         Diagnostics that measured the methods, of the package and of the user.
     """
 
-    diagnostics: tuple[type[Diagnostic], ...] = field(
-        default=DIAGNOSTICS, repr=False, compare=False
-    )
+    system: System
+    step: float
+    every: int
+    times: np.ndarray
+    reference: np.ndarray
+    reference_error: np.ndarray
+    threshold: float
+    step_table: OneStepTable
+    runs: dict[str, Run]
+    seed: int | None = None
+    section_plane: tuple[str, float, int] | None = None
+    work_precision: dict[str, Any] = field(default_factory=dict)
+    diagnostics: tuple[type[Any], ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def reference_time(self) -> float:
+        """Time up to which tables and figures speak of errors.
+
+        The reference of an orbit ends where its own error passes a tenth of the threshold. This is
+        the lower median of their ends: half of the orbits, or more, are known up to it.
+        """
+        return float(np.sort(self.reference_ends)[(len(self.reference) - 1) // 2])
+
+    @cached_property
+    def reference_ends(self) -> np.ndarray:
+        """Time at which the reference of each orbit ends, (trajectory,)."""
+        count = self.reference.shape[1]
+        ends = np.full(len(self.reference), count)
+        if not self.is_reference_given:  # of states that were measured single ones may be missing
+            ends = np.isfinite(self.reference).all(axis=-1).sum(axis=1)
+        return self.times[ends - 1]
+
+    @property
+    def reference_end(self) -> int:
+        """Number of the stored times up to :attr:`reference_time`."""
+        return int(np.searchsorted(self.times, self.reference_time)) + 1
+
+    def threshold_passed(self, name: str) -> float:
+        """Return the median time at which a method is known to keep below the threshold.
+
+        It is that at which half of its orbits have passed it or have lost their reference.
+        """
+        passed = self.run(name).threshold_time
+        known = np.where(np.isnan(passed), self.reference_ends, passed)
+        return float(np.sort(known)[(len(known) - 1) // 2])
+
+    @property
+    def is_reference_given(self) -> bool:
+        """Whether the reference was given, as measured states are, and not solved for."""
+        return bool(np.isnan(self.reference_error).any())
+
+    @cached_property
+    def accuracy(self) -> float:
+        """Estimate of the largest distance of the reference from the solution, in any component.
+
+        0 for a reference that is exact or was given.
+        """
+        error = float(np.nan_to_num(self.reference_error).max())
+        sizes = bounded_sizes(
+            self.system, np.nanmax(np.abs(self.reference), axis=(0, 1), initial=0)
+        )
+        return error * float(sizes[self.system.moving].max())
+
+    def is_compared(self, name: str) -> bool:
+        """Whether the reference goes beyond the states that a method was given."""
+        return self.reference_time > (self.run(name).window - 1) * self.step
+
+    @cached_property
+    def members(self) -> dict[str, Run]:
+        """Runs of all models and methods by their own names, also those of models of one name."""
+        return {member.name: member for run in self.runs.values() for member in run.members}
+
+    def run(self, name: str) -> Run:
+        """Return the trajectories of a method, or raise InputError with the names of all."""
+        if name in self.members:
+            return self.members[name]
+        if name not in self.runs:
+            raise InputError(f"this rollout has no method '{name}'; it has {', '.join(self.runs)}")
+        return self.runs[name]
+
+    def divergence_time(self, name: str) -> np.ndarray:
+        """Return the time at which each trajectory diverged, NaN if it has not, (trajectory,).
+
+        A trajectory diverges if a state is not finite, or its distance from the reference exceeds
+        ten times the reference's extent (the largest distance of its states from their mean). It
+        also diverges if an invariant changes by more than a hundred times its largest initial
+        value. The time is a stored time; all steps before it are searched.
+        """
+        run, beyond = self.run(name), np.zeros(self.run(name).error.shape, dtype=bool)
+        with np.errstate(all="ignore"):
+            if self._extent > 0:
+                beyond = run.error > FAR * self._extent
+            for invariant, change in run.invariants.items():
+                size = 1.0
+                if not change.relative:
+                    size = size_of(self.system.invariants[invariant], self.reference[:, 0])
+                if size > 0:
+                    beyond |= np.abs(change.error) > CHANGED * size
+        found = np.where(beyond.any(axis=1), self.times[beyond.argmax(axis=1)], np.nan)
+        return np.fmin(found, run.failure_time)
+
+    @cached_property
+    def _extent(self) -> float:
+        """Largest distance of a state of the reference from the mean, NaN if none is known."""
+        known = self.reference[np.isfinite(self.reference).all(axis=-1)]
+        if not len(known):
+            return float("nan")
+        return float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
+
+    def diverged(self, name: str) -> int:
+        """Return the number of trajectories of a method that have diverged, of all its models."""
+        members = self.run(name).members
+        return sum(int(np.isfinite(self.divergence_time(each.name)).sum()) for each in members)
 
     @np.errstate(all="ignore")  # diverged values are infinite
     def summary(self, name: str) -> Summary:
@@ -186,29 +347,15 @@ class Report(Results):
         run = self.run(name)
         if run.seeds:
             return summary_of_seeds(run, [self.summary(each.name) for each in run.seeds])
-        texts = ("name", "title", "kind", "order", "structure", "remark")
-        numbers = {text: getattr(run, text) for text in texts}
+        numbers = {text: getattr(run, text) for text in _SUMMARY}
         for diagnostic in self.diagnostics:
             numbers |= diagnostic.summary(run, self)
         return Summary(**numbers, seeds=None, best_seed=None, worst_seed=None)
 
-    @cached_property
+    @property
     def invariant_labels(self) -> dict[str, str]:
-        """Labels of the invariants in the columns of the table: their names as words.
-
-        The prefix ``invariant`` distinguishes a label from another column of the same name.
-        """
-        others = (each for each in self.diagnostics if each is not Invariants)
-        columns = [*_METHOD, *(column for other in others for column in other.columns(self))]
-        taken = {column.title for column in columns}
-        labels: dict[str, str] = {}
-        for name in self.system.invariants:
-            label = printable(name.replace("_", " ")).strip() or "invariant"
-            while taken & {f"{label} {ending}" for ending in ENDINGS}:
-                label = f"invariant {label}"
-            labels[name] = label
-            taken |= {f"{label} {ending}" for ending in ENDINGS}
-        return labels
+        """Labels of the invariants in tables and figures: their names as words."""
+        return {name: printable(name.replace("_", " ")) for name in self.system.invariants}
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -216,7 +363,7 @@ class Report(Results):
         return [*_METHOD, *(column for each in self.diagnostics for column in each.columns(self))]
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each method; the keys are the column titles, in order, no two alike.
+        """Return a row for each method; the keys are the column titles, in order.
 
         ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX. "Median"
         and "worst" are over the orbits; all other errors are the largest of any orbit. Several
@@ -247,7 +394,42 @@ class Report(Results):
         InputError
             If the file exists and ``overwrite`` is false, or cannot be written.
         """
-        write_rollout(self, self.diagnostics, path, overwrite)
+        with create_hdf5(path, overwrite) as f:
+            write_header(f, FORMAT, FORMAT_VERSION, self.system, self.step)
+            f.attrs["title"] = f"Rollout: {printable(self.system.title)}"
+            f.attrs["methods"] = json.dumps(list(self.members))
+            runs = self.runs.values()
+            if seeds := {run.name: [each.name for each in run.seeds] for run in runs if run.seeds}:
+                f.attrs["seeds"] = json.dumps(seeds)
+            f.attrs["every"] = self.every
+            f.attrs["threshold"] = self.threshold
+            f.attrs["step_table"] = self.step_table.text
+            if self.seed is not None:
+                f.attrs["seed"] = self.seed
+            if self.section_plane is not None:
+                f.attrs["section"] = json.dumps(self.section_plane)
+            group = f.create_group(REFERENCE, track_order=True)
+            times = self.times[: self.reference.shape[1]]
+            write_states(group, self.reference, times, self.system)
+            replace(ERROR, values=self.reference_error).write(group)
+            for name, run in self.members.items():
+                group = f.create_group(name, track_order=True)
+                group.attrs.update({key: printable(getattr(run, key)) for key in TEXTS})
+                group.attrs.update({key: getattr(run, key) for key in WINDOWS})
+                group.attrs["structure"] = run.structure.text
+                if run.order is not None:
+                    group.attrs["order"] = run.order
+                write_states(group, run.states, self.times, self.system)
+                for diagnostic in self.diagnostics:
+                    for variable in diagnostic.stored(run):
+                        variable.write(group)
+            if self.work_precision:
+                studies = f.create_group(WORK_PRECISION, track_order=True)
+            for name, study in self.work_precision.items():
+                group = studies.create_group(name, track_order=True)
+                for variable in STUDY:
+                    if (values := getattr(study, variable.name)) is not None:
+                        replace(variable, values=values).write(group)
 
     def _repr_html_(self) -> str:
         return displayed(self, "html_of")
@@ -278,175 +460,3 @@ _METHOD = [
     Column("best seed", lambda s: s.best_seed, place=2),
     Column("worst seed", lambda s: s.worst_seed, place=2),
 ]
-
-_LARGEST = 1e300  # value of a component
-_COORDINATES = {"state", "trajectory", "time", "component", "unit"}
-
-
-def open_rollout(
-    path: str | os.PathLike[str], diagnostics: Sequence[type[Diagnostic]] = ()
-) -> Report:
-    """Read a rollout file.
-
-    Parameters
-    ----------
-    path
-        The HDF5 file, which vp-rollout or ``Report.save`` wrote.
-    diagnostics
-        Own diagnostics of the comparison. Without them the names of their measurements are in
-        ``unknown`` of each run.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is not a rollout, or damaged: something in it is missing,
-        of another kind, or does not fit the rest.
-
-    Examples
-    --------
-    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=5)
-    >>> report.save("pendulum-rollout.h5", overwrite=True)
-    >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
-    dict_keys(['rk4'])
-    """
-    path, known_here = as_path("path", path), with_own(diagnostics)
-    with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
-        system = read_system(root, path)
-        methods = _read_methods(root, path)
-        times = _read_times(root.group(methods[0]), path)
-        reference = root.group(REFERENCE)
-        states = reference.array("state", (None, None, system.dim))
-        trajectories, known = states.shape[:2]
-        if not trajectories or not 1 <= known <= len(times):
-            raise InputError(
-                f"{path}: a reference of {trajectories} trajectories at {known} times does not fit "
-                f"methods of {len(times)} times"
-            )
-        sizes = {"trajectory": trajectories, "time": len(times), "component": system.dim}
-        return Report(
-            system=system,
-            step=root.number("step", positive=True),
-            every=root.whole("every", least=1),
-            times=times,
-            reference=states,
-            reference_error=reference.array("estimated_error", (trajectories,)),
-            threshold=root.number("threshold", finite=False),
-            step_table=_read_step_table(root, methods, path),
-            runs=by_name(
-                {
-                    name: _read_run(name, root.group(name), system, sizes, known_here)
-                    for name in methods
-                },
-                seeds := _read_seeds(root, methods, path),
-            ),
-            seed=root.whole("seed", None),
-            section_plane=_read_plane(root, system, path),
-            work_precision=_read_studies(root, [*methods, *seeds]),
-            diagnostics=known_here,
-        )
-
-
-def _read_methods(root: StoredGroup, path: Path) -> list[str]:
-    methods = root.json("methods", list)
-    known = set(root.groups) - {*RESERVED}
-    if not methods or not all(isinstance(name, str) and name in known for name in methods):
-        raise InputError(f"{path}: the attribute 'methods' must name groups of the file")
-    if len(set(methods)) < len(methods):
-        raise InputError(f"{path}: the attribute 'methods' names a group twice")
-    return list(methods)
-
-
-def _read_step_table(root: StoredGroup, methods: Sequence[str], path: Path) -> OneStepTable:
-    """Return the table of a step, which has a row for each method, and for others."""
-    table = OneStepTable.from_text(root.text("step_table"), f"{path}: the attribute 'step_table'")
-    if not {*methods} <= {row.name for row in table.rows}:
-        raise InputError(f"{path}: the attribute 'step_table' must have a row for each method")
-    return table
-
-
-def _read_seeds(root: StoredGroup, methods: Sequence[str], path: Path) -> dict[str, list[str]]:
-    """Return the names of the groups of each name that several models share."""
-    seeds: dict[str, list[str]] = root.json("seeds", dict, {})
-    lists = [names for names in seeds.values() if isinstance(names, list) and names]
-    named = [name for names in lists for name in names if isinstance(name, str)]
-    sound = len(lists) == len(seeds) and len(named) == sum(map(len, lists))
-    unique = len({*named, *seeds}) == len(named) + len(seeds) and not {*seeds} & {*methods}
-    if not sound or not unique or not {*named} <= {*methods}:
-        raise InputError(f"{path}: the attribute 'seeds' must name groups of the file, each once")
-    return seeds
-
-
-def _read_times(group: StoredGroup, path: Path) -> np.ndarray:
-    times = group.array("time", (None,))
-    if not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
-        raise InputError(f"{path}: the times must be numbers that increase")
-    return times
-
-
-def _read_plane(root: StoredGroup, system: System, path: Path) -> tuple[str, float, int] | None:
-    plane = root.json("section", list, None)
-    if plane is None:
-        return None
-    if (
-        len(plane) != 3
-        or plane[0] not in system.components
-        or not isinstance(plane[1], int | float)
-        or not -_LARGEST < plane[1] < _LARGEST
-        or plane[2] not in (-1, 0, 1)
-    ):
-        raise InputError(
-            f"{path}: the attribute 'section' must be a component, its value and a direction"
-        )
-    return plane[0], float(plane[1]), int(plane[2])
-
-
-def _read_run(
-    name: str,
-    group: StoredGroup,
-    system: System,
-    sizes: Mapping[str, int],
-    diagnostics: Sequence[type[Diagnostic]],
-) -> Run:
-    """Read a method's group, with the names of measurements that no diagnostic knows."""
-    kind = group.text("kind")
-    if kind not in KINDS:
-        raise InputError(f"{group}: the attribute 'kind' must be one of {', '.join(KINDS)}")
-    measurements: dict[str, Any] = {}
-    for diagnostic in diagnostics:
-        measurements |= diagnostic.read(group, system, sizes)
-    run = Run(
-        name=name,
-        kind=kind,
-        method=group.text("method"),
-        title=group.text("title"),
-        description=group.text("description"),
-        order=group.whole("order", None),
-        structure=Structure.from_text(
-            group.text("structure"), f"{group}: the attribute 'structure'"
-        ),
-        remark=group.text("remark", ""),
-        window=group.whole("window", least=1),
-        prediction_window=group.whole("prediction_window", least=1),
-        states=group.array("state", tuple(sizes.values())),
-        measurements=measurements,
-    )
-    known = {variable.key for each in diagnostics for variable in each.stored(run)}
-    unknown = set(group.names) - known - _COORDINATES
-    return replace(run, unknown=tuple(map(printable, sorted(unknown))))
-
-
-def _read_studies(root: StoredGroup, methods: Sequence[str]) -> dict[str, WorkPrecision]:
-    if WORK_PRECISION not in root:
-        return {}
-    parent = root.group(WORK_PRECISION)
-    unknown = set(parent.groups) - {*methods}
-    if unknown:
-        raise InputError(f"{parent}: '{printable(min(unknown))}' is none of the methods")
-    return {name: _read_study(parent.group(name)) for name in parent.groups}
-
-
-def _read_study(group: StoredGroup) -> WorkPrecision:
-    steps = len(group.array("step", (None,)))
-    if not steps:
-        raise InputError(f"{group}: there are no steps")
-    return WorkPrecision(**read_variables(group, _STUDY, {"step": steps}))

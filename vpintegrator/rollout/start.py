@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.arguments import check_integrator, of_kind, whole_number
+from vpintegrator.arguments import check_integrator, of_kind, real_array, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.dynamics.plot import check_section, read_section
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Model
 
-Origin = tuple[np.ndarray, np.ndarray | None, int | None]
-
-
-_TOLD = 3  # trajectories whose conditions are listed
 _STEPS = 500  # default, if neither the call nor the system has a length
 _REFERENCE_STEPS = 10_000  # default length of the reference
 _MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly
@@ -45,7 +40,7 @@ def find_origin(
     reference: Any,
     trajectories: int,
     seed: int,
-) -> Origin:
+) -> tuple[np.ndarray, np.ndarray | None, int | None]:
     """Return initial states (trajectory, dim), given states to compare with, and a seed.
 
     Given states are (trajectory, time, dim), None where they are to be solved for. The seed is that
@@ -75,10 +70,16 @@ def find_origin(
             raise InputError("a reference that is given holds the first states; leave out initial")
         reference = given_reference(system, reference, window)
         return reference[:, 0], reference, None
+    if initial is not None and not (system.is_measured and window > 1):
+        return check_initial(system, initial), None, None
     if system.is_measured:
-        return initial_of_measured(system, initial, window), None, None
-    initial, own_seed = initial_states(system, initial, trajectories, seed)
-    return initial, None, own_seed
+        raise InputError(
+            f"no equations of {system.name} are known, so there are no random initial states; a "
+            f"model that reads {window} states starts from measured ones: give --dataset "
+            "(reference=... in Python)"
+        )
+    count = whole_number("trajectories", trajectories, 1)
+    return system.sample_initial(count, np.random.default_rng(seed)), None, seed
 
 
 def learned(maps: Mapping[str, Map]) -> dict[str, Any]:
@@ -92,33 +93,36 @@ def is_model(map: Any) -> bool:
 
 
 def find_system(models: Mapping[str, Any], system: System | str | None) -> System:
-    if isinstance(system, System):
-        return system
+    """Return the system given, or else that of the training of models, or of own maps.
+
+    Raises
+    ------
+    InputError
+        If there is none, or models were trained on different ones.
+    """
     if system is not None:
-        return load_system(system)
-    found: dict[str, tuple[str, str]] = {}
-    others = [map.system for map in models.values() if not is_model(map) and map.system]
-    for name, model in learned(models).items():
-        text = model.metadata.get("system")
-        if text is None:
-            raise InputError(
-                f"the model {name} does not say which system it was trained on; give system"
-            )
-        found[name] = (text, model.metadata.get("parameters", "{}"))
-    if not found and others:
-        return others[0]
-    if not found:
-        raise InputError("without a model, give the system")
-    first, (text, parameters) = next(iter(found.items()))
-    for other, origin in found.items():
-        if origin != (text, parameters):
-            raise InputError(
-                f"the models {first} and {other} were trained on different systems or parameters; "
-                "compare them one at a time, or give the system"
-            )
-    system_name = models[first].metadata.get("system_name")
+        return system if isinstance(system, System) else load_system(system)
+    metadata = {name: model.metadata for name, model in learned(models).items()}
+    if unknown := [name for name, known in metadata.items() if "system" not in known]:
+        raise InputError(
+            f"the model {unknown[0]} does not say which system it was trained on; give system"
+        )
+    if not metadata:
+        found = next((map.system for map in models.values() if map.system), None)
+        if found is None:
+            raise InputError("without a model, give the system")
+        return found
+    origins = {(m["system"], m.get("parameters", "{}")) for m in metadata.values()}
+    if len(origins) > 1:
+        raise InputError(
+            f"the models {', '.join(metadata)} were trained on different systems or parameters; "
+            "compare them one at a time, or give the system"
+        )
+    text, parameters = origins.pop()
+    first, known = next(iter(metadata.items()))
     source = f"system of the model {first}"
-    return System(text, system_name, read_json(parameters, f"{source}, parameters"), source=source)
+    values = read_json(parameters, f"{source}, parameters")
+    return System(text, known.get("system_name"), values, source=source)
 
 
 def check_agreement(models: Mapping[str, Model], system: System) -> None:
@@ -140,17 +144,6 @@ def check_agreement(models: Mapping[str, Model], system: System) -> None:
             )
 
 
-def initial_states(
-    system: System, initial: Any, trajectories: int, seed: int
-) -> tuple[np.ndarray, int | None]:
-    """Return initial states (trajectory, dim), and the seed if they are drawn."""
-    if initial is not None:
-        return check_initial(system, initial), None
-    count = whole_number("trajectories", trajectories, 1)
-    check_memory(f"{count:,} initial states", count * system.dim, "take fewer trajectories")
-    return system.sample_initial(count, np.random.default_rng(seed)), seed
-
-
 def given_reference(system: System, reference: Any, window: int) -> np.ndarray:
     """Return given states to compare with, (trajectory, time, dim), with known first windows.
 
@@ -159,19 +152,12 @@ def given_reference(system: System, reference: Any, window: int) -> np.ndarray:
     InputError
         If they have another shape, or no trajectory begins with a whole window.
     """
-    try:
-        states = np.asarray(reference, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("reference is not an array of numbers") from None
-    if states.ndim != 3 or states.shape[2] != system.dim or 0 in states.shape:
+    states = real_array("reference", reference, ("trajectory", "time", "dim"))
+    if states.shape[2] != system.dim or states.shape[1] < window + 1:
         raise InputError(
-            f"reference has shape {states.shape}, but states of {system.name} have shape "
-            f"(trajectory, time, {system.dim})"
-        )
-    if states.shape[1] < window + 1:
-        raise InputError(
-            f"reference has {states.shape[1]} times, but a model reads {window} states and "
-            f"predicts the next; give {window + 1} times or more"
+            f"reference has shape {states.shape}, but a comparison needs states of {system.dim} "
+            f"components at {window + 1} times or more: a model reads {window} and predicts the "
+            "next"
         )
     states = states[np.isfinite(states[:, :window]).all(axis=(1, 2))]
     if not len(states):
@@ -180,22 +166,6 @@ def given_reference(system: System, reference: Any, window: int) -> np.ndarray:
         )
     seen = np.flatnonzero(np.isfinite(states).any(axis=(0, 2)))
     return states[:, : seen[-1] + 1]
-
-
-def initial_of_measured(system: System, initial: Any, window: int) -> np.ndarray:
-    """Return initial states for a system without equations and without a reference."""
-    if initial is None:
-        raise InputError(
-            f"{system.name} was measured, so there are no random initial states; start from the "
-            "measured ones with --dataset (reference=... in Python)"
-        )
-    if window > 1:
-        raise InputError(
-            f"a model reads {window} states, and no equations of {system.name} are known that "
-            "make them from the first; start from measured ones with --dataset (reference=... in "
-            "Python)"
-        )
-    return check_initial(system, initial)
 
 
 def states_of_dataset(
@@ -227,41 +197,27 @@ def states_of_dataset(
             )
     if 0 in data.shapes.get("test", (0,)):
         raise InputError(f"{data.path} has no test trajectories to start from")
-    if whole:
-        step = None if STEP in data.varied else data.step
-        for name, model in models.items():
-            trained = _own_step(model)
-            step = trained if step is None else step
-            if trained is not None and not math.isclose(trained, step or 0.0, rel_tol=1e-12):
-                raise InputError(
-                    f"{name} was trained for the step {trained:g}, but that of {data.path} is "
-                    f"{step:g}; a learned map has one step"
-                )
-        return data.states("test", _members(data, system, step)[:trajectories])
-    initial = data.states("test", slice(None), 0)
-    known = initial[np.isfinite(initial).all(axis=1)]
-    if not len(known):
-        raise InputError(f"{data.path}: no test trajectory has an observed initial state")
-    return known[:trajectories]
-
-
-def _members(data: Dataset, system: System, step: float | None) -> np.ndarray:
-    """Return the numbers of the test trajectories with this step and the system's parameters."""
+    if not whole:
+        initial = data.states("test", slice(None), 0)
+        known = initial[np.isfinite(initial).all(axis=1)]
+        if not len(known):
+            raise InputError(f"{data.path}: no test trajectory has an observed initial state")
+        return known[:trajectories]
+    varies = STEP in data.varied
+    step = find_step(models, system, None) if models and varies else data.step
+    if not varies:
+        find_step(models, system, step, f"that of {data.path}")
+    wanted = {STEP: step, **system.parameters}
+    values = [float(wanted.get(name, math.nan)) for name in data.varied]
     own = data.conditions("test")
-    wanted: dict[str, Any] = {STEP: step, **system.parameters}
-    values = [wanted.get(name, math.nan) for name in data.varied]
-    found = np.flatnonzero(np.isclose(own, np.array(values, dtype=float), 1e-9, 0.0).all(axis=1))
+    found = np.flatnonzero(np.isclose(own, np.array(values), 1e-9, 0.0).all(axis=1))
     if not len(found):
-
-        def told(row: Sequence[Any]) -> str:
-            return ", ".join(f"{name} = {v}" for name, v in zip(data.varied, row, strict=True))
-
-        there = "; ".join(told(row) for row in own[:_TOLD].tolist())
         raise InputError(
-            f"no test trajectory of {data.path} has {told(values)}; name the values of one (the "
-            f"first have {there}), or give initial states (--initial; initial=... in Python)"
+            f"no test trajectory of {data.path} has {dict(zip(data.varied, values, strict=True))}; "
+            f"name the values of one (the first has {own[0].tolist()}), or give initial states "
+            "(--initial; initial=... in Python)"
         )
-    return found
+    return data.states("test", found[:trajectories])
 
 
 def recorded_dataset(models: Mapping[str, Model]) -> Path:
@@ -291,10 +247,7 @@ def recorded_dataset(models: Mapping[str, Model]) -> Path:
     name, model = next(iter(models.items()))
     check_integrator(model)
     recorded = model.metadata.get("dataset")
-    # the model may be a stranger's: no device or pipe, which never ends, and no other machine,
-    # which would be told who asks
-    network = recorded is not None and recorded.startswith(("//", r"\\"))
-    if recorded is None or network or not os.path.isfile(recorded):
+    if recorded is None or not os.path.isfile(recorded):
         at = "" if recorded is None else f" at {recorded}"
         raise InputError(
             f"the dataset that {name} was trained on is not found{at}; give it, or another of "
@@ -308,21 +261,27 @@ def recorded_dataset(models: Mapping[str, Model]) -> Path:
     return Path(recorded)
 
 
-def find_step(maps: Mapping[str, Any], system: System, step: float | None) -> float:
+def find_step(
+    maps: Mapping[str, Any], system: System, step: float | None, source: str = "the step given"
+) -> float:
+    """Return the step of maps, ``step`` if it is given, or that which the system suggests.
+
+    Raises
+    ------
+    InputError
+        If there is none, or maps have others; ``source`` says where ``step`` is from.
+    """
     if step is not None and not (math.isfinite(step) and step > 0):
         raise InputError(f"step = {step!r} must be a positive number")
-    source = "the step given"
     for name, map in maps.items():
-        own, what = _own_step(map), "model" if map.kind == "learned" else "map"
-        if own is None:
+        if is_model(map) and "step" not in map.metadata:
             continue
+        own, is_for = float(map.step), "was trained for" if is_model(map) else "has"
         if step is not None and not math.isclose(step, own, rel_tol=1e-12):
-            is_for = "was trained for" if what == "model" else "has"
             raise InputError(
-                f"the {what} {name} {is_for} the step {own:g}, but {source} is {step:g}; a "
-                f"{'learned ' * (what == 'model')}map has one step"
+                f"{name} {is_for} the step {own:g}, but {source} is {step:g}; a map has one step"
             )
-        step, source = own, f"that of the {what} {name}"
+        step, source = own, f"that of {name}"
     if step is None:
         step = system.defaults.get("step")
     elif system.is_discrete and step != 1:
@@ -333,11 +292,17 @@ def find_step(maps: Mapping[str, Any], system: System, step: float | None) -> fl
 
 
 def number_of_steps(system: System, step: float, time: float | None, steps: int | None) -> int:
+    """Return the length of a comparison in steps.
+
+    Raises
+    ------
+    InputError
+        If both are given, or the number is not from 1 to 10^12.
+    """
     if time is not None and steps is not None:
         raise InputError("give either time or steps, not both")
     if steps is None:
-        if time is None:
-            time = system.defaults.get("time")
+        time = system.defaults.get("time") if time is None else time
         if time is None:
             return _STEPS
         if not (math.isfinite(time) and time >= step / 2):
@@ -345,10 +310,7 @@ def number_of_steps(system: System, step: float, time: float | None, steps: int 
         steps = max(round(min(time / step, _MOST_STEPS + 1)), 1)
     steps = whole_number("steps", steps, 1)
     if steps > _MOST_STEPS:
-        raise InputError(
-            f"more than {_MOST_STEPS:,} steps of {step:g} would take too long; take a shorter "
-            "time, or a longer step"
-        )
+        raise InputError(f"more than {_MOST_STEPS:,} steps of {step:g} would take too long")
     return steps
 
 
@@ -358,10 +320,6 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
         room = max(min(_STORED_TIMES, _STORED_VALUES // initial.size), 1)
         every = max(math.ceil(steps / room), 1)
     every = min(whole_number("every", every, 1), steps)
-    values = (steps // every + 2) * initial.size
-    check_memory(
-        f"{steps // every + 2:,} states of each trajectory", values, "keep fewer (a larger every)"
-    )
     return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
 
 
@@ -394,38 +352,3 @@ def section_plane(
     if isinstance(section, str):
         return read_section(section, system.components, "section")
     return check_section(section, system.components, "section")
-
-
-def check_memory(what: str, values: float, advice: str) -> None:
-    """Say before they are made that so many float64 numbers do not fit into the memory.
-
-    Raises
-    ------
-    InputError
-        If they do not; ``what`` says what they are, ``advice`` how to ask for fewer.
-    """
-    needed, there = 8 * values, _memory()
-    if needed > there:
-        raise InputError(
-            f"{what} would need {in_bytes(needed)} of memory, and this machine has "
-            f"{in_bytes(there)}; {advice}"
-        )
-
-
-def in_bytes(size: float) -> str:
-    """Return a number of bytes in words."""
-    unit, scale = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20)
-    return f"{size / scale:,.1f} {unit}"
-
-
-def _memory() -> float:
-    """Return the bytes of memory of this machine, infinite if not known."""
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return float("inf")
-
-
-def _own_step(map: Any) -> float | None:
-    """Return the step of a map; None of a model whose metadata have none."""
-    known = not is_model(map) or "step" in map.metadata
-    return float(map.step) if known else None

@@ -1,4 +1,4 @@
-"""Variables of results: one description of stored rollouts.
+"""Descriptions of results: variables of stored rollouts, and columns of tables.
 
 A variable is an array with named axes, or a number, in a group of an HDF5 file that xarray, netCDF
 tools and h5py open.
@@ -6,11 +6,12 @@ tools and h5py open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import h5py
+import numpy as np
 
 from vpintegrator.errors import printable
 from vpintegrator.storage.hdf5 import fill
@@ -33,7 +34,8 @@ class Variable:
     dims
         Its axes. In a rollout file each group has ``"trajectory"``, ``"time"`` (the stored times)
         and ``"component"``. A variable whose one axis has its own name is the coordinate of that
-        axis. A number, without axes, becomes an attribute of the group.
+        axis; an axis without one gets numbers. A number, without axes, becomes an attribute of the
+        group.
     stored_as
         Its name in the file, where it is another.
     required
@@ -71,10 +73,12 @@ class Variable:
         if self.dims == (key,):
             dataset.make_scale(key)
         else:
-            for dimension, axis in zip(dataset.dims, self.dims, strict=True):
+            for dimension, axis, size in zip(dataset.dims, self.dims, dataset.shape, strict=True):
+                if axis not in group:
+                    title = f"number of the {axis.rpartition('_')[2]}"
+                    Variable(axis, title, (axis,), values=np.arange(size)).write(group)
                 dimension.attach_scale(group[axis])
-        for name, value in self.attributes.items():
-            dataset.attrs[name] = value
+        dataset.attrs.update(self.attributes)
 
     def read(self, group: StoredGroup, sizes: Mapping[str, int]) -> Any:
         """Return the numbers in a group, None if they were not measured.
@@ -100,3 +104,43 @@ def read_variables(
 ) -> dict[str, Any]:
     """Return the numbers of variables in a group by their names; see :meth:`Variable.read`."""
     return {variable.name: variable.read(group, sizes) for variable in variables}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes
+    ----------
+    title
+        The key in the rows of :meth:`Report.table`, and the title in CSV and JSON.
+    value
+        Its value for a method: a number, word, truth value, or None.
+    style
+        Format in printed tables: ``"number"``; ``"error"``, one of trajectories, which is not known
+        below the accuracy of the reference; ``"words"``; ``"count"`` of the orbits; ``"short"``,
+        a number of three digits; ``"duration"``; ``"drift"``, a number with its sign if nothing
+        diverged; ``"failure"``, a time that may not be reached; ``"kept"``, an error behind the
+        value of ``beside``; ``"hidden"`` for CSV and JSON alone.
+    header
+        Its title in two lines, by default split before the last word.
+    rank
+        Order in which a printed table that is too wide drops columns; a column with None is never
+        dropped.
+    place
+        Printed tables are ordered by this first, and then as the diagnostics are.
+    beside
+        Title of a further column that is printed in the same cell.
+    promised
+        Properties of methods that exclude a defect in this column. If a method has one of them and
+        yet a defect, the column is always printed.
+    """
+
+    title: str
+    value: Callable[[Any], Any]
+    style: str = "number"
+    header: tuple[str, str] | None = None
+    rank: float | None = None
+    place: int = 4
+    beside: str = ""
+    promised: tuple[str, ...] = ()

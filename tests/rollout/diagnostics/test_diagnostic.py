@@ -6,13 +6,12 @@ import io
 import h5py
 import numpy as np
 import pytest
-from rich.console import Console
 
 import vpintegrator as vp
 from tests.rollout.test_compare import same
 from vpintegrator.errors import InputError
 from vpintegrator.overview import report_facts
-from vpintegrator.plotting import csv_table, markdown_table, terminal_table
+from vpintegrator.plotting import csv_table, markdown_table
 from vpintegrator.rollout.diagnostics import Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.diagnostic import fold
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY
@@ -86,29 +85,13 @@ def test_a_new_one_is_everywhere(path, tmp_path):
         assert file["rk4/path_length"].attrs["long_name"] == "length of the orbit"
         assert file["rk4"].attrs["longest_path"] == run.path_length.max()
     assert same(report, vp.open_rollout(tmp_path / "a.h5", diagnostics=[path]))
-
-
-def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path):
-    new, old = tmp_path / "new.h5", tmp_path / "old.h5"
-    compare(diagnostics=[path]).save(new)
-    report = compare()
-    report.save(old)
-    assert report.runs["rk4"].unknown == ()
-    report = vp.open_rollout(new)
-    assert report.runs["rk4"].unknown == ("excursion", "path_length")
-    assert "also holds excursion, path_length" in repr(report.runs["rk4"])
-    out = io.StringIO()
-    Console(file=out, width=200).print(terminal_table(report, 200))
-    assert "not known here: RK4: excursion, path_length." in " ".join(out.getvalue().split())
-    with pytest.raises(AttributeError, match="'path_length' is in the file, for a diagnostic"):
-        _ = report.runs["rk4"].path_length
-    report = vp.open_rollout(old, diagnostics=[path])
-    assert report.runs["rk4"].path_length is None
-    assert report.table()[0]["median length"] is None
+    without = vp.open_rollout(tmp_path / "a.h5").runs["rk4"]
+    with pytest.raises(AttributeError, match="'path_length' was not measured, or by an own"):
+        _ = without.path_length
 
 
 def test_two_of_one_name_are_refused(path):
-    with pytest.raises(InputError, match="PathLength measures path_length, and so does"):
+    with pytest.raises(InputError, match="PathLength measures excursion, and so does"):
         compare(diagnostics=[path, PathLength])
     with pytest.raises(InputError, match="diagnostics must be"):
         compare(diagnostics=[PathLength.columns])

@@ -87,10 +87,7 @@ class PoincareFigure(PointFigure):
                 orbit = states[None, :length]
                 part = poincare_section(orbit, report.step, cut, value, direction, period)
                 parts.append(replace(part, trajectory=part.trajectory + k))
-        if not parts:
-            return None
-        names = ("points", "trajectory", "time")
-        return Section(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return Section.joined(parts) if parts else None
 
     @cached_property
     def level(self) -> tuple[list[int], np.ndarray]:

@@ -10,21 +10,22 @@ from vpintegrator.dynamics.sizes import ensemble_size
 from vpintegrator.dynamics.structure import affordable, log_determinant, reversibility_defect
 from vpintegrator.rollout.diagnostics.convergence import WorkPrecision, work_precision
 from vpintegrator.rollout.diagnostics.cost import (
-    CountingSystem,
     EvaluationCount,
     count_evaluations,
-    evaluations_per_step,
 )
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
-from vpintegrator.rollout.diagnostics.frequencies import Frequencies, frequencies
 from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
     invariant_errors,
     series_names,
 )
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov, lyapunov_spectrum
-from vpintegrator.rollout.diagnostics.poincare import Section, SectionObserver, poincare_section
+from vpintegrator.rollout.diagnostics.poincare import (
+    Section,
+    SectionObserver,
+    poincare_section,
+)
 from vpintegrator.rollout.diagnostics.structure import (
     symplecticity_defect,
     window_symplecticity_defect,
@@ -37,23 +38,17 @@ from vpintegrator.rollout.diagnostics.tangent import (
 )
 from vpintegrator.rollout.diagnostics.trajectory_error import (
     root_mean_square_error,
-    trajectory_error,
 )
-from vpintegrator.rollout.diagnostics.volume import (
-    Volume,
-    density_change,
-)
-from vpintegrator.rollout.variables import Variable
+from vpintegrator.rollout.diagnostics.volume import Volume, density_change
+from vpintegrator.rollout.variables import Column, Variable
 
 __all__ = [
     "Column",
-    "CountingSystem",
     "Diagnostic",
     "DriftAccumulator",
     "DriftFit",
     "Ensemble",
     "EvaluationCount",
-    "Frequencies",
     "InvariantError",
     "Lyapunov",
     "Section",
@@ -66,11 +61,9 @@ __all__ = [
     "count_evaluations",
     "density_change",
     "ensemble_size",
-    "evaluations_per_step",
     "first_window_derivative",
     "first_windows",
     "fit_drift",
-    "frequencies",
     "invariant_errors",
     "log_determinant",
     "lyapunov_spectrum",
@@ -80,7 +73,6 @@ __all__ = [
     "series_names",
     "symplecticity_defect",
     "tangent_propagation",
-    "trajectory_error",
     "window_symplecticity_defect",
     "work_precision",
 ]

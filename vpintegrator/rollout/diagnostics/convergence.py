@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import positive
 from vpintegrator.compiled import repeat_states, seconds_per_step
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
@@ -112,45 +113,52 @@ def work_precision(
     """
     named = list(methods.items()) if isinstance(methods, Mapping) else [("", m) for m in methods]
     maps = [each for _, each in named if isinstance(each, Map)]
-    if system is None:
-        system = next((each.system for each in maps if each.system is not None), None)
-    if system is None:
-        raise InputError("no method knows its system; give system")
+    system = system or next((each.system for each in maps if each.system is not None), None)
+    if system is None or (steps is None and not maps):
+        raise InputError("no method knows its system and its step; give system and steps")
     initial = check_initial(system, initial)
     if steps is None:
-        if not maps:
-            raise InputError("no method knows its step; give steps")
         steps = [maps[0].step * 2.0**k for k in range(1, -5, -1)]
-    sizes = np.sort(np.asarray(steps, dtype=np.float64))[::-1]
-    if not len(sizes) or not (np.isfinite(sizes) & (sizes > 0)).all():
-        raise InputError(f"steps = {steps!r} must be positive numbers")
-    if time is None:
-        time = 20 * float(sizes[0])
-    if not (math.isfinite(time) and time > 0):
-        raise InputError(f"time = {time!r} must be a positive number")
-    references = _References(system, initial)
+    sizes = sorted((positive("steps", step) for step in steps), reverse=True)
+    time = positive("time", 20 * sizes[0] if time is None else time)
+    references: dict[float, Reference] = {}
+
+    def measure(map: Map) -> tuple[float, float, float]:
+        """Return evaluations, Jacobian evaluations and error of a map at its step."""
+        count = max(round(time / map.step), 1, map.window)
+        final = _final(map, first_windows(map, initial), count + 1 - map.window)
+        end = float(f"{count * map.step:.12g}")  # the same time comes as 3 * 0.1 and as 0.3
+        if end not in references:
+            times = np.array([0.0, count * map.step])
+            references[end] = solve_reference(system, initial, times)
+        with np.errstate(all="ignore"):
+            squares = np.sum((final - references[end].states[:, -1]) ** 2, axis=-1)
+            error = float(np.sqrt(np.mean(squares)))
+        found = count_evaluations(map, initial, min(count, 100)) or (math.nan, math.nan)
+        field, jacobian = (evaluations / map.step for evaluations in found)
+        return field, jacobian, error if math.isfinite(error) else math.inf
+
     measured: dict[str, tuple[list[Map], np.ndarray]] = {}
     for name, member in named:
-        map: Any = member if isinstance(member, Map) else classical(member, system, float(sizes[0]))
+        map: Any = member if isinstance(member, Map) else classical(member, system, sizes[0])
         if map.system is None:
             map = copy(map)
             map.system = system
-        key = name or map.name
         several = hasattr(map, "at_step") and map.differentiable
-        chosen = [map.at_step(float(h)) for h in sizes] if several else [map]
+        chosen = [map.at_step(h) for h in sizes] if several else [map]
         points = []
         for i, each in enumerate(chosen):
-            points.append(_measure(each, initial, time, references))
+            points.append(measure(each))
             if progress:
-                progress(key, i + 1, len(chosen))
-        measured[key] = chosen, np.array(points).T
+                progress(name or map.name, i + 1, len(chosen))
+        measured[name or map.name] = chosen, np.array(points).T
     runs = {
         f"{key}, {i}": partial(_final, map, repeat_states(first_windows(map, initial)))
         for key, (chosen, _) in measured.items()
         for i, map in enumerate(chosen)
     }
     costs = seconds_per_step(runs)
-    floor = max(_floor(reference) for reference in references.known.values())
+    floor = max(_floor(reference) for reference in references.values())
     result: dict[str, WorkPrecision] = {}
     for key, (chosen, (evaluations, jacobian, error)) in measured.items():
         h = np.array([map.step for map in chosen])
@@ -165,52 +173,10 @@ def work_precision(
     return result
 
 
-class _References:
-    """Certified solutions at end times, each found once."""
-
-    def __init__(self, system: System, initial: np.ndarray) -> None:
-        self._system, self._initial = system, initial
-        self.known: dict[float, Reference] = {}
-
-    def at(self, time: float) -> Reference:
-        # the same time comes as 3 * 0.1 and as 0.3
-        key = float(f"{time:.12g}")
-        if key not in self.known:
-            times = np.array([0.0, time])
-            self.known[key] = solve_reference(self._system, self._initial, times)
-        return self.known[key]
-
-
-def _measure(
-    map: Map, initial: np.ndarray, time: float, references: _References
-) -> tuple[float, float, float]:
-    """Return evaluations, Jacobian evaluations and error of a map at its step."""
-    count = max(_whole_steps(time, map.step), map.window)
-    final = _final(map, first_windows(map, initial), count + 1 - map.window)
-    error = _root_mean_square(final, references.at(count * map.step).states[:, -1])
-    found = count_evaluations(map, initial, min(count, 100))
-    field, jacobian = (found.vector_field, found.jacobian) if found else (math.nan, math.nan)
-    return field / map.step, jacobian / map.step, error
-
-
 def _final(map: Map, first: np.ndarray, steps: int) -> np.ndarray:
     """Return states (trajectory, dim) after so many steps from windows."""
     last = deque(map.advance(first, steps, chunk=1024), maxlen=1)
     return (last[0] if last else first)[:, -1]
-
-
-def _whole_steps(time: float, step: float) -> int:
-    if not (math.isfinite(step) and step > 0):
-        raise InputError(f"step = {step!r} must be a positive number")
-    if not (math.isfinite(time) and time > 0):
-        raise InputError(f"time = {time!r} must be a positive number")
-    return max(round(time / step), 1)
-
-
-def _root_mean_square(states: np.ndarray, reference: np.ndarray) -> float:
-    with np.errstate(all="ignore"):
-        error = float(np.sqrt(np.mean(np.sum((states - reference) ** 2, axis=-1))))
-    return error if math.isfinite(error) else math.inf
 
 
 def _floor(reference: Reference) -> float:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.maps import ClassicalMap, Map, PeriodMap
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
-from vpintegrator.rollout.results import Results, Run, Summary
-from vpintegrator.rollout.variables import Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
+from vpintegrator.rollout.report import Report, Run, Summary
+from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import read_json
 
 
-@dataclass(frozen=True)
-class EvaluationCount:
+class EvaluationCount(NamedTuple):
     """Evaluations for one step of one trajectory.
 
     Attributes
@@ -30,54 +30,6 @@ class EvaluationCount:
 
     vector_field: float
     jacobian: float
-
-
-class CountingSystem(System):
-    """System that counts the states at which its functions are evaluated.
-
-    Parameters
-    ----------
-    system
-        The system that it is otherwise.
-
-    Attributes
-    ----------
-    field_evaluations, jacobian_evaluations
-        Numbers of evaluations so far.
-
-    Examples
-    --------
-    >>> system = vp.rollout.diagnostics.CountingSystem(vp.load_system("pendulum"))
-    >>> system.vector_field(np.ones((5, 2))).shape
-    (5, 2)
-    """
-
-    def __init__(self, system: System) -> None:
-        self._counted = system
-        super().__init__(system.definition, family=system.family)
-        self.invariants = system.invariants  # some may be functions of Python
-        self.field_evaluations = 0
-        self.jacobian_evaluations = 0
-
-    @property
-    def is_measured(self) -> bool:
-        return self._counted.is_measured  # a Python function is none of its definition
-
-    def vector_field(self, state: Any, parameters: Any = None) -> Any:
-        self.field_evaluations += int(np.prod(np.shape(state)[:-1]))
-        return self._counted.vector_field(state, parameters)
-
-    def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
-        self.field_evaluations += int(np.prod(np.shape(components)[1:]))
-        return self._counted.vector_field_by_component(components, parameters)
-
-    def jacobian(self, state: Any) -> Any:
-        self.jacobian_evaluations += int(np.prod(np.shape(state)[:-1]))
-        return self._counted.jacobian(state)
-
-    def jacobian_by_component(self, components: Any, parameters: Any = ()) -> Any:
-        self.jacobian_evaluations += int(np.prod(np.shape(components)[1:]))
-        return self._counted.jacobian_by_component(components, parameters)
 
 
 def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> EvaluationCount | None:
@@ -115,34 +67,33 @@ def count_evaluations(map: Map, initial: np.ndarray, steps: int = 1) -> Evaluati
     field = map.method.evaluations(map.system)
     if field is None and map.method.needs_formulas:  # machine code evaluates the formulas itself
         return None
-    system, total = CountingSystem(map.system), len(initial) * steps
+    system, counts = _counting(map.system)
     next(ClassicalMap(map.method, system, map.step).advance(initial[:, None], steps, chunk=steps))
-    if field is None and not system.field_evaluations:
+    if field is None and not counts["vector_field"]:
         return None
-    field = system.field_evaluations / total if field is None else field
-    return EvaluationCount(field, system.jacobian_evaluations / total)
+    total = len(initial) * steps
+    field = counts["vector_field"] / total if field is None else field
+    return EvaluationCount(field, counts["jacobian"] / total)
 
 
-def evaluations_per_step(map: Map, windows: np.ndarray) -> float | None:
-    """Return the evaluations of the vector field in a step at windows, or None.
+def _counting(system: System) -> tuple[System, dict[str, int]]:
+    """Return a copy of a system, and the numbers of states at which it evaluates functions."""
+    other, counts = copy(system), {"vector_field": 0, "jacobian": 0}
 
-    See :func:`count_evaluations`; the windows (n, window, dim) say at which states.
+    def counted(name: str, suffix: str, axes: slice) -> Callable[..., Any]:
+        function = getattr(system, name + suffix)
 
-    Parameters
-    ----------
-    map
-        The map.
-    windows
-        At which states, (n, window, dim).
+        def call(states: Any, *parameters: Any, **others: Any) -> Any:
+            counts[name] += math.prod(np.shape(states)[axes])
+            return function(states, *parameters, **others)
 
-    Examples
-    --------
-    >>> map = vp.classical("heun", vp.load_system("pendulum"), 0.1)
-    >>> vp.rollout.diagnostics.evaluations_per_step(map, np.ones((1, 1, 2)))
-    2.0
-    """
-    found = count_evaluations(map, np.asarray(windows)[:, 0])
-    return None if found is None else found.vector_field
+        return call
+
+    for name in counts:
+        setattr(other, name, counted(name, "", slice(-1)))  # states (..., dim)
+        by_component = f"{name}_by_component"  # (dim, ...)
+        setattr(other, by_component, counted(name, "_by_component", slice(1, None)))
+    return other, counts
 
 
 class Evaluations(Diagnostic):
@@ -155,10 +106,11 @@ class Evaluations(Diagnostic):
     )
 
     def result(self) -> dict[str, Any]:
-        return {"evaluations_per_step": evaluations_per_step(self.map, self.ensemble.sample)}
+        found = count_evaluations(self.map, self.ensemble.sample[:, 0])
+        return {"evaluations_per_step": found and found.vector_field}
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         header = ("evaluations", "per step")
         title = "evaluations per step"
         return [Column(title, lambda s: s.evaluations_per_step, "short", header, rank=9)]
@@ -171,7 +123,7 @@ class StepCost(Diagnostic):
         return {}  # costs are measured side by side, see rollout/step_costs.py
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         row = report.step_table.row(run.name)
         rival = row.cheapest_rival
         return {
@@ -183,7 +135,7 @@ class StepCost(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         columns = [
             Column(
                 "time per step",
@@ -230,20 +182,19 @@ class TrainingCost(Diagnostic):
         return {n: None if v is None else float(v) for n, v in zip(names, values, strict=True)}
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         def whole(name: str) -> Callable[[Summary], int | None]:
             return lambda s: None if (value := getattr(s, name)) is None else round(value)
+
+        def is_compiled(summary: Summary) -> str | None:
+            return {None: None, 0: "no"}.get(summary.training_compiled, "yes")
 
         return [
             Column("parameters", whole("training_parameters"), "hidden"),
             Column("training seconds", lambda s: s.training_seconds, "hidden"),
             Column("epochs", whole("training_epochs"), "hidden"),
-            Column("trained as machine code", _is_compiled, "hidden"),
+            Column("trained as machine code", is_compiled, "hidden"),
         ]
-
-
-def _is_compiled(summary: Summary) -> str | None:
-    return {None: None, 0: "no"}.get(summary.training_compiled, "yes")
 
 
 def _two_digits(number: float) -> float:

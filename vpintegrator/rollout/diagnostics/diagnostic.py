@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -18,51 +18,11 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.maps import Map
 from vpintegrator.rollout.plan import Plan
-from vpintegrator.rollout.results import Results, Run, Summary
-from vpintegrator.rollout.variables import Variable, read_variables
+from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.variables import Column, Variable, read_variables
 from vpintegrator.storage.reading import StoredGroup
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the table.
-
-    Attributes
-    ----------
-    title
-        The key in the rows of :meth:`Report.table`, and the title in CSV and JSON.
-    value
-        Its value for a method: a number, word, truth value, or None.
-    style
-        Format in printed tables: ``"number"``; ``"error"``, one of trajectories, which is not known
-        below the accuracy of the reference; ``"words"``; ``"count"`` of the orbits; ``"short"``,
-        a number of three digits; ``"duration"``; ``"drift"``, a number with its sign if nothing
-        diverged; ``"failure"``, a time that may not be reached; ``"kept"``, an error behind the
-        value of ``beside``; ``"hidden"`` for CSV and JSON alone.
-    header
-        Its title in two lines, by default split before the last word.
-    rank
-        Order in which a printed table that is too wide drops columns; a column with None is never
-        dropped.
-    place
-        Printed tables are ordered by this first, and then as the diagnostics are.
-    beside
-        Title of a further column that is printed in the same cell.
-    promised
-        Properties of methods that exclude a defect in this column. If a method has one of them and
-        yet a defect, the column is always printed.
-    """
-
-    title: str
-    value: Callable[[Summary], Any]
-    style: str = "number"
-    header: tuple[str, str] | None = None
-    rank: float | None = None
-    place: int = 4
-    beside: str = ""
-    promised: tuple[str, ...] = ()
 
 
 class Ensemble:
@@ -235,7 +195,7 @@ class Diagnostic(ABC):
         return read_variables(group, cls.variables, sizes)
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         """Return single numbers of a method by name: attributes of its :class:`Summary`.
 
         By default they are the variables that are numbers.
@@ -243,7 +203,7 @@ class Diagnostic(ABC):
         return {each.name: getattr(run, each.name) for each in cls.variables if not each.dims}
 
     @classmethod
-    def columns(cls, report: Results) -> Sequence[Column]:
+    def columns(cls, report: Report) -> Sequence[Column]:
         """Return the columns of the table."""
         return ()
 

@@ -15,7 +15,6 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import ensemble_size, terms_of
 from vpintegrator.errors import printable
 from vpintegrator.rollout.diagnostics.diagnostic import (
-    Column,
     Diagnostic,
     Ensemble,
     fold,
@@ -24,8 +23,8 @@ from vpintegrator.rollout.diagnostics.diagnostic import (
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
 from vpintegrator.rollout.plan import Plan
-from vpintegrator.rollout.results import Results, Run
-from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
+from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Variable
 from vpintegrator.storage.reading import StoredGroup
 
 _KINDS = {"relative": "rel. error", "absolute": "abs. error"}
@@ -219,7 +218,7 @@ class Invariants(Diagnostic):
         return {"invariants": found}
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         found: dict[str, InvariantError] = run.invariants
         worst = {
             name: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
@@ -238,7 +237,7 @@ class Invariants(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         first = next(iter(report.runs.values())).invariants
         columns: list[Column] = []
         for name, label in report.invariant_labels.items():

@@ -13,15 +13,15 @@ from vpintegrator.compiled import machine_code
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.drift import variance_of_fit
 from vpintegrator.rollout.diagnostics.tangent import (
     first_windows,
     scales_of_motion,
     tangent_history,
 )
-from vpintegrator.rollout.results import Results, Run
-from vpintegrator.rollout.variables import Variable
+from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import StoredGroup
 
 _GROUPINGS = (1, 2, 4)
@@ -259,7 +259,7 @@ class LyapunovExponent(Diagnostic):
         return {"lyapunov": Lyapunov(exponent[:, None], uncertainty[:, None], time)}
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         found: Lyapunov | None = run.lyapunov
         if found is None:
             return dict.fromkeys(("lyapunov", "lyapunov_error", "lyapunov_time"))
@@ -270,7 +270,7 @@ class LyapunovExponent(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         title = "Lyapunov exponent"
         return [
             Column(title, lambda s: s.lyapunov, rank=3, beside=f"{title} ±"),

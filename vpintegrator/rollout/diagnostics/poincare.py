@@ -1,9 +1,9 @@
-"""Poincare sections: crossings of trajectories with a surface g(z) = c, such as a plane z_i = c."""
+"""Poincare sections: crossings of trajectories with a plane z_i = c."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,8 @@ import numpy as np
 from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.maps import find_method
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
-from vpintegrator.rollout.results import Run
+from vpintegrator.rollout.report import Run
 from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 
@@ -24,12 +23,12 @@ _BEFORE = POINTS // 2 - 1  # points before the interval of the crossing
 
 @dataclass(frozen=True)
 class Section:
-    """Crossings of a surface, ordered by trajectory and then by time.
+    """Crossings of a plane, ordered by trajectory and then by time.
 
     Attributes
     ----------
     points
-        States on the surface, (crossing, dim).
+        States on the plane, (crossing, dim).
     trajectory
         Number of the trajectory, (crossing,).
     time
@@ -40,33 +39,39 @@ class Section:
     trajectory: np.ndarray
     time: np.ndarray
 
+    @staticmethod
+    def joined(sections: Sequence[Section]) -> Section:
+        """Return the crossings of all sections, in order."""
+        points, trajectory, time = (
+            np.concatenate([getattr(section, name) for section in sections])
+            for name in ("points", "trajectory", "time")
+        )
+        order = np.lexsort((time, trajectory))
+        return Section(points[order], trajectory[order], time[order])
+
 
 class SectionObserver:
-    r"""Finds the crossings of a surface :math:`g(z) = c` in trajectories that come in parts.
+    r"""Finds the crossings of a plane :math:`z_i = c` in trajectories that come in parts.
 
-    A trajectory crosses upwards from a state below the surface to the next state on or above it,
-    and downwards likewise. A trajectory that touches the surface between two states is not seen.
-    The crossing is that of the polynomial of degree 9 through the ten states nearest to it. For a
+    A trajectory crosses upwards from a state below the plane to the next state on or above it, and
+    downwards likewise. A trajectory that touches the plane between two states is not seen. The
+    crossing is that of the polynomial of degree 9 through the ten states nearest to it. For a
     solution of angular frequency :math:`\omega` its error is about :math:`2 \cdot 10^{-4} (\omega
     h)^{10}` amplitudes, 3e-11 at :math:`\omega h = 0.2`. At the ends of a trajectory the error is
-    up to 50 times as large. With the system of a flow it is refined to rounding: the flow goes from
-    the state before to the surface, in four steps of Dormand and Prince's method of order 8. A
-    learned map has no such flow.
+    up to 50 times as large.
 
     Parameters
     ----------
-    surface, value
-        Number of a component, or a function g from states (..., dim) to (...), and c.
+    component, value
+        The plane: the number of a component, and its value c.
     direction
         1 for crossings upwards, -1 downwards, 0 both.
     step
         Time step of the trajectories.
     period
-        Period of g: of an angle, or of the time in periodic equations. The surfaces c + period, c +
-        2 period, ... are then the same. A change by half a period or more in one step is no
-        crossing: there an angle is put back into one period.
-    system
-        The system of which the trajectories are solutions; None for other maps.
+        Period of the component: of an angle, or of the time in periodic equations. The planes c +
+        period, c + 2 period, ... are then the same. A change by half a period or more in one step
+        is no crossing: there an angle is put back into one period.
 
     Examples
     --------
@@ -79,74 +84,49 @@ class SectionObserver:
 
     def __init__(
         self,
-        surface: int | Callable[[np.ndarray], np.ndarray],
+        component: int,
         value: float,
         direction: int,
         step: float,
         period: float | None = None,
-        system: System | None = None,
     ) -> None:
         if direction not in (-1, 0, 1):
             raise InputError(f"direction = {direction!r} must be 1 (up), -1 (down) or 0 (both)")
-        if system is not None:
-            system.require_vector_field("a refined section")
-        self._surface, self._value, self._direction = surface, value, direction
-        self._step, self._period, self._system = step, period, system
-        self._states = np.empty((0, 0, 0))  # the last few, (trajectory, count, dim)
+        self._component, self._value, self._direction = component, value, direction
+        self._step, self._period = step, period
+        self._states: np.ndarray | None = None  # the last few, (trajectory, count, dim)
         self._start = 0  # step of the first of them
         self._next = 0  # first step after which crossings are still to be sought
-        none = _empty(0)
-        self._points, self._trajectory, self._time = none.points, none.trajectory, none.time
+        self._found: list[Section] = []
 
     @property
     def section(self) -> Section:
         """All crossings so far."""
-        if not self._states.shape[1]:
+        if self._states is None:
             raise InputError("there is no section before there are states")
         end = self._start + self._states.shape[1] - 1
-        points, trajectory, time = self._with(self._search(self._states, end))
-        order = np.lexsort((time, trajectory))
-        return Section(points[order], trajectory[order], time[order])
-
-    def _height(self, states: np.ndarray) -> np.ndarray:
-        """Return g at states (..., dim)."""
-        if callable(self._surface):
-            return np.asarray(self._surface(states), dtype=np.float64)
-        return states[..., self._surface]
+        return Section.joined([*self._found, self._search(self._states, end)])
 
     def observe(self, start: int, states: np.ndarray) -> None:
-        if not self._states.shape[1]:
-            dim = states.shape[2]
-            if not callable(self._surface) and self._surface not in range(dim):
-                raise InputError(f"there is no component {self._surface!r} of {dim}")
-            if self._height(states[:, :1]).shape != (len(states), 1):
-                raise InputError("the function of a section must map states (..., dim) to (...)")
+        """Take in states (trajectory, count, dim) from step ``start`` on."""
+        if self._states is None:
+            if self._component not in range(states.shape[2]):
+                raise InputError(f"there is no component {self._component} of {states.shape[2]}")
             self._states, self._start, self._next = states[:, :0], start, start
-            self._points = np.empty((0, states.shape[2]))
         joined = np.concatenate([self._states, states], axis=1)
         # a crossing waits until all the states round it are there
         end = self._start + joined.shape[1] - (POINTS - 1 - _BEFORE)
         if joined.shape[1] >= POINTS and end > self._next:
-            found = self._search(joined, end)
-            if len(found.time):
-                self._points, self._trajectory, self._time = self._with(found)
+            self._found.append(self._search(joined, end))
             self._next = end
         first = max(self._next - (POINTS - 2), self._start)
         self._states, self._start = joined[:, first - self._start :].copy(), first
 
-    def _with(self, found: Section) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the points, trajectories and times so far, joined with those of ``found``."""
-        return (
-            np.concatenate([self._points, found.points]),
-            np.concatenate([self._trajectory, found.trajectory]),
-            np.concatenate([self._time, found.time]),
-        )
-
     def _search(self, states: np.ndarray, end: int) -> Section:
         """Return crossings between the states of the steps from ``_next`` to ``end``."""
-        count, dim = states.shape[1:]
+        count, dim, k = *states.shape[1:], self._component
         first = self._next - self._start
-        height = self._height(states[:, first : end - self._start + 1]) - self._value
+        height = states[:, first : end - self._start + 1, k] - self._value
         before, after = height[:, :-1], height[:, 1:]
         plane = np.zeros_like(after)  # offset of the plane that is crossed
         crossed = np.zeros(before.shape, dtype=bool)
@@ -161,8 +141,6 @@ class SectionObserver:
                 passed &= np.abs(after - before) < self._period / 2
             plane, crossed = np.where(passed, last, plane), crossed | passed
         trajectory, index = np.nonzero(crossed)
-        if not len(index):
-            return _empty(dim)
         value = self._value + plane[trajectory, index]
         index += first
         points = min(POINTS, count)
@@ -173,32 +151,16 @@ class SectionObserver:
         trajectory, index, begin = trajectory[usable], index[usable], begin[usable]
         value = value[usable]
         if not len(index):
-            return _empty(dim)
+            return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))
         near = states[trajectory[:, None], begin[:, None] + np.arange(points)]
         # sums in one order, whatever the number of crossings: einsum's would depend on it
         coefficients = sum(
             column[:, None, None] * near[:, k] for k, column in enumerate(_interpolation(points).T)
         )
         low = index - begin - (points - 1) / 2
-
-        def height_at(place: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-            chosen = chosen.astype(int)
-            states = _horner(coefficients[:, chosen], place[:, None])
-            return self._height(states) - value[chosen]
-
-        place = _root(height_at, low, low + 1)
+        place = _root(coefficients[..., k], value, low, low + 1)
         crossing = _horner(coefficients, place[:, None])
-        if self._system is not None:
-            every, near = np.arange(len(place)), 1e-3
-            slope = height_at(place + near, every) - height_at(place - near, every)
-            slope /= 2 * near * self._step
-            before, time = states[trajectory, index], self._step * (place - low)
-            for _ in range(3):  # with this slope each iteration gains seven digits
-                crossing = _flow(self._system, before, time)
-                time = time - (self._height(crossing) - value) / slope
-            place = low + time / self._step
-        if not callable(self._surface):
-            crossing[:, self._surface] = self._value
+        crossing[:, k] = self._value
         time = self._step * (self._start + begin + (points - 1) / 2 + place)
         return Section(crossing, trajectory, time)
 
@@ -206,13 +168,12 @@ class SectionObserver:
 def poincare_section(
     states: np.ndarray,
     step: float,
-    component: int | Callable[[np.ndarray], np.ndarray],
+    component: int,
     value: float = 0.0,
     direction: int = 1,
     period: float | None = None,
-    system: System | None = None,
 ) -> Section:
-    """Return the crossings of a plane, or another surface, in trajectories.
+    """Return the crossings of a plane in trajectories.
 
     The arguments are those of :class:`SectionObserver`, which does the same for parts of them.
 
@@ -223,20 +184,16 @@ def poincare_section(
     step
         Time step of the trajectories.
     component, value
-        The plane: the number of a component and its value; or the surface: a function of states
-        (..., dim) and its value.
+        The plane: the number of a component and its value.
     direction
         1 for crossings upwards, -1 downwards, 0 both.
     period
         Period of the component, if it is an angle or the time of periodic equations.
-    system
-        The system of which the trajectories are solutions: crossings are refined to rounding.
 
     Raises
     ------
     InputError
-        If the states have another shape, there is no such component, the function returns another
-        shape, or the system has no vector field.
+        If the states have another shape, or there is no such component.
 
     Examples
     --------
@@ -246,29 +203,25 @@ def poincare_section(
     >>> (section.time / (2 * np.pi)).round(8)  # upwards, once a turn
     array([1., 2., 3.])
     """
-    observer = SectionObserver(component, value, direction, step, period, system)
+    observer = SectionObserver(component, value, direction, step, period)
     observer.observe(0, real_array("states", states, ("trajectory", "time", "dim")))
     return observer.section
 
 
-def _flow(system: System, states: np.ndarray, times: np.ndarray, parts: int = 4) -> np.ndarray:
-    """Return states (n, dim) after a time of each (n,), in equal steps of a method of order 8."""
-    method: Any = find_method("dormand-prince-8")
-    rows = np.ascontiguousarray(states.T)
-    for _ in range(parts):
-        rows = rows + method.increment(system, rows, times / parts)
-    return np.ascontiguousarray(rows.T)
-
-
 def _root(
-    function: Callable[[np.ndarray, np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
+    coefficients: np.ndarray, values: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Return roots of a function of places and of the numbers of their crossings, in brackets.
+    """Return places (crossing,) in brackets where polynomials (power, crossing) have the values.
 
     A root does not depend on the other roots, to the last bit. A bracket whose ends have one sign,
-    by rounding, ends in a state on the surface; this end is returned.
+    by rounding, ends in a state on the plane; this end is returned.
     """
     from scipy.optimize.elementwise import find_root  # slow to load, and few rollouts need it
+
+    def function(place: np.ndarray, crossing: np.ndarray) -> np.ndarray:
+        chosen = crossing.astype(int)
+        height: np.ndarray = _horner(coefficients[:, chosen], place) - values[chosen]
+        return height
 
     with np.errstate(all="ignore"):
         every = np.arange(len(low), dtype=np.float64)
@@ -277,11 +230,8 @@ def _root(
     return np.where(found.success, found.x, np.where(lower, low, high))
 
 
-def _horner(coefficients: Sequence[np.ndarray] | np.ndarray, x: np.ndarray) -> np.ndarray:
-    total = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = total * x + coefficient
-    return total
+def _horner(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return functools.reduce(lambda total, coefficient: total * x + coefficient, coefficients)
 
 
 @functools.cache
@@ -291,10 +241,6 @@ def _interpolation(points: int) -> np.ndarray:
     The variable is 0 in the middle of the points, so that all powers are small.
     """
     return np.linalg.inv(np.vander(np.arange(points) - (points - 1) / 2))
-
-
-def _empty(dim: int) -> Section:
-    return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))
 
 
 class PoincareSection(Diagnostic):
@@ -317,22 +263,16 @@ class PoincareSection(Diagnostic):
             self._observer.observe(start, states)
 
     def result(self) -> dict[str, Any]:
-        return {"section": None if self._observer is None else self._observer.section}
+        return {"section": self._observer and self._observer.section}
 
     @classmethod
     def stored(cls, run: Run) -> Iterator[Variable]:
-        found: Section | None = run.section
-        if found is not None:
-            dims, numbers = ("crossing",), np.arange(len(found.time))
-            yield Variable("crossing", "number of the crossing", dims, values=numbers)
-            yield Variable(
-                "section_state",
-                "state on the Poincare section",
-                ("crossing", "component"),
-                values=found.points,
-            )
-            yield Variable("section_time", "time of the crossing", dims, values=found.time)
-            yield Variable("section_trajectory", "its trajectory", dims, values=found.trajectory)
+        if run.section is not None:
+            points, trajectory, time = vars(run.section).values()
+            dims = ("crossing", "component")
+            yield Variable("section_state", "state on the Poincare section", dims, values=points)
+            yield Variable("section_time", "time of the crossing", dims[:1], values=time)
+            yield Variable("section_trajectory", "its trajectory", dims[:1], values=trajectory)
 
     @classmethod
     def read(cls, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -340,7 +280,5 @@ class PoincareSection(Diagnostic):
             return {"section": None}
         points = group.array("section_state", (None, sizes["component"]))
         trajectory = group.array("section_trajectory", points.shape[:1], "i")
-        if len(points) and not 0 <= trajectory.min() <= trajectory.max() < sizes["trajectory"]:
-            raise InputError(f"{group}: the section has points of trajectories that are not there")
         time = group.array("section_time", points.shape[:1])
         return {"section": Section(points, trajectory, time)}

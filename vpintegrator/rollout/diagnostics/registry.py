@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.cost import Evaluations, StepCost, TrainingCost
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.invariants import Invariants
@@ -25,3 +29,26 @@ DIAGNOSTICS: tuple[type[Diagnostic], ...] = (
     PoincareSection,
     Rotation,
 )
+
+
+def with_own(own: Iterable[Any]) -> tuple[type[Diagnostic], ...]:
+    """Return all diagnostics of the package, and further ones.
+
+    Raises
+    ------
+    InputError
+        If one is no diagnostic, or a measurement has a name that another one has.
+    """
+    found, taken = [*DIAGNOSTICS], {v.name for each in DIAGNOSTICS for v in each.variables}
+    for diagnostic in own:
+        if not (isinstance(diagnostic, type) and issubclass(diagnostic, Diagnostic)):
+            raise InputError(f"diagnostics must be subclasses of Diagnostic, not {diagnostic!r}")
+        names = {variable.name for variable in diagnostic.variables}
+        if both := names & taken:
+            raise InputError(
+                f"diagnostics: {diagnostic.__name__} measures {min(both)}, and so does another "
+                "diagnostic; take another name"
+            )
+        found.append(diagnostic)
+        taken |= names
+    return tuple(found)

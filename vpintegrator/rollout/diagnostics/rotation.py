@@ -16,10 +16,10 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.maps import ExactMap, Map
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.plan import Plan
-from vpintegrator.rollout.results import Results, Run
-from vpintegrator.rollout.variables import TRAJECTORY, Variable
+from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.variables import TRAJECTORY, Column, Variable
 from vpintegrator.storage.reading import StoredGroup
 
 TURN = 2 * np.pi
@@ -293,7 +293,7 @@ class Rotation(Diagnostic):
         return {"rotation": RotationNumbers(centre, **arrays, tolerance=tolerance)}
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         found: RotationNumbers | None = run.measurements.get("rotation")
         return {
             "rotation_error": None if found is None else found.error,
@@ -301,7 +301,7 @@ class Rotation(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         if not any(run.measurements.get("rotation") for run in report.runs.values()):
             return []
         return [

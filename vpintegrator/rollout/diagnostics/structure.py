@@ -15,14 +15,14 @@ from vpintegrator.dynamics.structure import (
     reversibility_defect,
 )
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import (
     first_window_derivative,
     first_windows,
     system_of,
 )
-from vpintegrator.rollout.results import Results
-from vpintegrator.rollout.variables import Variable
+from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.variables import Column, Variable
 
 _Image = Callable[[Map, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -180,7 +180,7 @@ class Defects(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         return [
             Column(
                 "symplecticity defect",

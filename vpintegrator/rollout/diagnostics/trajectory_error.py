@@ -10,14 +10,13 @@ import numpy as np
 from vpintegrator.arguments import real_array
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.diagnostic import (
-    Column,
     Diagnostic,
     Ensemble,
     first_step,
     fold,
 )
-from vpintegrator.rollout.results import Results, Run
-from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
+from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Variable
 
 
 def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
@@ -179,7 +178,7 @@ class TrajectoryError(Diagnostic):
         }
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         ended = run.failure_time <= report.reference_time
         end, moving = report.reference_end - 1, report.system.moving
         last = report.reference[:, end]
@@ -196,7 +195,7 @@ class TrajectoryError(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         def of(name: str) -> Any:
             return lambda s: getattr(s, name) if report.is_compared(s.name) else None
 
@@ -265,7 +264,7 @@ class Divergence(Diagnostic):
         return {"failure_time": time_of(self.failed), "departure_time": departed}
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         times = run.departure_time
         left = [] if times is None else times[np.isfinite(times)]
         return {
@@ -276,7 +275,7 @@ class Divergence(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         return [
             Column("diverged", lambda s: s.diverged, "count", place=2),
             Column("orbits", lambda s: s.trajectories, "hidden"),

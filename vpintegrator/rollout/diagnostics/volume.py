@@ -13,10 +13,10 @@ from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.structure import affordable, fewer, log_determinant, log_volume
 from vpintegrator.errors import InputError
 from vpintegrator.maps import Map
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
-from vpintegrator.rollout.results import Results, Run
-from vpintegrator.rollout.variables import Variable
+from vpintegrator.rollout.report import Report, Run
+from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class VolumeChange(Diagnostic):
         return {"volume": volume}
 
     @classmethod
-    def summary(cls, run: Run, report: Results) -> dict[str, Any]:
+    def summary(cls, run: Run, report: Report) -> dict[str, Any]:
         known = {key: v for key, v in run.volume.items() if v.largest is not None}
         return {
             "volume": {key: volume.largest for key, volume in known.items()},
@@ -230,7 +230,7 @@ class VolumeChange(Diagnostic):
         }
 
     @classmethod
-    def columns(cls, report: Results) -> list[Column]:
+    def columns(cls, report: Report) -> list[Column]:
         columns = []
         known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
         contracting = report.system.contracts

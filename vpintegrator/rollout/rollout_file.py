@@ -1,0 +1,124 @@
+"""Reading of rollout files: HDF5 that xarray, netCDF tools and h5py open.
+
+Group ``reference`` and one group for each method hold ``state (trajectory, time, component)`` at
+the stored times with their coordinates. A method's group also holds the measurements of its
+diagnostics: arrays, and single numbers in its attributes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vpintegrator.arguments import as_path, one_of
+from vpintegrator.compiled.one_step import OneStepTable
+from vpintegrator.dynamics import Structure, System
+from vpintegrator.dynamics.plot import check_section
+from vpintegrator.dynamics.state_file import read_system
+from vpintegrator.errors import InputError
+from vpintegrator.maps.map import KINDS
+from vpintegrator.rollout.diagnostics import WorkPrecision
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
+from vpintegrator.rollout.diagnostics.registry import with_own
+from vpintegrator.rollout.report import (
+    ERROR,
+    FORMAT,
+    FORMAT_VERSION,
+    REFERENCE,
+    STUDY,
+    TEXTS,
+    WORK_PRECISION,
+    Report,
+    Run,
+    by_name,
+)
+from vpintegrator.rollout.variables import read_variables
+from vpintegrator.storage.reading import StoredGroup, open_hdf5, reading
+
+
+def open_rollout(
+    path: str | os.PathLike[str], diagnostics: Sequence[type[Diagnostic]] = ()
+) -> Report:
+    """Read a rollout file.
+
+    Parameters
+    ----------
+    path
+        The HDF5 file, which vp-rollout or ``Report.save`` wrote.
+    diagnostics
+        Own diagnostics of the comparison, whose measurements are read, too.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not a rollout, or damaged: something in it is missing,
+        of another kind, or does not fit the rest.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=5)
+    >>> report.save("pendulum-rollout.h5", overwrite=True)
+    >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
+    dict_keys(['rk4'])
+    """
+    path, kinds = as_path("path", path), with_own(diagnostics)
+    damage = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+    with open_hdf5(path, FORMAT, FORMAT_VERSION) as root, reading(str(path), damage):
+        system = read_system(root, path)
+        groups = {name: root.group(name) for name in root.json("methods", list)}
+        times = groups[min(groups)].array("time", (None,))
+        reference = root.group(REFERENCE).array("state", (None, None, system.dim))
+        trajectories, known = reference.shape[:2]
+        if not trajectories or not 1 <= known <= len(times):
+            raise InputError(
+                f"{path}: a reference of {trajectories} trajectories at {known} times does not fit "
+                f"methods of {len(times)} times"
+            )
+        sizes = {"trajectory": trajectories, "time": len(times), "component": system.dim}
+        runs = {n: _read_run(n, group, system, sizes, kinds) for n, group in groups.items()}
+        section = root.json("section", list, None)
+        studies = [root.group(WORK_PRECISION)] if WORK_PRECISION in root else []
+        return Report(
+            system=system,
+            step=root.number("step", positive=True),
+            every=root.whole("every", least=1),
+            times=times,
+            reference=reference,
+            reference_error=ERROR.read(root.group(REFERENCE), sizes),
+            threshold=root.number("threshold", finite=False),
+            step_table=OneStepTable.from_text(root.text("step_table"), f"{path}: 'step_table'"),
+            runs=by_name(runs, root.json("seeds", dict, {})),
+            seed=root.whole("seed", None),
+            section_plane=section and check_section(section, system.components, f"{path}: section"),
+            work_precision={
+                name: WorkPrecision(**read_variables(each.group(name), STUDY, {}))
+                for each in studies
+                for name in each.groups
+            },
+            diagnostics=kinds,
+        )
+
+
+def _read_run(
+    name: str,
+    group: StoredGroup,
+    system: System,
+    sizes: Mapping[str, int],
+    diagnostics: Sequence[type[Diagnostic]],
+) -> Run:
+    measurements: dict[str, Any] = {}
+    for diagnostic in diagnostics:
+        measurements |= diagnostic.read(group, system, sizes)
+    texts: dict[str, Any] = {key: group.text(key) for key in TEXTS}
+    one_of(f"{group}: the attribute 'kind'", texts["kind"], KINDS)
+    return Run(
+        name=name,
+        **texts,
+        window=group.whole("window", least=1),
+        prediction_window=group.whole("prediction_window", least=1),
+        order=group.whole("order", None),
+        structure=Structure.from_text(group.text("structure"), f"{group}: 'structure'"),
+        states=group.array("state", tuple(sizes.values())),
+        measurements=measurements,
+    )
