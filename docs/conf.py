@@ -27,6 +27,7 @@ extensions = [
     "command_lines",
     "local_mathjax",
     "long_cells",
+    "models",
     "notebook_files",
     "notebooks",
     "python_api",

@@ -27,8 +27,7 @@ from vpintegrator.catalogue import (
     system_summaries,
 )
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.models.descriptions import DESCRIPTIONS
-from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS
 from vpintegrator.names import CLASSICAL_METHODS
 from vpintegrator.storage.files import check_input, check_output, replacing
 

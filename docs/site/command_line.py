@@ -81,8 +81,7 @@ def _option(usage: str, help: str) -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
-    from vpintegrator.models.descriptions import DESCRIPTIONS
-    from vpintegrator.models.registry import ARCHITECTURES
+    from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS
     from vpintegrator.overview import architecture_arguments
 
     for name, words in DESCRIPTIONS.items():

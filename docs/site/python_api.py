@@ -215,8 +215,13 @@ def rest(names: list[tuple[str, str]], module: str) -> list[str]:
 
 def _named(folder: Path) -> list[tuple[str, str]]:
     """The full names that stand on the pages of a folder, each with the page."""
-    names = []
-    for page in sorted(folder.glob("*.rst")):
+    from vpintegrator.models import ARCHITECTURES
+
+    names = [
+        (f"vpintegrator.models.{model.__name__}", f"model-{name}")
+        for name, model in ARCHITECTURES.items()
+    ]
+    for page in sorted({*folder.glob("*.rst")} - {*folder.glob("model-*.rst")}):
         text = page.read_text(encoding="utf-8") + "\n"
         for module, block in _BLOCK.findall(text):
             content = [line for line in block.splitlines() if not line.strip().startswith(":")]

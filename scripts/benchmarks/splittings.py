@@ -19,7 +19,7 @@ from harness import benchmark, duration, machine, print_table, write_result
 # isort: split
 
 import vpintegrator as vp
-from vpintegrator.models.untrained import build
+from vpintegrator.models.building import build
 from vpintegrator.training import kinds_of
 from vpintegrator.training.training_data import TrainingData
 

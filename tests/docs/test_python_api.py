@@ -77,7 +77,7 @@ def test_every_page_is_in_the_index():
     index = (PAGES / "index.md").read_text(encoding="utf-8")
     below = (PAGES / "models.rst").read_text(encoding="utf-8").partition("toctree")[2].split()
     for page in PAGES.glob("*.rst"):
-        if page.stem not in below:
+        if page.stem not in below and not page.match("model-*"):
             assert f"\n{page.stem}\n" in index
 
 

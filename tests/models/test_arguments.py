@@ -146,19 +146,3 @@ def test_what_is_chosen_for_a_system_is_said():
     assert len(vp.models.build(body, reversible=False).reversing_symmetries) == 0
     with pytest.raises(InputError, match="there is no model 'vptt'; did you mean 'vpt'"):
         vp.models.build(body, "vptt")
-
-
-def test_a_class_says_what_it_admits_before_it_is_built():
-    flips, swap = [torch.diag(torch.tensor(d)) for d in ([1.0, -1], [-1.0, 1])], [[0, 1], [1, 0]]
-    keeps = vp.dynamics.Structure.of("volume", [each.tolist() for each in flips])
-    mixes = vp.dynamics.Structure.of("volume", [swap, flips[0].tolist()])
-    network = vp.models.VolumePreservingFeedForward
-    assert network.admits(keeps, {"dim": 2}) is None
-    assert "choose a split" in network.admits(mixes, {"dim": 2})
-    assert "several bases" in network.admits(
-        keeps, {"dim": 2, "functions": "polynomial", "bases": 2}
-    )
-    assert "not angles of the same period" in network.admits(
-        vp.dynamics.Structure.of("none", [swap]), {"dim": 2, "periodic": {0: 1.0}}
-    )
-    assert vp.models.ResidualNetwork.admits(mixes, {"dim": 2}) is None

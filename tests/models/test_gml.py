@@ -56,7 +56,7 @@ class Writer:
             self.put(layer, "bias", b)
         self.layers.append(lambda Z: Z + function(L @ Z + b[:, None]))
 
-    def feed_forward(self, blocks, linear, every_bias=False, upper_first=False):
+    def feed_forward(self, blocks, linear, upper_first=False):
         kinds = ["LowerTriangular", "UpperTriangular"][:: -1 if upper_first else 1]
 
         def pair(function, first, second):
@@ -65,7 +65,7 @@ class Writer:
 
         for _ in range(blocks):
             for index in range(linear):
-                pair(lambda x: x, False, every_bias or index == linear - 1)
+                pair(lambda x: x, False, index == linear - 1)
             pair(np.tanh, True, True)
         pair(lambda x: x, False, True)
 
@@ -164,12 +164,11 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("skew", [False, True])
 @pytest.mark.parametrize(("blocks", "linear"), [(2, 1), (1, 1), (1, 3)])
-@pytest.mark.parametrize("every_bias", [False, True])
-def test_volume_preserving_transformer(path, skew, blocks, linear, every_bias):
+def test_volume_preserving_transformer(path, skew, blocks, linear):
     writer = Writer(path, 3)
     for _ in range(3):  # 33 layers for (2, 1): numeric order matters
         writer.volume_preserving_attention(skew)
-        writer.feed_forward(blocks, linear, every_bias)
+        writer.feed_forward(blocks, linear)
     model = load_gml(writer.close())
     assert isinstance(model, VolumePreservingTransformer)
     assert model.structure.keeps_volume == skew

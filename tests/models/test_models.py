@@ -189,7 +189,7 @@ def test_normalisation_respects_symmetries():
     assert_close(model.scale, torch.tensor([2.0, 2, 3], dtype=torch.float64))
     with pytest.raises(InputError, match="positive"):
         model.set_normalisation([0, 0, 0], [1, 0, 1])
-    with pytest.raises(InputError, match="3 finite numbers"):
+    with pytest.raises(InputError, match="shift must hold 3 finite numbers"):
         model.set_normalisation([0, 0], [1, 1, 1])
 
 

@@ -6,7 +6,6 @@ import torch
 import vpintegrator as vp
 from tests.nn.laws import assert_close, sample
 from vpintegrator.errors import InputError
-from vpintegrator.models.descriptions import DESCRIPTIONS
 
 
 class Own(vp.models.Model):
@@ -52,4 +51,3 @@ def test_names_are_found():
     assert vp.models.ARCHITECTURES.find("vpt") is vp.models.VolumePreservingTransformer
     with pytest.raises(InputError, match="there is no model 'vtp'; did you mean 'vpt'"):
         vp.models.ARCHITECTURES.find("vtp")
-    assert [*DESCRIPTIONS] == [*vp.models.ARCHITECTURES]

@@ -9,84 +9,35 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.models.registry import ARCHITECTURES, CLASSES, module_of
+from vpintegrator.models.registry import ARCHITECTURES, MODELS
 
 if TYPE_CHECKING:
-    from vpintegrator.models.classical_integrator import ClassicalIntegrator
-    from vpintegrator.models.classification_transformer import (
-        ClassificationTransformer,
-        image_patches,
-    )
-    from vpintegrator.models.components import Components
-    from vpintegrator.models.coordinates import Coordinates
-    from vpintegrator.models.gml import load_gml
-    from vpintegrator.models.growth import prolong
-    from vpintegrator.models.linear_map import LinearMap
-    from vpintegrator.models.model import Model
-    from vpintegrator.models.polynomial_map import PolynomialMap
-    from vpintegrator.models.residual_network import ResidualNetwork
-    from vpintegrator.models.saving import load, save
-    from vpintegrator.models.splitting_map import SplittingMap
-    from vpintegrator.models.standard_transformer import StandardTransformer
-    from vpintegrator.models.symplectic_feed_forward import SymplecticFeedForward
-    from vpintegrator.models.symplectic_generating_function_map import (
-        SymplecticGeneratingFunctionMap,
-    )
-    from vpintegrator.models.symplectic_transformer import SymplecticTransformer
-    from vpintegrator.models.untrained import build, suited
-    from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
-    from vpintegrator.models.volume_preserving_generating_function_map import (
-        VolumePreservingGeneratingFunctionMap,
-    )
-    from vpintegrator.models.volume_preserving_multihead_transformer import (
-        VolumePreservingMultiheadTransformer,
-    )
-    from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
-    from vpintegrator.models.wrapped import wrap
+    from vpintegrator.models.building import *
+    from vpintegrator.models.components import *
+    from vpintegrator.models.coordinates import *
+    from vpintegrator.models.gml import *
+    from vpintegrator.models.growth import *
+    from vpintegrator.models.model import *
+    from vpintegrator.models.registry import *
+    from vpintegrator.models.saving import *
+    from vpintegrator.models.wrapped import *
 
-_MODULES = {name: module_of(name) for name in CLASSES.values()} | {
-    "ClassificationTransformer": "classification_transformer",
+_MODULES = {
+    "ClassificationTransformer": "transformers",
     "Components": "components",
     "Coordinates": "coordinates",
     "Model": "model",
-    "build": "untrained",
-    "prolong": "growth",
-    "image_patches": "classification_transformer",
+    "build": "building",
+    "image_patches": "transformers",
     "load": "saving",
     "load_gml": "gml",
+    "prolong": "growth",
     "save": "saving",
-    "suited": "untrained",
+    "suited": "building",
     "wrap": "wrapped",
 }
-
-__all__ = [
-    "ARCHITECTURES",
-    "ClassicalIntegrator",
-    "ClassificationTransformer",
-    "Components",
-    "Coordinates",
-    "LinearMap",
-    "Model",
-    "PolynomialMap",
-    "ResidualNetwork",
-    "SplittingMap",
-    "StandardTransformer",
-    "SymplecticFeedForward",
-    "SymplecticGeneratingFunctionMap",
-    "SymplecticTransformer",
-    "VolumePreservingFeedForward",
-    "VolumePreservingGeneratingFunctionMap",
-    "VolumePreservingMultiheadTransformer",
-    "VolumePreservingTransformer",
-    "build",
-    "image_patches",
-    "load",
-    "load_gml",
-    "prolong",
-    "save",
-    "suited",
-    "wrap",
-]
+_MODULES |= {name: module for module, name in (path.split(".") for path, _ in MODELS.values())}
+__all__ = ["ARCHITECTURES", *sorted(_MODULES)]
 
 
 def __getattr__(name: str) -> Any:
@@ -98,4 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -1,13 +1,13 @@
-"""The variables of a model: components of a state, parameters, and their symmetries."""
+"""The variables of a model, with their symmetries, and the functions in its couplings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from vpintegrator.arguments import plain, whole
+from vpintegrator.arguments import plain, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Matrices, Periods
 from vpintegrator.nn.layer import check_vanishing
@@ -84,8 +84,7 @@ class Components:
         self.periods = _periods(periodic, dim)
         self.cyclic = _numbers("cyclic", cyclic, variables)
         self.explicit_time = explicit_time
-        constant = {*_numbers("conserved", conserved, dim)}
-        constant |= {dim - 1} if explicit_time else set()
+        constant = {*_numbers("conserved", conserved, dim), *([dim - 1] if explicit_time else [])}
         self.moving = dim - len(constant)
         if constant != {*range(self.moving, dim)} or not self.moving:
             raise InputError(
@@ -97,46 +96,68 @@ class Components:
         self.read = variables - self.moving
         self.vanishing = [*vanishing]
         check_vanishing(self.vanishing, parameters)
-        if reason := angle_refusal(self.reversing_symmetries, self.periods):
-            raise InputError(reason)
+        _check_angles(self.reversing_symmetries, self.periods)
 
 
-def _numbers(name: str, numbers: Any, dim: int) -> list[int]:
+class Functions(NamedTuple):
+    """Functions in couplings, by the arguments of ``VolumePreservingFeedForward``."""
+
+    functions: str
+    width: int
+    degree: int
+    expressions: Sequence[str]
+    activation: str
+    initial_scale: float
+
+    @property
+    def are_neurons(self) -> bool:
+        """Whether they are hidden layers, else polynomials."""
+        return self.functions == "neurons"
+
+    @property
+    def words(self) -> str:
+        """Words on polynomials, with at most three expressions; empty for hidden layers."""
+        if self.are_neurons:
+            return ""
+        shown = [*self.expressions[:3], *(["..."] if len(self.expressions) > 3 else [])]
+        others = f" in the components and {', '.join(shown)}" if shown else ""
+        return f" of polynomials of degree {self.degree}{others}"
+
+    def check(self, components: Components, *others: bool) -> None:
+        """Raise InputError for hidden layers with arguments that are for polynomials."""
+        if self.are_neurons and (components.periods or len(self.expressions) or any(others)):
+            raise InputError(
+                "periodic, expressions, bases and sweep are for functions = polynomial; neurons "
+                "take none of them"
+            )
+
+
+def _numbers(name: str, numbers: Any, count: int) -> list[int]:
     """Return numbers of components, each once."""
-    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+    if not isinstance(numbers, Iterable):
         raise InputError(f"{name} must be a list of components, not {numbers!r}")
     result = [plain(f"a component of {name}", number, (int,)) for number in numbers]
-    if len({*result}) < len(result) or not all(0 <= number < dim for number in result):
-        raise InputError(f"{name} must name components 0 ... {dim - 1}, each once, not {result}")
+    if len({*result}) < len(result) or not {*result}.issubset(range(count)):
+        raise InputError(f"{name} must name components 0 ... {count - 1}, each once, not {result}")
     return result
 
 
 def _periods(periodic: Any, dim: int) -> dict[int, float]:
     """Return the periods of angles by number, from pairs (component, period)."""
-    pairs = periodic.items() if isinstance(periodic, Mapping) else periodic
-    periods: dict[int, float] = {}
-    for pair in pairs if isinstance(pairs, Iterable) else [pairs]:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise InputError(f"periodic must hold pairs (component, period), not {pair!r}")
-        component = plain("a component of periodic", pair[0], (int,))
-        period = plain("a period of periodic", pair[1], (float,))
-        if not 0 <= component < dim or component in periods:
-            raise InputError(
-                f"periodic must name components 0 ... {dim - 1}, each once, not {component}"
-            )
-        if period <= 0:
-            raise InputError(f"periodic: a period must be positive, not {period}")
-        periods[component] = period
-    return periods
+    pairs = [*(periodic.items() if isinstance(periodic, Mapping) else periodic)]
+    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise InputError(f"periodic must hold pairs (component, period), not {periodic!r}")
+    numbers = _numbers("periodic", [number for number, _ in pairs], dim)
+    periods = [positive("a period of periodic", period) for _, period in pairs]
+    return dict(zip(numbers, periods, strict=True))
 
 
-def angle_refusal(symmetries: torch.Tensor, periods: Mapping[int, float]) -> str | None:
-    """Return which component a symmetry connects with an angle of another period, or None."""
+def _check_angles(symmetries: torch.Tensor, periods: Mapping[int, float]) -> None:
+    """Raise InputError if a symmetry connects an angle with one of another period."""
     connected = (symmetries.abs() > TOLERANCE).any(0)  # (dim, dim)
-    for i, j in connected.nonzero().tolist() if periods else ():
+    for i, j in connected.nonzero().tolist():
         if periods.get(i) != periods.get(j):
-            return (
+            raise InputError(
                 f"a reversing symmetry connects the components {i} and {j}, which are not "
                 "angles of the same period; leave out the symmetry, or periodic"
             )
-    return None

@@ -168,8 +168,8 @@ class Coordinates(nn.Module):
             If a value is not finite or a scale is not positive.
         """
         dim = len(self.scale)
-        offset, unit = self.ordered(vector("shift", shift, dim)), _positive("scale", scale, dim)
-        unit = self.ordered(unit)
+        offset = self.ordered(_vector("shift", shift, dim, False))
+        unit = self.ordered(_vector("scale", scale, dim, True))
         if symmetries is not None and len(symmetries):
             offset = fixed_point_projection(symmetries, dim) @ offset
             unit = _averaged(unit, symmetries)
@@ -182,29 +182,20 @@ class Coordinates(nn.Module):
             self.shift.copy_(self.restored(offset))
             self.scale.copy_(self.restored(unit))
             if self.chart is not None and spread is not None:
-                self.state_scale.copy_(_positive("spread", spread, dim))
+                self.state_scale.copy_(_vector("spread", spread, dim, True))
         return offset, unit
 
 
-def vector(argument: str, value: Any, dim: int) -> torch.Tensor:
+def _vector(argument: str, value: Any, dim: int, positive: bool) -> torch.Tensor:
     """Return a value as finite numbers (dim,) in float64, a single one for all, or InputError."""
+    words = f"{dim} {'positive' if positive else 'finite'} numbers"
     try:
-        result = torch.as_tensor(value, dtype=torch.float64).detach().cpu()
+        result = torch.as_tensor(value, dtype=torch.float64).detach().cpu().expand(dim)
+        sound = bool((torch.isfinite(result) & ((result > 0) | (not positive))).all())
     except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{argument} must hold {dim} numbers, not {value!r}") from None
-    if result.ndim == 0:
-        result = result.expand(dim)
-    if result.shape != (dim,) or not torch.isfinite(result).all():
-        raise InputError(
-            f"{argument} must hold {dim} finite numbers (dim = {dim}), not {result.tolist()}"
-        )
-    return result
-
-
-def _positive(argument: str, value: Any, dim: int) -> torch.Tensor:
-    result = vector(argument, value, dim)
-    if not (result > 0).all():
-        raise InputError(f"{argument} must be positive in every component, not {result.tolist()}")
+        sound = False
+    if not sound:
+        raise InputError(f"{argument} must hold {words} (dim = {dim}), not {value!r}")
     return result
 
 

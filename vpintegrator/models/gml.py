@@ -1,7 +1,7 @@
 """Networks saved by GeometricMachineLearning.jl, as the equal models of this package.
 
 The HDF5 groups L1, L2, ... of a file hold the parameters of each layer. Julia's arrays are
-column-major, so h5py shows them transposed.
+column-major, so h5py shows them transposed. Models have their parameters in the same order.
 """
 
 from __future__ import annotations
@@ -9,37 +9,44 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch.nn.utils import parametrize
 
 from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 from vpintegrator.models.model import Model
-from vpintegrator.models.residual_network import ResidualNetwork
-from vpintegrator.models.standard_transformer import StandardTransformer
-from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
-from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
-from vpintegrator.nn.attention import MultiHeadAttention, VolumePreservingAttention
-from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
+from vpintegrator.models.transformers import StandardTransformer
+from vpintegrator.models.unstructured import ResidualNetwork
+from vpintegrator.models.volume_preserving import VolumePreservingFeedForward
+from vpintegrator.models.volume_preserving_transformers import VolumePreservingTransformer
 from vpintegrator.storage.reading import StoredGroup, open_any
 
 _MATRICES = {"SkewSymMatrix": "skew", "LowerTriangular": "lower", "UpperTriangular": "upper"}
-_TRIANGULAR = {"lower", "upper"}
-_ATTENTION = {"skew", "arbitrary"}
-_HEADS = {"multihead", "stiefel"}
-_PROJECTIONS = ("PQ", "PK", "PV")
 
 
 class StoredLayer(NamedTuple):
-    """A layer of the file: its kind, its arrays in Julia's orientation, and its group."""
+    """A layer of the file: its kind, and its arrays in Julia's orientation."""
 
     kind: str  # skew, arbitrary, multihead, stiefel, lower, upper, residual, dense
     arrays: dict[str, np.ndarray]
-    place: str
+
+    @property
+    def values(self) -> Iterator[np.ndarray]:
+        """The parameters of the equal layer of this package, in their order."""
+        if "PQ" in self.arrays:  # P^T z there is P z here; and the softmax is over the index of PQ
+            for name in ("PK", "PQ", "PV"):
+                yield self.arrays[name].transpose(0, 2, 1)
+            return
+        weight = self.arrays["weight"]
+        yield weight.reshape(-1) if self.kind == "arbitrary" else weight
+        if self.kind in ("residual", "dense"):
+            yield self.arrays.get("bias", np.zeros(len(weight)))
+        elif "bias" in self.arrays:
+            yield self.arrays["bias"]
 
 
 def load_gml(
@@ -82,9 +89,8 @@ def load_gml(
     Attention with a dense A is the arbitrary weighting with scale :math:`1/\sqrt{\text{dim}}`, with
     a skew-symmetric A the skew weighting with scale 1. Scores of multihead attention are
     :math:`(P_Q^T z_i)^T (P_K^T z_j) / \sqrt{\text{dim}}`, with softmax over i: PQ makes the keys
-    here and PK the queries. Linear pairs with biases between them become one bias after the last,
-    an equal map. Layers that lead to more components are taken as linear: ``upscaling_activation``,
-    which the file does not store, must be the identity.
+    here and PK the queries. Layers that lead to more components are taken as linear:
+    ``upscaling_activation``, which the file does not store, must be the identity.
 
     Examples
     --------
@@ -95,68 +101,86 @@ def load_gml(
     path = as_path("path", path)
     with open_any(path, "a network of GeometricMachineLearning.jl") as file:
         root = StoredGroup(file, path)
-        names = [name for name in root.groups if re.fullmatch(r"L[0-9]{1,6}", name)]
-        layers = [_read(name, root.group(name)) for name in sorted(names, key=_number)]
-    options = {"activation": activation, "prediction_window": prediction_window}
+        numbers = sorted(int(n[1:]) for n in root.groups if re.fullmatch(r"L[0-9]{1,6}", n))
+        layers = [_read(root.group(f"L{number}")) for number in numbers]
+    arrays = [array for layer in layers for array in layer.arrays.values()]
+    single = all(array.dtype == np.float32 for array in arrays)
+    options = {
+        "activation": activation,
+        "prediction_window": prediction_window,
+        "dtype": "float32" if single else "float64",
+    }
     try:
         with torch.random.fork_rng(devices=[]):
-            return _model(layers, window, residual, options)
+            model = _model(layers, window, residual, options)
+        values = [value for layer in layers for value in layer.values]
+        for (module, name), value in zip(_targets(model), values, strict=True):
+            weight = getattr(module, name)
+            if value.shape != weight.shape:
+                raise InputError(f"an array has shape {value.shape}, not {tuple(weight.shape)}")
+            with torch.no_grad():
+                if parametrize.is_parametrized(module):  # takes an orthonormal matrix
+                    setattr(module, name, torch.tensor(value).to(weight))
+                else:
+                    weight.copy_(torch.tensor(value))
     except ValueError as error:
         raise InputError(
             f"{path} is not a network of GeometricMachineLearning.jl that can be read here "
             "(volume-preserving or standard transformer, volume-preserving feed-forward, "
             f"residual): {error}"
         ) from None
+    return model
 
 
-def _number(name: str) -> int:
-    return int(name[1:])
-
-
-def _read(place: str, group: StoredGroup) -> StoredLayer:
-    if set(_PROJECTIONS) <= {*group.groups}:
-        on_manifold = all(group.group(key).groups for key in _PROJECTIONS)
-        arrays = {key: _heads(group.group(key), on_manifold) for key in _PROJECTIONS}
-        return StoredLayer("stiefel" if on_manifold else "multihead", arrays, place)
+def _read(group: StoredGroup) -> StoredLayer:
+    if "PQ" in group:
+        arrays = {name: _heads(group.group(name)) for name in ("PQ", "PK", "PV")}
+        return StoredLayer("stiefel" if group.group("PQ").groups else "multihead", arrays)
     # attention holds A, dense layers W and b, others weight and bias
     name = next((name for name in ("A", "W", "weight") if name in group), None)
     if name is None:
         raise InputError(f"{group} holds {', '.join(group.names) or 'nothing'}")
     bias = "b" if name == "W" else "bias"
-    biases = {"bias": _array(group, bias, None).reshape(-1)} if bias in group else {}
+    arrays = {"bias": _array(group, bias).reshape(-1)} if bias in group else {}
     if name in group.groups:
         matrix = group.group(name)
         kind = re.sub(r"\{.*", "", matrix.text("gml_type", "")).rpartition(".")[2]
         if kind not in _MATRICES:
             raise InputError(f"{matrix} is of type {kind!r}")
-        return StoredLayer(_MATRICES[kind], {"S": _array(matrix, "S", 1)} | biases, place)
-    array = _array(group, name, 2)
-    square = array.shape[0] == array.shape[1]
+        return StoredLayer(_MATRICES[kind], arrays | {"weight": _array(matrix, "S")})
+    weight = _array(group, name)
+    square = weight.shape[0] == weight.shape[-1]
     kind = {"A": "arbitrary", "W": "dense"}.get(name, "residual" if square else "dense")
-    return StoredLayer(kind, {"weight": array} | biases, place)
+    return StoredLayer(kind, arrays | {"weight": weight})
 
 
-def _heads(group: StoredGroup, on_manifold: bool) -> np.ndarray:
+def _heads(group: StoredGroup) -> np.ndarray:
     """Return the projections (head, dim, dim / heads) of multihead attention."""
     names = [f"head_{k + 1}" for k in range(len(group.names))]
-    if on_manifold:
-        arrays = [_array(group.group(name), "A", 2) for name in names]
-    else:
-        arrays = [_array(group, name, 2) for name in names]
-    if len({array.shape for array in arrays}) != 1:
-        raise InputError(f"the heads in {group} are not of one shape")
-    return np.stack(arrays)
+    on_manifold = {*group.groups}
+    return np.stack(
+        [_array(group.group(n), "A") if n in on_manifold else _array(group, n) for n in names]
+    )
 
 
-def _array(group: StoredGroup, name: str, axes: int | None) -> np.ndarray:
-    """Return an array with the axes of Julia; a vector may be stored as a matrix of one column."""
-    if axes is None:
-        axes = len(group.labelled(name).raw.shape)
-    stored = group.dataset(name, [None] * axes)
-    array = group.array(name, [None] * axes).T
+def _array(group: StoredGroup, name: str) -> np.ndarray:
+    """Return an array with the axes of Julia."""
+    axes = [None] * len(group.labelled(name).raw.shape)
+    array = group.array(name, axes).T
     if not np.isfinite(array).all():
         raise InputError(f"{group}: {name} holds numbers that are not finite")
-    return array.astype(np.float32) if stored.dtype == np.float32 else array
+    return array.astype(group.dataset(name, axes).dtype)
+
+
+def _targets(model: Model) -> Iterator[tuple[torch.nn.Module, str]]:
+    """Yield the modules of a model and the names of their parameters, in their order."""
+    for module in model.core.modules():
+        if parametrize.is_parametrized(module):
+            yield module, "weight"
+        elif not isinstance(module, parametrize.ParametrizationList):
+            yield from (
+                (module, n) for n, weight in module._parameters.items() if weight is not None
+            )
 
 
 def _model(
@@ -164,156 +188,75 @@ def _model(
 ) -> Model:
     """Return the model of some layers; a ValueError says why there is none."""
     kinds = {layer.kind for layer in layers}
-    arrays = [array for layer in layers for array in layer.arrays.values()]
-    options["dtype"] = torch.float32 if all(a.dtype == np.float32 for a in arrays) else "float64"
-    if kinds & _HEADS and kinds <= {*_HEADS, "residual", "dense"}:
-        options |= {"window": 3 if window is None else window, "residual": residual}
-        return _standard_transformer(layers, options)
-    if kinds & _ATTENTION and kinds <= {*_ATTENTION, *_TRIANGULAR}:
+    attention = kinds & {"skew", "arbitrary", "multihead", "stiefel"}
+    others = kinds - attention
+    if attention:
         options["window"] = 3 if window is None else window
-        return _volume_preserving_transformer(layers, options)
-    if kinds and kinds <= _TRIANGULAR:
+    if attention and attention <= {"multihead", "stiefel"} and others <= {"residual", "dense"}:
+        outer = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
+        count, unit = _units(layers[1:-1] if outer else layers)
+        heads, width, _ = unit[0].arrays["PQ"].shape
+        return StandardTransformer(
+            outer[0].arrays["weight"].shape[1] if outer else width,
+            width=width,
+            positions=False,
+            depth=count,
+            heads=heads,
+            blocks=len(unit) - 2,
+            stiefel=unit[0].kind == "stiefel",
+            attention_scale=width**-0.5,
+            residual=residual,
+            **options,
+        )
+    if attention and others <= {"lower", "upper"}:
+        count, unit = _units(layers)
+        dim, is_skew = _dim(unit[1]), unit[0].kind == "skew"
+        return VolumePreservingTransformer(
+            dim,
+            depth=count,
+            weighting="skew" if is_skew else "arbitrary",
+            attention_scale=None if is_skew else dim**-0.5,
+            **_stack_arguments(unit[1:]),
+            **options,
+        )
+    if kinds and kinds <= {"lower", "upper"}:
         if window not in (None, 1) or options.pop("prediction_window") not in (None, 1):
             raise InputError("it steps single states: window must be 1")
         arguments = _stack_arguments(layers)
-        model = VolumePreservingFeedForward(_dim(layers[0]), depth=1, **arguments, **options)
-        _fill_stack(layers, _of(model, TriangularFeedForward)[0])
-        return model
+        return VolumePreservingFeedForward(_dim(layers[0]), depth=1, **arguments, **options)
     if kinds == {"residual"}:
-        options["window"] = 1 if window is None else window
-        return _residual_network(layers, options)
+        options |= {"window": 1 if window is None else window, "depth": len(layers) - 1}
+        return ResidualNetwork(len(layers[0].arrays["weight"]), width=None, **options)
     raise InputError(f"its layers are {', '.join(sorted(kinds)) or 'not in groups L1, L2, ...'}")
 
 
 def _dim(layer: StoredLayer) -> int:
-    """Return the size n of a matrix with n (n - 1) / 2 entries, or that of a full one."""
-    if layer.kind == "arbitrary":
-        return len(layer.arrays["weight"])
-    return (1 + math.isqrt(1 + 8 * len(layer.arrays["S"]))) // 2
+    """Return the size n of a triangular matrix with n (n - 1) / 2 entries."""
+    return (1 + math.isqrt(1 + 8 * len(layer.arrays["weight"]))) // 2
 
 
-def _units(layers: list[StoredLayer], heads: set[str]) -> list[list[StoredLayer]]:
-    """Return the layers in units of equal kinds, each of which begins with attention."""
-    size = len(layers) // sum(layer.kind in heads for layer in layers)
-    units = [layers[k : k + size] for k in range(0, len(layers), size)]
-    kinds = [[(layer.kind, *layer.arrays) for layer in unit] for unit in units]
-    if layers[0].kind not in heads or any(unit != kinds[0] for unit in kinds):
+def _units(layers: list[StoredLayer]) -> tuple[int, list[StoredLayer]]:
+    """Return the number of equal units, each of which begins with attention, and the first."""
+    count = sum(layer.kind == layers[0].kind for layer in layers)
+    unit = layers[: len(layers) // count]
+    kinds = [(layer.kind, *layer.arrays) for layer in layers]
+    if kinds != kinds[: len(unit)] * count:
         raise InputError("its units of attention and other layers are not all alike")
-    return units
-
-
-def _fill(layer: StoredLayer, target: torch.Tensor, value: np.ndarray) -> None:
-    if value.shape != target.shape:
-        raise InputError(
-            f"{layer.place} has an array of shape {value.shape} where one of "
-            f"{tuple(target.shape)} belongs"
-        )
-    with torch.no_grad():
-        target.copy_(torch.from_numpy(np.ascontiguousarray(value)))
-
-
-def _fill_linear(layers: list[StoredLayer], targets: list[nn.Linear]) -> None:
-    for layer, linear in zip(layers, targets, strict=True):
-        _fill(layer, linear.weight, layer.arrays["weight"])
-        _fill(layer, linear.bias, layer.arrays.get("bias", np.zeros(linear.out_features)))
+    return count, unit
 
 
 def _stack_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
-    """Return arguments of ``TriangularFeedForward`` from the kinds and biases of its layers.
+    """Return arguments of triangular layers from their kinds and biases.
 
-    It is ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
+    They are ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
     nonlinear pair both layers have biases, in a linear one the first has none.
     """
-    nonlinear = ["bias" in layer.arrays for layer in layers[::2]]
+    nonlinear, kinds = ["bias" in layer.arrays for layer in layers[::2]], [x.kind for x in layers]
     blocks, linear = sum(nonlinear), [*nonlinear, True].index(True)
     order = ([False] * linear + [True]) * blocks + [False]
-    kinds = [layer.kind for layer in layers]
-    pair = ["upper", "lower"] if kinds[0] == "upper" else ["lower", "upper"]
+    upper_first = kinds[0] == "upper"
+    pair = ["upper", "lower"] if upper_first else ["lower", "upper"]
     if not linear or nonlinear != order or kinds != pair * len(order):
         raise InputError("its triangular layers are not in the order of the published network")
-    return {
-        "feed_forward": "triangular",
-        "blocks": blocks,
-        "linear": linear,
-        "upper_first": kinds[0] == "upper",
-    }
-
-
-def _fill_stack(layers: list[StoredLayer], stack: TriangularFeedForward) -> None:
-    modules = [module for module in stack if isinstance(module, TriangularLayer)]
-    nonlinear = False
-    offset = np.zeros(modules[0].dim)
-    for index, (layer, module) in enumerate(zip(layers, modules, strict=True)):
-        _fill(layer, module.entries, layer.arrays["S"])
-        bias = layer.arrays.get("bias", np.zeros(module.dim))
-        if index % 2 == 0:
-            nonlinear = "bias" in layer.arrays
-        if not nonlinear:
-            # image of zero under the linear layers: one bias after the last layer
-            bias = offset = offset + module.matrix().detach().numpy() @ offset + bias
-        if module.bias is not None:
-            _fill(layer, module.bias, bias)
-            offset = np.zeros_like(offset)
-
-
-def _volume_preserving_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    units = _units(layers, _ATTENTION)
-    weighting, dim = layers[0].kind, _dim(layers[0])
-    model = VolumePreservingTransformer(
-        dim,
-        depth=len(units),
-        weighting=weighting,  # type: ignore[arg-type]
-        attention_scale=None if weighting == "skew" else dim**-0.5,
-        **_stack_arguments(units[0][1:]),
-        **options,
-    )
-    parts = zip(
-        units, _of(model, VolumePreservingAttention), _of(model, TriangularFeedForward), strict=True
-    )
-    for (layer, *stack), attention, feed_forward in parts:
-        array = layer.arrays["S" if weighting == "skew" else "weight"]
-        _fill(layer, attention.scores.entries, array.reshape(-1))
-        _fill_stack(stack, feed_forward)
-    return model
-
-
-def _standard_transformer(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    outer = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
-    units = _units(layers[1:-1] if outer else layers, _HEADS)
-    heads, width, _ = units[0][0].arrays["PQ"].shape
-    stiefel = units[0][0].kind == "stiefel"
-    model = StandardTransformer(
-        outer[0].arrays["weight"].shape[1] if outer else width,
-        width=width,
-        positions=False,
-        depth=len(units),
-        heads=heads,
-        blocks=len(units[0]) - 2,
-        stiefel=stiefel,
-        attention_scale=width**-0.5,
-        **options,
-    )
-    _fill_linear(outer, [part for part in model.core.children() if isinstance(part, nn.Linear)])
-    for (layer, *_), attention in zip(units, _of(model, MultiHeadAttention), strict=True):
-        # P^T z there is P z here; and the softmax runs over the index of PQ
-        query, key = attention.scores.query, attention.scores.key
-        for projection, name in ((query, "PK"), (key, "PQ"), (attention.value, "PV")):
-            value = layer.arrays[name].transpose(0, 2, 1)
-            if stiefel:  # the parametrization takes an orthonormal matrix by assignment
-                projection.weight = torch.tensor(value).to(projection.weight)
-            else:
-                _fill(layer, projection.weight, value)
-    residuals = [layer for unit in units for layer in unit[1:]]
-    _fill_linear(residuals, [module.linear for module in _of(model, ResidualLayer)])
-    return model
-
-
-def _residual_network(layers: list[StoredLayer], options: dict[str, Any]) -> Model:
-    dim = len(layers[0].arrays["weight"])
-    model = ResidualNetwork(dim, depth=len(layers) - 1, width=None, **options)
-    _fill_linear(layers, [module.linear for module in _of(model, ResidualLayer)])
-    return model
-
-
-def _of(model: Model, kind: type[Any]) -> list[Any]:
-    return [module for module in model.modules() if isinstance(module, kind)]
+    stack = {"blocks": blocks, "linear": linear, "upper_first": upper_first}
+    return {"feed_forward": "triangular", **stack}

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,12 +57,14 @@ def trajectories(
     windows = windows.masked_fill(failed[:, None, None], math.nan)
     while done < steps:
         count = min(calls, -(-(steps - done) // new))
-        if timed:
-            windows[..., -1] = _phase(model, _times(model, first_times, torch.tensor([done])))
+        if timed:  # (trajectory, 1 + count), the first within a period if there is one
+            steps_done = torch.arange(done, done + count + 1).to(first_times)
+            times = first_times[:, None] + model.get_buffer("time_step") * steps_done
+            period = model.coordinates.periods.get(model.dim - 1)
+            windows[..., -1] = times[:, :1] if period is None else times[:, :1] % period
         states = (predict or model_calls(model, parameters))(windows, count)
         if timed:
-            times = _times(model, first_times, torch.arange(done + 1, done + count + 1))
-            states[..., -1] = torch.where(states[..., -1].isfinite(), times, torch.nan)
+            states[..., -1] = torch.where(states[..., -1].isfinite(), times[:, 1:], torch.nan)
         windows = torch.cat([windows, states[:, -window:]], dim=1)[:, -window:].contiguous()
         states = _nan_after_divergence(states, failed)[:, : steps - done]
         done += states.shape[1]
@@ -87,17 +88,6 @@ def model_calls(model: Any, parameters: torch.Tensor | None = None) -> Predict:
         return states[:, window:]
 
     return predict
-
-
-def _times(model: Any, first: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-    """Return times (trajectory, count) after numbers of steps (count,)."""
-    return first[:, None] + model.get_buffer("time_step") * steps.to(first)
-
-
-def _phase(model: Any, times: torch.Tensor) -> torch.Tensor:
-    """Return times within a period, if there is one."""
-    period = model.coordinates.periods.get(model.dim - 1)
-    return times if period is None else times % period
 
 
 @contextmanager
@@ -133,26 +123,16 @@ def network_jacobian(model: Any, windows: Any, parameters: Any = None) -> np.nda
 
     Shape (n, window * dim, window * dim), time before component, by forward-mode differentiation.
     """
-    windows = np.asarray(windows, dtype=np.float64)
-    k = as_parameters(model, parameters, len(windows))
-    size = model.window * model.dim
-    result = np.empty((len(windows), size, size))
-    if size > _COLUMNS:  # a part of the columns at a time, which stays in a cache
-        columns = np.eye(size)
-        for n, start in itertools.product(range(len(windows)), range(0, size, _COLUMNS)):
-            some = columns[:, start : start + _COLUMNS]
-            own = None if k is None else k[n : n + 1]
-            image = network_tangent(model, windows[n : n + 1], some, own)[0]
-            result[n, :, start : start + _COLUMNS] = image
-        return result
-    part = max(1, _JACOBIANS // size**2)
-    jacobian = torch.func.vmap(torch.func.jacfwd(model))
-    with evaluating(model), torch.no_grad(), differentiable(model.name):
-        for start in range(0, len(windows), part):
-            rows = slice(start, start + part)
-            given = as_windows(model, windows[rows])
-            values = jacobian(given) if k is None else jacobian(given, k[rows])
-            result[rows] = values.reshape(-1, size, size).double().cpu().numpy()
+    k, size = as_parameters(model, parameters, len(windows)), model.window * model.dim
+    result, columns = np.empty((len(windows), size, size)), np.eye(size)
+    # of large windows a part of the columns at a time, which stays in a cache
+    width, part = min(size, _COLUMNS), 1 if size > _COLUMNS else max(1, _JACOBIANS // size**2)
+    starts = itertools.product(range(0, len(windows), part), range(0, size, width))
+    for n, column in starts:
+        rows, some = slice(n, n + part), columns[:, column : column + width]
+        own = None if k is None else k[rows]
+        image = network_tangent(model, windows[rows], some, own)
+        result[rows, :, column : column + width] = image
     return result
 
 
@@ -164,18 +144,18 @@ def network_tangent(
     ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows (n, window, dim).
     """
     given = as_windows(model, windows)
-    own = as_parameters(model, parameters, len(given))
-    k = given.new_empty(len(given), 0) if own is None else own
+    k = as_parameters(model, parameters, len(given))
     vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
     rows = torch.from_numpy(np.ascontiguousarray(vectors.swapaxes(-1, -2))).to(given)
-    rows = rows.unflatten(-1, (model.window, model.dim))
+    rows = rows.unflatten(-1, (model.window, model.dim))  # (n, k, window, dim)
 
-    def image(window: torch.Tensor, k: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
-        fixed = partial(model, parameters=k) if own is not None else model
-        return torch.func.jvp(fixed, (window,), (vector,))[1]
+    def image(window: torch.Tensor, vector: torch.Tensor, *k: torch.Tensor) -> torch.Tensor:
+        return torch.func.jvp(lambda x: model(x, *k), (window,), (vector,))[1]
 
+    own = () if k is None else (k,)
+    each = torch.func.vmap(image, (None, 0, *[None] * len(own)))
     with evaluating(model), torch.no_grad(), differentiable(model.name):
-        images = torch.func.vmap(torch.func.vmap(image, (None, None, 0)))(given, k, rows)
+        images = torch.func.vmap(each)(given, rows, *own)
     return images.flatten(-2).mT.double().cpu().numpy()
 
 

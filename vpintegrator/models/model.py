@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import copy
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.arguments import whole
+from vpintegrator.arguments import positive, whole
 from vpintegrator.dynamics.structure import Structure
 from vpintegrator.dynamics.training_domain import Domain, recorded_domain
 from vpintegrator.errors import InputError
 from vpintegrator.maps.map import Map
-from vpintegrator.models.arguments import arguments_of
-from vpintegrator.models.components import Components, angle_refusal
+from vpintegrator.models.arguments import Stored
+from vpintegrator.models.components import Components
 from vpintegrator.models.coordinates import Coordinates
-from vpintegrator.models.descriptions import DESCRIPTIONS
-from vpintegrator.models.family import UNITS, FamilyParameters, Parametrised, member
+from vpintegrator.models.family import MEMBER, ROUNDING, STEP, UNITS, FamilyParameters
 from vpintegrator.models.iteration import (
     as_parameters,
     as_windows,
@@ -28,16 +29,17 @@ from vpintegrator.models.iteration import (
     network_tangent,
     trajectories,
 )
+from vpintegrator.models.registry import DESCRIPTIONS
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import Reversible, having, is_invertible
 from vpintegrator.nn.layer import as_dtype, beside, last_size, parameters_for
-from vpintegrator.nn.symmetry import as_reversing_symmetries, fixed_point_projection
+from vpintegrator.nn.symmetry import fixed_point_projection
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Model(Parametrised, Map):
+class Model(Stored, Map):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -116,7 +118,10 @@ class Model(Parametrised, Map):
     {'dim': 2, 'bias': True}
     """
 
+    name: str = ""
+    core: Any
     linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
+    canonical: ClassVar[bool] = False  # built for states (q, p)
     kind: str = "learned"
     description: str = ""
 
@@ -161,44 +166,6 @@ class Model(Parametrised, Map):
         if known.periods:
             self.set_normalisation(0.0, 1.0)
         self.to(as_dtype(dtype))
-
-    @classmethod
-    def admits(cls, structure: Structure, arguments: Mapping[str, Any]) -> str | None:
-        """Return the reason why a model cannot have a structure built in, or None.
-
-        It is asked before the model is built, and says nothing on functions whose terms the
-        symmetries leave out: the constructor does.
-
-        Parameters
-        ----------
-        structure
-            Its reversing symmetries are those of the layers' components.
-        arguments
-            Arguments of the class, ``dim`` among them.
-
-        Examples
-        --------
-        >>> body = vp.load_system("rigid-body")
-        >>> transformer = vp.models.VolumePreservingTransformer
-        >>> transformer.admits(body.structure, {"dim": 3}) is None
-        True
-        >>> transformer.admits(body.structure, {"dim": 3, "weighting": "arbitrary"})[:34]
-        'weighting = "arbitrary" has no exp'
-        """
-        values = {name: each.default for name, each in arguments_of(cls).items()} | {**arguments}
-        names = ("periodic", "cyclic", "conserved", "explicit_time", "parameters", "vanishing")
-        own = {name: values[name] for name in names if name in values}
-        plain = Components(values["dim"], **own)
-        variables = plain.dim + plain.parameters
-        rhos = as_reversing_symmetries(structure.reversing_symmetries, variables)
-        if reason := angle_refusal(rhos, plain.periods):
-            return reason
-        return cls._refusal(Components(plain.dim, rhos, **own), values)
-
-    @classmethod
-    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
-        """Return why layers of these arguments cannot respect the symmetries, or None."""
-        return None
 
     def set_coordinates(
         self,
@@ -301,19 +268,9 @@ class Model(Parametrised, Map):
         InputError
             If the metadata of the model have none, or no positive number.
         """
-        text = self.metadata.get("step")
-        if text is None:
+        if "step" not in self.metadata:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
-        try:
-            step = float(text)
-        except ValueError:
-            step = math.nan
-        if not (math.isfinite(step) and step > 0):
-            raise InputError(
-                f"the model {self.name} was trained for the step {text!r}, which is no positive "
-                "number; its file is damaged"
-            )
-        return step
+        return positive("the step of the model", float(self.metadata["step"]))
 
     @property
     def domain(self) -> Domain | None:
@@ -547,7 +504,35 @@ class Model(Parametrised, Map):
         InputError
             If the model is no family, or a parameter is unknown, missing or no number.
         """
-        return member(self, parameters)
+        family, n = self.family, self.dim
+        if family is None:
+            raise InputError(
+                f"the model {self.name} is no family: it has one step and one set of parameters"
+            )
+        numbers = family.values(parameters)
+        if numbers.ndim > 1:
+            raise InputError("a model is taken at one number of each parameter")
+        values = dict(zip(family.ranges, numbers.tolist(), strict=True))
+        with torch.no_grad():
+            k = self.coefficients(numbers.to(self.shift.device))
+            if k is None or not torch.isfinite(k).all():
+                raise InputError("the coefficients of the equations are not finite there")
+            result = copy.deepcopy(self)
+            result.core = self.core.at(k)
+            shift, scale = map(self.get_buffer, UNITS)
+            turned, physical = self.reversing_symmetries[:, n:, n:].to(k), k * scale + shift
+            moved = (turned @ physical - physical).abs().amax(-1)
+        stays = moved <= ROUNDING * physical.abs().max()
+        result.reversing_symmetries = self.reversing_symmetries[stays.cpu(), :n, :n]
+        result.parameter_count, result.family = 0, None
+        known = json.loads(self.metadata.get("parameters", "{}"))
+        known |= {name: value for name, value in values.items() if name != STEP}
+        member = {"family": asdict(family), "values": values}
+        result.metadata |= {MEMBER: json.dumps(member), "parameters": json.dumps(known)}
+        step = values.get(STEP, family.step)
+        if step is not None and step > 0:
+            result.metadata["step"] = repr(float(step))
+        return result.eval()
 
     def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
         """Set the normalisation, as near to what is given as symmetries and angles allow.
@@ -628,7 +613,7 @@ class Model(Parametrised, Map):
     @property
     def _canonical(self) -> bool:
         """Whether the network keeps the form of normalised states."""
-        return bool(getattr(self.core, "symplectic", False))
+        return self.moving % 2 == 0 and bool(getattr(self.core, "symplectic", False))
 
     def extra_repr(self) -> str:
         return (

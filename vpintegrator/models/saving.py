@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import itertools
 import json
 import os
 import tempfile
@@ -110,21 +109,32 @@ def _check_same(
     model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]
 ) -> None:
     """Raise InputError if a file of a model would give another one; says which layer differs."""
-    source: type[Model] | torch.nn.Module = type(model)
-    if isinstance(model, WrappedModel):
-        source = copy.deepcopy(model.core.get_submodule("module"))
+    own = model.core if isinstance(model, WrappedModel) else None
     try:
-        again = _build(source, header, tensors)
+        again = _build(type(model) if own is None else copy.deepcopy(own), header, tensors)
     except InputError as error:
         raise InputError(
             f"the model cannot be built again, {error}; make it in the __init__ of a class of your "
             "own, whose arguments are plain values"
         ) from None
     layers, others = dict(model.named_modules()), dict(again.named_modules())
-    for name in {**layers, **others}:
-        if name not in layers or name not in others or _kind(layers[name]) != _kind(others[name]):
-            raise _another(model, name)
-    again = _filled(again, header, tensors).to(model.scale.device)
+    names = [*{**layers, **others}]
+    changed = [name for name in names if _kind(layers.get(name)) != _kind(others.get(name))]
+    if not changed:
+        again = _filled(again, header, tensors).to(model.scale.device)
+        if _outputs_are_equal(model, again):
+            return
+        changed = [name for name in names if _values(layers[name]) != _values(others[name])][-1:]
+    name = "".join(changed[:1]).partition(".parametrizations")[0]
+    raise InputError(
+        f"the layer {name or 'of the model'!r} is not the one that {type(model).__name__} builds "
+        "from its arguments, so a file would give another map; make the change in the __init__ of "
+        "a class of your own and load it by vp.load(path, model=Class), or save vp.wrap of a module"
+    )
+
+
+def _outputs_are_equal(model: Model, other: Model) -> bool:
+    """Whether two models of a class give the same, bit for bit, on a few windows."""
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(_COMPARED, model.window, model.dim, generator=generator)
     with evaluating(model), torch.no_grad():
@@ -132,14 +142,13 @@ def _check_same(
         middle = [(low + high) / 2 for low, high in model.ranges.values()]
         k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
         own = k if model.parameter_count else ()
-        pair = [each(windows, *own).nan_to_num() for each in (model, again)]
-    if not torch.equal(*pair):
-        names = [name for name in layers if _values(layers[name]) != _values(others[name])]
-        raise _another(model, names[-1] if names else "")
+        return torch.equal(*(each(windows, *own).nan_to_num() for each in (model, other)))
 
 
-def _kind(layer: torch.nn.Module) -> tuple[Any, ...]:
+def _kind(layer: torch.nn.Module | None) -> tuple[Any, ...]:
     """Return the class of a layer, and what was attached to the object."""
+    if layer is None:
+        return ()
     hooks = layer._forward_hooks, layer._forward_pre_hooks
     return (type_before_parametrizations(layer), *map(len, hooks), "forward" in vars(layer))
 
@@ -148,15 +157,6 @@ def _values(layer: torch.nn.Module) -> dict[str, Any]:
     """Return the attributes of a layer that are plain values or functions."""
     values = {name: value for name, value in vars(layer).items() if isinstance(value, _PLAIN)}
     return {**values, "training": False}
-
-
-def _another(model: Model, name: str) -> InputError:
-    name = name.partition(".parametrizations")[0]
-    return InputError(
-        f"the layer {name or 'of the model'!r} is not the one that {type(model).__name__} builds "
-        "from its arguments, so a file would give another map; make the change in the __init__ of "
-        "a class of your own and load it by vp.load(path, model=Class), or save vp.wrap of a module"
-    )
 
 
 def _checksum(header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
@@ -170,29 +170,22 @@ def _checksum(header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) ->
 
 
 def save_somewhere(model: Model, path: str | os.PathLike[str], overwrite: bool) -> None:
-    """Write a model that took long to train; if not to ``path``, then to another place.
+    """Write a model that took long to train; if not to ``path``, then to a temporary folder.
 
     Raises
     ------
     InputError
         If it cannot be written to ``path``; the message says why, and where it is now.
     """
-    path = Path(path)
     try:
         return save(model, path, overwrite)
     except InputError as error:
         reason = str(error)
     except OSError as error:
         reason = f"cannot write {error.filename or path}: {error.strerror or error}"
-    for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
-        names = (folder / f"{path.stem}-{number}{path.suffix}" for number in itertools.count(2))
-        other = next(name for name in names if not os.path.lexists(name))
-        try:
-            save(model, other)
-        except (InputError, OSError):
-            continue
-        raise InputError(f"{reason}; the trained model is kept in {other}")
-    raise InputError(f"{reason}; nor can the trained model be kept anywhere else")
+    other = Path(tempfile.mkdtemp()) / Path(path).name
+    save(model, other)
+    raise InputError(f"{reason}; the trained model is kept in {other}")
 
 
 def load(
@@ -243,13 +236,6 @@ def load(
             f"({', '.join(ARCHITECTURES)}): give the class, or a new module to be filled, as in "
             "vp.load(path, model=MyModel)"
         )
-    count = sum(tensor.numel() for tensor in tensors.values())
-    for argument, value in json.loads(header["arguments"]).items():
-        if type(value) is int and value > max(count, 1_000):  # few numbers may have a high degree
-            raise InputError(
-                f"{path}: {argument} = {value} is out of proportion to the {count} numbers that "
-                "the file holds"
-            )
     try:
         return _filled(_build(source, header, tensors), header, tensors).to(device)
     except InputError as error:
@@ -258,12 +244,9 @@ def load(
 
 def _class_of(model: Model) -> str:
     """Return the name of a model's class in this package, or module and name of another one."""
-    kind: type = type(model)
-    if ARCHITECTURES.get(model.name) is kind:
-        return model.name
-    if isinstance(model, WrappedModel):
-        kind = type(model.core.get_submodule("module"))
-    return f"{kind.__module__}.{kind.__qualname__}"
+    kind: type = type(model.core if isinstance(model, WrappedModel) else model)
+    known = ARCHITECTURES.get(model.name) is kind
+    return model.name if known else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
@@ -313,9 +296,10 @@ def _build(
         If the class is another one or does not take the arguments of the file.
     """
     dtype = as_dtype(header["dtype"])
-    name = source.__name__ if isinstance(source, type) else type(source).__name__
+    arguments, coordinates, metadata = (
+        json.loads(header[name]) for name in ("arguments", "coordinates", "metadata")
+    )
     try:
-        arguments, coordinates = map(json.loads, (header["arguments"], header["coordinates"]))
         with torch.random.fork_rng(devices=[]):
             if isinstance(source, torch.nn.Module):
                 model: Model = WrappedModel(source.to(dtype), **arguments)
@@ -323,16 +307,17 @@ def _build(
                 model = source(**arguments).to(dtype)
         model.set_coordinates(**coordinates)
     except (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        name = source.__name__ if isinstance(source, type) else type(source).__name__
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{name} does not take its arguments: {detail}") from None
     if header["class"] != _class_of(model):
         raise InputError(f"it is not a {_class_of(model)}")
     if "family" in header:
-        model.family = FamilyParameters.from_text(header["family"], "its family")
-    if MEMBER not in (metadata := json.loads(header["metadata"])):
+        model.family = FamilyParameters.from_text(header["family"])
+    if MEMBER not in metadata:
         return model
     member = json.loads(metadata[MEMBER])
-    model.family = FamilyParameters.from_text(json.dumps(member["family"]), "its family")
+    model.family = FamilyParameters(**member["family"])
     for name in UNITS:
         model.get_buffer(name).copy_(tensors[name])
     model.set_normalisation(tensors["coordinates.shift"], tensors["coordinates.scale"])

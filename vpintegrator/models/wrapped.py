@@ -1,4 +1,4 @@
-"""Torch modules of the user as integrators."""
+"""Models around others: torch modules of the user, and families whose windows hold parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.arguments import positive, shown
 from vpintegrator.errors import InputError
 from vpintegrator.models.model import Model
-from vpintegrator.nn.layer import last_size
+from vpintegrator.nn.layer import beside, last_size
 
 _OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # attributes of a model
 _TRIED = 3  # states of a trial beyond the components, so that no shape is ambiguous
@@ -81,7 +81,7 @@ class WrappedModel(Model):
     ) -> None:
         dtypes = [p.dtype for p in module.parameters() if p.is_floating_point()]
         super().__init__(
-            _Module(module, dim),
+            module,
             dim,
             window=window,
             prediction_window=prediction_window,
@@ -107,37 +107,56 @@ class WrappedModel(Model):
         """Raise InputError if states have another shape than they should have."""
         count, n, window, new = self.dim + _TRIED, self.dim, self.window, self.prediction_window
         given = (count, n) if window == 1 else (count, window, n)
-        wanted = [given] if window == 1 else [given, (count, new, n)]
+        wanted = [given, *([] if window == 1 else [(count, new, n)])]
         training = self.core.training
         try:
             with torch.no_grad():
                 images = self.core.eval()(torch.zeros(given).to(self.shift))
-        except Exception as error:  # whatever a module of the user raises
-            found = f"it raises {type(error).__name__}: {error}"
-        else:
             shape = tuple(getattr(images, "shape", ()))
             if shape in wanted or (new == 1 and shape == (count, n)):
                 return
-            found = f"it gives {f'shape {shape}' if torch.is_tensor(images) else shown(images)}"
+            answer = f"gives {f'shape {shape}' if torch.is_tensor(images) else shown(images)}"
+        except Exception as error:  # whatever a module of the user raises
+            answer = f"raises {type(error).__name__}: {error}"
         finally:
             self.core.train(training)
-        what = f"{'states' if window == 1 else 'windows'} of shape {given}"
         raise InputError(
-            f"{self.name} must map {what} to {' or '.join(map(str, wanted))}, but {found}"
+            f"{self.name} must map {'states' if window == 1 else 'windows'} of shape {given} to "
+            f"{' or '.join(map(str, wanted))}, but it {answer}"
         )
 
 
-class _Module(nn.Module):
-    """The module of the user, whose claims are those of a network of this package."""
+class WithParameters(Model):
+    """A family as a map of windows (..., window, dim + p): states, and the parameters of each.
 
-    def __init__(self, module: nn.Module, dim: int) -> None:
-        super().__init__()
-        self.module = module
-        self.volume_preserving = getattr(module, "volume_preserving", False) is True
-        self.symplectic = dim % 2 == 0 and getattr(module, "symplectic", False) is True
+    Machine code reads one array. Parameters stay as they are.
 
-    def forward(self, states: torch.Tensor) -> Any:
-        return self.module(states)
+    Parameters
+    ----------
+    family
+        A trained family, with ``ranges``.
+    """
+
+    def __init__(self, family: Model) -> None:
+        low, high = torch.tensor([*family.ranges.values()], dtype=torch.float64).unbind(1)  # (p,)
+        super().__init__(
+            family,
+            family.dim + len(low),
+            window=family.window,
+            prediction_window=family.prediction_window,
+            dtype=family.scale.dtype,
+        )
+        self.__dict__["name"] = family.name
+        self.state_dim = family.dim
+        width = torch.where(high > low, (high - low) / 4, 1e-3 * low.abs() + 1e-6)
+        shift = torch.cat([family.shift.cpu(), (low + high) / 2])
+        self.set_normalisation(shift, torch.cat([family.scale.cpu(), width]))
+        self.to(family.scale)
+
+    def forward(self, window: torch.Tensor, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        """Map windows (..., window, dim + p) to the windows ``prediction_window`` steps later."""
+        states, k = window[..., : self.state_dim], window[..., self.state_dim :]
+        return beside([self.core(states, k[..., -1, :]), k])  # (..., window, dim + p)
 
 
 def is_own(model: Any) -> bool:

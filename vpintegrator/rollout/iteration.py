@@ -150,7 +150,7 @@ def _with_parameters(map: Any, windows: Any, parameters: Any) -> tuple[Any, Any]
     if not getattr(map, "ranges", {}):
         raise InputError(f"{map.name} is no family of models, and takes no parameters")
     from vpintegrator.models.iteration import as_parameters
-    from vpintegrator.models.with_parameters import WithParameters
+    from vpintegrator.models.wrapped import WithParameters
     from vpintegrator.nn.layer import beside
 
     k: Any = as_parameters(map, parameters, len(windows))  # (trajectory, p)

@@ -115,11 +115,10 @@ def _wrapped(name: str, module: Any, system: System, step: float) -> Map:
 
 
 def _member(map: Any, step: float | None, system: System | None) -> Any:
-    if not is_model(map):
+    if not is_model(map) or map.family is None:
         return map
-    from vpintegrator.models.family import member_for
-
-    return member_for(map, step, None if system is None else system.parameters)
+    given = ({} if system is None else system.parameters) | ({} if step is None else {"step": step})
+    return map.at(**{name: given[name] for name in map.ranges if name in given})
 
 
 def _beside(map: Map, system: System, step: float) -> Map:

@@ -20,7 +20,7 @@ from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.models.generating_symmetries import signs_of_time
+from vpintegrator.models.generating_functions import signs_of_time
 from vpintegrator.nn import Reversible, canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.runtime.threads import one_blas_thread

@@ -19,8 +19,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
-from vpintegrator.models.with_parameters import WithParameters
-from vpintegrator.models.wrapped import check_model, is_own
+from vpintegrator.models.wrapped import WithParameters, check_model, is_own
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from vpintegrator.compiled.one_step import fewest_substeps
 from vpintegrator.models import Model
-from vpintegrator.models.classical_integrator import MOST_SUBSTEPS
+from vpintegrator.models.known_equations import MOST_SUBSTEPS
 from vpintegrator.nn.exact_flows import Substeps
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History

@@ -20,8 +20,8 @@ from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, prolong
 from vpintegrator.models.arguments import arguments_of
+from vpintegrator.models.building import suited
 from vpintegrator.models.growth import attention, refine
-from vpintegrator.models.untrained import suited
 from vpintegrator.nn.shears import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.models.untrained import build, suited
+from vpintegrator.models.building import build, suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.history import History, Show
 from vpintegrator.training.linear import LinearFit

@@ -9,8 +9,8 @@ from typing import ClassVar
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.arguments import arguments_of
+from vpintegrator.models.building import suited
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.models.untrained import suited
 from vpintegrator.training.choice import Fit
 from vpintegrator.training.kinds.kind import (
     EXACT,

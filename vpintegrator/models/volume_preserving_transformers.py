@@ -1,8 +1,8 @@
-"""The volume-preserving transformer: attention by rotations, then a volume-preserving network."""
+"""Volume-preserving transformers: attention over a window, then volume-preserving layers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import torch
@@ -11,14 +11,16 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
-from vpintegrator.models.components import Components
-from vpintegrator.models.coupling_layers import (
-    coupling_refusal,
-    couplings,
-    triangular,
-)
+from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
-from vpintegrator.nn import Composition, CoupledAttention, TimeMixing, VolumePreservingAttention
+from vpintegrator.models.volume_preserving import pointwise_layers
+from vpintegrator.nn import (
+    AttentionCoupling,
+    Composition,
+    CoupledAttention,
+    TimeMixing,
+    VolumePreservingAttention,
+)
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.symmetry import invariant_entries
@@ -115,11 +117,6 @@ class VolumePreservingTransformer(Model):
 
     name = "vpt"
 
-    @classmethod
-    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
-        reason = refused_weighting(arguments["weighting"], components)
-        return reason or coupling_refusal(components, arguments)
-
     @default_dtype(torch.float64)
     def __init__(
         self,
@@ -152,43 +149,21 @@ class VolumePreservingTransformer(Model):
         components = Components(dim, reversing_symmetries, periodic, cyclic)
         whole("dim", dim, 2)
         whole("window", window, 2)
-        if reason := refused_weighting(weighting, components):
-            raise InputError(reason)
-        if weighting == "auto":
-            weighting = "skew" if skew_weighting_exists(components.group) else "coupled"
+        chosen = _weighting(weighting, components)
         shared: dict[str, Any] = {"symmetries": components.group, "initial_scale": initial_scale}
+        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
-            if weighting == "coupled":
+            if chosen == "coupled":
                 layers.append(CoupledAttention(dim, window, split=as_blocks(split, dim), **shared))
             else:
                 layers.append(
-                    VolumePreservingAttention(dim, weighting, scale=attention_scale, **shared)
+                    VolumePreservingAttention(dim, chosen, scale=attention_scale, **shared)
                 )
             if time_mixing:
                 layers.append(TimeMixing(window, initial_scale=initial_scale))
-            if feed_forward == "triangular":
-                layers += triangular(
-                    components,
-                    blocks=blocks,
-                    linear=linear,
-                    upper_first=upper_first,
-                    activation=activation,
-                    expressions=expressions,
-                )
-                continue
-            layers += couplings(
-                components,
-                functions=functions,
-                width=width,
-                degree=degree,
-                expressions=expressions,
-                split=split,
-                bases=bases,
-                sweep=sweep,
-                activation=activation,
-                initial_scale=initial_scale,
-            )
+            layers += pointwise_layers(components, own, split, bases, sweep, stack)
         super().__init__(
             Composition(*layers),
             components,
@@ -196,7 +171,7 @@ class VolumePreservingTransformer(Model):
             prediction_window=prediction_window,
             dtype=dtype,
         )
-        self.weighting = weighting
+        self.weighting = chosen
 
     @classmethod
     def published(
@@ -242,21 +217,146 @@ class VolumePreservingTransformer(Model):
         return f"{super().extra_repr()}, weighting={self.weighting!r}"
 
 
-def skew_weighting_exists(group: torch.Tensor) -> bool:
-    """Whether some skew matrix other than zero is invariant under a group (element, dim, dim)."""
-    return len(group) == 1 or invariant_entries("skew", group)[2] > 0
-
-
-def refused_weighting(weighting: str, components: Components) -> str | None:
-    """Return the reason why symmetries do not allow this weighting, or None."""
+def _weighting(weighting: str, components: Components) -> str:
+    """Return the weighting that "auto" stands for, and refuse one that symmetries do not allow."""
+    group = components.group
+    skew = len(group) == 1 or invariant_entries("skew", group)[2] > 0
     if weighting == "arbitrary" and len(components.reversing_symmetries):
-        return (
+        raise InputError(
             'weighting = "arbitrary" has no explicit inverse, so it cannot be made reversible; use '
             "skew or coupled, or no reversing_symmetries"
         )
-    if weighting == "skew" and not skew_weighting_exists(components.group):
-        return (
+    if weighting == "skew" and not skew:
+        raise InputError(
             'weighting = "skew": the reversing symmetries leave no skew weighting but zero; use '
             '"coupled" (or "auto", which chooses it), or fewer reversing_symmetries'
         )
-    return None
+    return weighting if weighting != "auto" else "skew" if skew else "coupled"
+
+
+class VolumePreservingMultiheadTransformer(Model):
+    r"""``depth`` units of couplings by multihead softmax attention and of pointwise couplings.
+
+    The attention of the standard transformer, over the whole window and with several heads, as the
+    function inside additive couplings: :math:`X_a \mapsto X_a + g(X_b)` for each block of
+    components in turn. So the map of windows preserves volume exactly although softmax does not, it
+    is explicitly invertible, and with reversing symmetries it is reversible.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, at least 2.
+    window
+        Time steps read.
+    prediction_window
+        Time steps predicted, None for all of them.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    attention_width
+        Width of the attention, divisible by its heads.
+    heads
+        Heads of the attention.
+    stiefel
+        Whether the projections of the heads stay on the Stiefel manifold.
+    split
+        Components that a coupling updates in turn: each by itself ("coordinates"), the halves
+        ("halves"), or blocks of indices.
+    bases
+        Bases of directions along which polynomials shear: the coordinates, and rotated ones.
+    sweep
+        Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods do.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial weights of attention and of the outer weights of couplings.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        If attention_width is not divisible by heads, or symmetries mix blocks of the split.
+
+    References
+    ----------
+    New here; made of Vaswani et al., arXiv 1706.03762, and Dinh, Krueger, Bengio (NICE),
+    arXiv 1410.8516.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingMultiheadTransformer(dim=4, window=3, depth=1, heads=2)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(model.inverse(model(Z)), Z))
+    True
+    """
+
+    name = "vpmt"
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        prediction_window: int | None = 1,
+        depth: int = 2,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        attention_width: int = 4,
+        heads: int = 2,
+        stiefel: bool = False,
+        split: Blocks = "coordinates",
+        bases: int = 1,
+        sweep: Literal["forward", "symmetric"] = "forward",
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, reversing_symmetries, periodic, cyclic)
+        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        blocks = as_blocks(split, whole("dim", dim, 2))
+        layers: list[nn.Module] = []
+        for _ in range(whole("depth", depth)):
+            layers.append(
+                AttentionCoupling(
+                    dim,
+                    window,
+                    width=attention_width,
+                    heads=heads,
+                    split=blocks,
+                    symmetries=components.group,
+                    stiefel=stiefel,
+                    initial_scale=initial_scale,
+                )
+            )
+            layers += pointwise_layers(components, own, split, bases, sweep)
+        super().__init__(
+            Composition(*layers),
+            components,
+            window=window,
+            prediction_window=prediction_window,
+            dtype=dtype,
+        )

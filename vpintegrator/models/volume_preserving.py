@@ -1,24 +1,24 @@
-"""The volume-preserving feed-forward network: a one-step map."""
+"""The volume-preserving feed-forward network, and the layers that transformers share with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import torch
+from torch import nn
 
 from vpintegrator.arguments import whole
+from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import Blocks, Matrices, Periods
-from vpintegrator.models.components import Components
-from vpintegrator.models.coupling_layers import (
-    coupling_refusal,
-    couplings,
-    couplings_in_words,
-    triangular,
-)
+from vpintegrator.models.components import Components, Functions
 from vpintegrator.models.model import Model
-from vpintegrator.nn.composition import Composition
+from vpintegrator.nn import AdditiveCoupling, BasisCoupling, Composition, Rotated, spread_rotation
+from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.layer import default_dtype
+from vpintegrator.nn.split import as_blocks
+from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 
 class VolumePreservingFeedForward(Model):
@@ -111,10 +111,6 @@ class VolumePreservingFeedForward(Model):
 
     name = "vpff"
 
-    @classmethod
-    def _refusal(cls, components: Components, arguments: Mapping[str, Any]) -> str | None:
-        return coupling_refusal(components, arguments)
-
     @default_dtype(torch.float64)
     def __init__(
         self,
@@ -143,48 +139,20 @@ class VolumePreservingFeedForward(Model):
         vanishing: Sequence[int] = (),
         dtype: str | torch.dtype = "float64",
     ) -> None:
-        components = Components(
-            dim,
-            reversing_symmetries,
-            periodic,
-            cyclic,
-            conserved,
-            explicit_time,
-            parameters,
-            vanishing,
-        )
-        words = "triangular layers"
-        if feed_forward == "coupling":
-            words = couplings_in_words(functions, degree, expressions, bases)
-        layers = []
+        read = conserved, explicit_time, parameters, vanishing
+        components = Components(dim, reversing_symmetries, periodic, cyclic, *read)
+        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        stack = (blocks, linear, upper_first) if feed_forward == "triangular" else None
+        layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
-            if feed_forward == "triangular":
-                layers += triangular(
-                    components,
-                    blocks=blocks,
-                    linear=linear,
-                    upper_first=upper_first,
-                    activation=activation,
-                    expressions=expressions,
-                )
-                continue
-            layers += couplings(
-                components,
-                functions=functions,
-                width=width,
-                degree=degree,
-                expressions=expressions,
-                split=split,
-                bases=bases,
-                sweep=sweep,
-                activation=activation,
-                initial_scale=initial_scale,
-            )
+            layers += pointwise_layers(components, own, split, bases, sweep, stack)
+        words = f"couplings{own.words}" + (f" in {bases} bases" if bases > 1 else "")
         super().__init__(
             Composition(*layers),
             components,
             dtype=dtype,
-            description=f"volume-preserving feed-forward network: one step by {words}",
+            description="volume-preserving feed-forward network: one step by "
+            + (words if stack is None else "triangular layers"),
         )
 
     @classmethod
@@ -209,3 +177,111 @@ class VolumePreservingFeedForward(Model):
         135
         """
         return cls(dim, feed_forward="triangular", depth=1, blocks=6, dtype=dtype)
+
+
+def pointwise_layers(
+    components: Components,
+    functions: Functions,
+    split: Blocks,
+    bases: int,
+    sweep: str,
+    stack: tuple[int, int, bool] | None = None,
+) -> list[nn.Module]:
+    """Return a unit of couplings by the functions asked for, or of triangular layers.
+
+    One sweep over the blocks or, in several bases, over those of each; to and fro where sweeps are
+    symmetric. A block at which a sweep turns is met once: two shears of it would be one.
+
+    Parameters
+    ----------
+    components
+        Components of a state.
+    functions, split, bases, sweep
+        Arguments of :class:`VolumePreservingFeedForward`.
+    stack
+        ``blocks``, ``linear`` and ``upper_first`` of the published stack of triangular layers.
+
+    Raises
+    ------
+    InputError
+        If symmetries mix blocks of the split, or an argument is for other layers.
+    """
+    if stack is not None:
+        return [_triangular(components, functions, *stack)]
+    dim, expressions = components.moving, as_expressions(functions.expressions)
+    blocks = as_blocks(split, dim, components.read)
+    forward, back = [*range(len(blocks))], sweep == "symmetric"
+    shared: dict[str, Any] = {
+        "symmetries": components.group,
+        "parameters": components.read,
+        "vanishing": components.vanishing,
+    }
+    functions.check(components, bases > 1, back)
+    if functions.are_neurons:
+        shared |= {"activation": functions.activation, "initial_scale": functions.initial_scale}
+        return [AdditiveCoupling(dim, functions.width, split=blocks, **shared)]
+
+    def coupling(blocks: list[list[int]], order: list[int]) -> nn.Module:
+        """Return a coupling by polynomials of blocks in the order of their updates."""
+        return BasisCoupling(
+            dim,
+            functions.degree,
+            periodic=list(components.periods),
+            cyclic=components.cyclic,
+            expressions=expressions,
+            split=blocks,
+            sweep=order,
+            initial_scale=functions.initial_scale / 10,
+            **shared,
+        )
+
+    if bases == 1:
+        return [coupling(blocks, [*forward, *forward[-2:0:-1]] if back else forward)]
+    if len(components.group) > 1:
+        raise InputError(
+            "shears in several bases respect one reversing symmetry, not more; give one, or "
+            "bases = 1"
+        )
+    turned = [i for i in range(dim) if i not in {*components.periods, *components.cyclic}]
+    if len(turned) < 2:
+        raise InputError(
+            f"bases = {bases}: there are not two components besides angles to be mixed; take 1"
+        )
+    alone = as_blocks("coordinates", dim)
+    rotations = [spread_rotation(k, dim, turned) for k in range(bases)]
+    last = [*turned, *turned[-2::-1]] if back else turned
+    sweeps = [forward, *([turned] * (bases - 2)), last]
+    unit = list(zip(rotations, sweeps, strict=True))
+    if back:
+        unit += [(Q, order[::-1]) for Q, order in unit[-2:0:-1]]
+        unit += [(rotations[0], sweeps[0][:0:-1])]
+    return [
+        Rotated(coupling(alone, order), Q) if Q is not rotations[0] else coupling(blocks, order)
+        for Q, order in unit
+    ]
+
+
+def _triangular(
+    components: Components, functions: Functions, blocks: int, linear: int, upper_first: bool
+) -> TriangularFeedForward:
+    """Return the published stack of triangular layers."""
+    if components.periods or len(functions.expressions) or components.read:
+        raise InputError(
+            "periodic, expressions and parameters are for couplings; triangular layers take none"
+        )
+    if idle := idle_components(components.group, components.dim):
+        warnings.warn(
+            "triangular layers that respect all of the reversing symmetries never move the "
+            f'components {idle} (counted from 0); use couplings (feed_forward="coupling") or '
+            "fewer reversing_symmetries",
+            IdleComponents,
+            stacklevel=5,  # the call that makes the model
+        )
+    return TriangularFeedForward(
+        components.dim,
+        blocks=blocks,
+        linear=linear,
+        upper_first=upper_first,
+        activation=functions.activation,
+        symmetries=components.group,
+    )

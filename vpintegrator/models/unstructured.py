@@ -1,4 +1,4 @@
-"""The residual network: the plain baseline."""
+"""One-step maps without structure: linear, polynomial, and the residual network."""
 
 from __future__ import annotations
 
@@ -8,10 +8,89 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
+from vpintegrator.models.arguments import Periods
 from vpintegrator.models.components import Components
 from vpintegrator.models.model import Model
-from vpintegrator.nn import Composition, ResidualLayer
+from vpintegrator.nn import AffineMap, Composition, PolynomialLayer, ResidualLayer
 from vpintegrator.nn.layer import default_dtype
+
+
+class LinearMap(Model):
+    r"""A one-step affine map :math:`z \mapsto A z + b`.
+
+    A and b follow from pairs of states by least squares: ``optimizer = "linear"``. The map has the
+    structure that the pairs give it: exact states of a linear symplectic map give a symplectic A to
+    rounding. A quadratic generating function (``sgf`` of degree 2) is symplectic for any pairs.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    dtype
+        Type of the weights.
+
+    Examples
+    --------
+    >>> model = vp.models.LinearMap(dim=2)
+    >>> model(torch.ones(1, 1, 2, dtype=torch.float64)).tolist()  # the identity at first
+    [[[1.0, 1.0]]]
+    """
+
+    name = "linear"
+
+    @default_dtype(torch.float64)
+    def __init__(self, dim: int, *, dtype: str | torch.dtype = "float64") -> None:
+        super().__init__(AffineMap(dim), dim, dtype=dtype, description="linear map")
+
+
+class PolynomialMap(Model):
+    r"""A one-step map :math:`z \mapsto z + g(z)` by a polynomial g; no structure is preserved.
+
+    The coefficients follow from pairs of states by ridge regression: ``optimizer = "linear"``.
+    States away from the training states leave fast: polynomials grow there.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    degree
+        Degree of the polynomials, in all components together.
+    periodic
+        Components that are angles, by number, with their periods.
+    dtype
+        Type of the weights.
+
+    Raises
+    ------
+    InputError
+        If there are more than 2,000 coefficients for each component.
+
+    Examples
+    --------
+    >>> model = vp.models.PolynomialMap(dim=4, degree=3)
+    >>> sum(p.numel() for p in model.parameters())  # 35 for each component
+    140
+    """
+
+    name = "polynomial"
+    linear_in_parameters = True
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        degree: int = 3,
+        periodic: Periods = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, periodic=periodic)
+        super().__init__(
+            PolynomialLayer(dim, degree, periodic=[*components.periods]),
+            components,
+            dtype=dtype,
+            description=f"polynomial map of degree {degree}, no structure",
+        )
 
 
 class ResidualNetwork(Model):
@@ -92,7 +171,7 @@ class Reshaped(nn.Module):
 
     Examples
     --------
-    >>> from vpintegrator.models.residual_network import Reshaped
+    >>> from vpintegrator.models.unstructured import Reshaped
     >>> Reshaped(1, 6)(torch.zeros(5, 3, 2)).shape
     torch.Size([5, 1, 6])
     """

@@ -1,0 +1,305 @@
+"""Maps of generating functions: symplectic or volume-preserving, trained by one linear solve."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+
+from vpintegrator.arguments import whole
+from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import Matrices, Periods
+from vpintegrator.models.components import Components
+from vpintegrator.models.model import Model
+from vpintegrator.nn.basis_layers import NoTermsError
+from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
+from vpintegrator.nn.generating_function import GeneratingFunction
+from vpintegrator.nn.generating_maps import (
+    SymplecticGeneratingFunction,
+    VolumePreservingGeneratingFunction,
+)
+from vpintegrator.nn.layer import default_dtype
+from vpintegrator.nn.symmetry import (
+    TOLERANCE,
+    SignedGroup,
+    check_even,
+    form_signs,
+    generated_group,
+    is_diagonal,
+    symmetry_group,
+)
+
+
+class SymplecticGeneratingFunctionMap(Model):
+    r"""A one-step map of states (q, p) given by Poincare's generating function.
+
+    .. math:: z' = z + J\, \nabla S\!\left(\frac{z + z'}{2}\right)
+
+    Symplectic for every S, and reversible by the choice of its terms. S is a polynomial whose
+    coefficients follow from pairs of states by linear least squares: ``optimizer = "linear"``.
+
+    Parameters
+    ----------
+    dim
+        Components of a state: positions, then momenta, then those that are read alone.
+    functions
+        Functions of the states: polynomials, with harmonics of angles.
+    degree
+        Degree of the polynomials, in all components together.
+    repeats
+        Equal maps in a row, each of an equal part of the step; for autonomous systems.
+    hamiltonian
+        Formula ``z[1]**2/2 - cos(z[0])`` of a known Hamiltonian, whose elementary Hamiltonians are
+        added to S.
+    order
+        Order of these elementary Hamiltonians: 2, 4 or 6.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same, and all else as
+        one in which it stays what it is in the middle of the step.
+    parameters
+        Number of parameters of a family that all functions read, see ``Model``.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        For an odd number of moving components, or symmetries that do not keep the symplectic form
+        but for its sign.
+
+    References
+    ----------
+    Hairer, Lubich, Wanner, Geometric Numerical Integration, section VI.5.
+
+    Examples
+    --------
+    >>> model = vp.models.SymplecticGeneratingFunctionMap(dim=4, degree=4)
+    >>> model.structure.is_symplectic, model.linear_in_parameters
+    (True, True)
+    """
+
+    name = "sgf"
+    canonical = True
+    linear_in_parameters = True
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        functions: Literal["polynomial"] = "polynomial",
+        degree: int = 6,
+        repeats: int = 1,
+        hamiltonian: str = "",
+        order: int = 6,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        read = conserved, explicit_time, parameters, vanishing
+        components = Components(dim, reversing_symmetries, periodic, cyclic, *read)
+        _check_repeats(repeats, explicit_time)
+        if order not in ORDERS:
+            raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
+        check_even(components.moving, "; take vpgf, which preserves volume")
+        description = f"symplectic map of a generating function of degree {degree}"
+        S = GeneratingFunction(
+            components.moving,
+            degree,
+            group=_signs_of_symplectic(components),
+            periodic=[*components.periods],
+            cyclic=components.cyclic,
+            parameters=components.read,
+            vanishing=components.vanishing,
+        )
+        exact = None
+        if hamiltonian:
+            exact = ElementaryHamiltonians(
+                hamiltonian, components.moving, order, components.read, explicit_time
+            )
+            description += f" and of elementary Hamiltonians up to order {order}"
+        core = SymplecticGeneratingFunction(S, exact, repeats)
+        super().__init__(core, components, dtype=dtype, description=description)
+
+
+class VolumePreservingGeneratingFunctionMap(Model):
+    r"""A one-step map of n components given by n - 1 generating functions.
+
+    .. math:: x_j + \frac{\partial G_j}{\partial X_{j+1}} =
+        X_j + \frac{\partial G_{j-1}}{\partial x_{j-1}}, \qquad j = 1, \dots, n
+
+    Volume-preserving for all G. With reversing symmetries the map is
+    :math:`\psi R \psi^{-1} R`, where :math:`\psi` is such a map, of half a step. The coefficients
+    follow from pairs of states by linear least squares: ``optimizer = "linear"``. Angles and cyclic
+    components add terms that are linear in them, and functions :math:`G_{ab}` of components that
+    are not neighbours, see :class:`vpintegrator.nn.VolumePreservingGeneratingFunction`.
+
+    Parameters
+    ----------
+    dim
+        Components of a state.
+    functions
+        Functions of the states: polynomials, with harmonics of angles.
+    degree
+        Degree of the polynomials, in all components together.
+    repeats
+        Equal maps in a row, each of an equal part of the step; for autonomous systems.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same, and all else as
+        one in which it stays what it is in the middle of the step.
+    parameters
+        Number of parameters of a family that all functions read, see ``Model``.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        For fewer than two moving components, or symmetries that are more than changes of sign.
+
+    References
+    ----------
+    Feng, Shang, Numer. Math. 71 (1995) 451-463; Quispel, Phys. Lett. A 206 (1995) 26-30.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingGeneratingFunctionMap(dim=3, degree=4)
+    >>> model.structure.keeps_volume, model.linear_in_parameters
+    (True, True)
+    """
+
+    name = "vpgf"
+    linear_in_parameters = True
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        functions: Literal["polynomial"] = "polynomial",
+        degree: int = 6,
+        repeats: int = 1,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        read = conserved, explicit_time, parameters, vanishing
+        components = Components(dim, reversing_symmetries, periodic, cyclic, *read)
+        _check_repeats(repeats, explicit_time)
+        size = components.moving
+        if size < 2:
+            raise InputError(f"at least two components must move, not {size}")
+        if not is_diagonal(components.group):
+            raise InputError(
+                "the chain of generating functions respects changes of sign alone; give fewer "
+                "reversing_symmetries"
+            )
+        signs = components.group.diagonal(dim1=1, dim2=2)  # (element, dim)
+        chain = {}
+        pairs = itertools.combinations(range(size), 2)
+        for i, k in sorted(pairs, key=lambda pair: pair[1] - pair[0] > 1):
+            between = [*range(i + 1, k)]  # G_ab of components with angles between them
+            if not {*between}.issubset({*components.periods, *components.cyclic}):
+                continue
+            own: dict[str, Any] = {"differentiated": (i, k)}
+            if between:
+                own = {"involved": [[i], [k]]}
+            # functions of neighbours are required
+            with contextlib.suppress(*[NoTermsError] if between else []):
+                chain[i, k] = GeneratingFunction(
+                    size,
+                    degree,
+                    group=(components.group, signs[:, i] * signs[:, k]),
+                    periodic=[*components.periods],
+                    cyclic=[*components.cyclic, *between],
+                    parameters=components.read,
+                    vanishing=components.vanishing,
+                    **own,
+                )
+        super().__init__(
+            VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain]),
+            components,
+            dtype=dtype,
+            description=(
+                f"volume-preserving map of {len(chain)} generating functions of degree {degree}"
+            ),
+        )
+
+
+def _check_repeats(repeats: int, explicit_time: bool) -> None:
+    """Raise InputError unless so many equal maps in a row are a map of the step."""
+    whole("repeats", repeats)
+    if repeats > 1 and explicit_time:
+        raise InputError("maps in a row know no explicit time: repeats must be 1")
+
+
+def _signs_of_symplectic(components: Components) -> SignedGroup:
+    r"""Return the group that reversing symmetries generate, and signs :math:`S(g m) = \pm S(m)`.
+
+    Poincare's generating function changes its sign with the direction of time and with the sign of
+    the form: a reversing symmetry that turns the form leaves S as it is.
+
+    Raises
+    ------
+    InputError
+        If an element does not keep the form but for its sign, or acts on time both ways.
+    """
+    n, rhos, group = components.moving, components.reversing_symmetries, components.group
+    if not len(rhos):
+        return group, torch.ones(len(group), dtype=torch.float64)
+    both, time = signs_of_time(rhos, group.shape[-1])
+    if len(both) != 2 * len(group):
+        raise InputError("the reversing symmetries ask that the map is its own inverse")
+    form = form_signs(both[:, :n, :n])
+    if bool((both[:, :n, n:].abs() > TOLERANCE).any() or (form == 0).any()):
+        raise InputError(
+            "the symmetries do not keep the symplectic form; give fewer reversing_symmetries"
+        )
+    return both, time * form
+
+
+def signs_of_time(reversing_symmetries: Any, dim: int) -> SignedGroup:
+    """Return the group of the reversing symmetries, with sign -1 for time reversal."""
+    both = generated_group(reversing_symmetries, dim)
+    even = symmetry_group(reversing_symmetries, dim)
+    time = [1.0 if bool((even - g).abs().amax((1, 2)).min() < TOLERANCE) else -1.0 for g in both]
+    return both, torch.tensor(time, dtype=torch.float64)

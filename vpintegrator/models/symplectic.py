@@ -1,0 +1,338 @@
+"""Symplectic models of states (q, p): gradient couplings, and attention before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import nn
+
+from vpintegrator.arguments import whole
+from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import Matrices, Periods
+from vpintegrator.models.components import Components, Functions
+from vpintegrator.models.model import Model
+from vpintegrator.nn import BasisPotential, Composition, SymplecticAttention
+from vpintegrator.nn.formulas import Formulas, as_expressions
+from vpintegrator.nn.gradient_coupling import (
+    ComponentPotential,
+    GradientCoupling,
+    HenonMap,
+    NeuronPotential,
+    QuadraticPotential,
+)
+from vpintegrator.nn.layer import default_dtype
+from vpintegrator.nn.symmetry import SignedGroup, canonical_blocks, check_even
+
+_WORDS = {
+    "gradient": "gradient couplings",
+    "linear-activation": "linear and activation modules",
+    "henon": "Henon maps",
+}
+
+
+class SymplecticFeedForward(Model):
+    r"""A one-step map of states (q, p) made of gradient couplings, or of published layers.
+
+    .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad D\psi^T J\, D\psi = J
+
+    Exactly symplectic and explicitly invertible; with reversing symmetries also reversible. The
+    published networks are its settings without reversing symmetries: G-SympNets are
+    ``functions = "neurons"``, LA-SympNets ``layer = "linear-activation"``, HenonNets
+    ``layer = "henon"``.
+
+    Parameters
+    ----------
+    dim
+        Components of a state: positions, then momenta, then those that layers read alone.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    layer
+        Gradient couplings (with neurons a G-SympNet), the linear and activation modules of an
+        LA-SympNet, or the Henon maps of a HenonNet. The latter two as published, without angles or
+        symmetries between degrees of freedom.
+    linear
+        Linear pairs in a unit of the linear and activation modules.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial gradients.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    conserved
+        Last components, by number, that stay as they are, bit by bit, and that the others depend
+        on.
+    explicit_time
+        Whether the last component is the time: every call moves it on by the same, and all else as
+        one in which it stays what it is in the middle of the step.
+    parameters
+        Number of parameters of a family that all functions read, see ``Model``.
+    vanishing
+        Those of these parameters, from 0 on, at zero of which nothing moves, as at step zero.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        For sizes that do not fit, or symmetries that do not keep the symplectic form or mix
+        positions and momenta.
+
+    References
+    ----------
+    Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750; Burby, Tang, Maulik,
+    arXiv 2007.04496.
+
+    Examples
+    --------
+    >>> import torch, vpintegrator as vp
+    >>> model = vp.models.SymplecticFeedForward(dim=4, functions="polynomial", degree=4)
+    >>> z = torch.rand(4, dtype=torch.float64)
+    >>> D = torch.func.jacrev(lambda z: model(z[None])[0])(z)
+    >>> J = vp.nn.canonical_form(4)
+    >>> bool((D.mT @ J @ D - J).abs().max() < 1e-14)
+    True
+    """
+
+    name = "spff"
+    canonical = True
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        depth: int = 3,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        layer: Literal["gradient", "linear-activation", "henon"] = "gradient",
+        linear: int = 2,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
+        explicit_time: bool = False,
+        parameters: int = 0,
+        vanishing: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        read = conserved, explicit_time, parameters, vanishing
+        components = Components(dim, reversing_symmetries, periodic, cyclic, *read)
+        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        layers = [
+            _symplectic_layer(components, own, layer, linear) for _ in range(whole("depth", depth))
+        ]
+        words = _WORDS[layer] + (own.words if layer != "linear-activation" else "")
+        super().__init__(
+            Composition(*layers),
+            components,
+            dtype=dtype,
+            description=f"symplectic feed-forward network: one step by {words}",
+        )
+
+
+class SymplecticTransformer(Model):
+    r"""``depth`` units of symplectic attention and of a symplectic feed-forward layer.
+
+    .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1
+
+    with attention :math:`A_l` over the window and gradient couplings :math:`F_l` of every state.
+    The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
+    exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
+    a law of the space of windows: what it does to phase space, rollouts measure.
+
+    Parameters
+    ----------
+    dim
+        Components of a state, even: positions, then momenta.
+    window
+        Time steps read, at least 2.
+    prediction_window
+        Time steps predicted, None for all of them.
+    depth
+        Number of units.
+    width
+        Hidden units of each coupling.
+    functions
+        Functions in the couplings: a hidden layer, or polynomials, see
+        ``VolumePreservingFeedForward``.
+    degree
+        Degree of the polynomials, in all components together.
+    expressions
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables.
+    layer, linear
+        The feed-forward layer, see ``SymplecticFeedForward``.
+    activation
+        Activation of hidden layers.
+    initial_scale
+        Size of the initial gradients, and of attention.
+    reversing_symmetries
+        Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; layers
+        are averaged over the group of their products, or commute with it.
+    periodic
+        Components that are angles, by number, with their periods. Polynomials have their sines and
+        cosines in place of powers, the order of the harmonic counting as the degree.
+    cyclic
+        Components, by number, that polynomials do not depend on.
+    dtype
+        Type of the weights; they are drawn in float64.
+
+    Raises
+    ------
+    InputError
+        For sizes that do not fit, or symmetries that do not keep the symplectic form or mix
+        positions and momenta.
+
+    Examples
+    --------
+    >>> model = vp.models.SymplecticTransformer(dim=4, window=3, depth=1)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> model.structure.is_symplectic, bool(torch.allclose(model.inverse(model(Z)), Z))
+    (True, True)
+    """
+
+    name = "spt"
+    canonical = True
+
+    @default_dtype(torch.float64)
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: int = 3,
+        prediction_window: int | None = 1,
+        depth: int = 2,
+        width: int = 16,
+        functions: Literal["neurons", "polynomial"] = "neurons",
+        degree: int = 6,
+        expressions: Sequence[str] = (),
+        layer: Literal["gradient", "linear-activation", "henon"] = "gradient",
+        linear: int = 2,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        reversing_symmetries: Matrices = (),
+        periodic: Periods = (),
+        cyclic: Sequence[int] = (),
+        dtype: str | torch.dtype = "float64",
+    ) -> None:
+        components = Components(dim, reversing_symmetries, periodic, cyclic)
+        whole("window", window, 2)
+        own = Functions(functions, width, degree, expressions, activation, initial_scale)
+        layers: list[nn.Module] = []
+        for _ in range(whole("depth", depth)):
+            layers += [
+                SymplecticAttention(dim, symmetries=components.group, initial_scale=initial_scale),
+                _symplectic_layer(components, own, layer, linear),
+            ]
+        super().__init__(
+            Composition(*layers),
+            components,
+            window=window,
+            prediction_window=prediction_window,
+            dtype=dtype,
+        )
+
+
+def _symplectic_layer(
+    components: Components, functions: Functions, layer: str, linear: int
+) -> nn.Module:
+    """Return a unit of the kind asked for, by arguments of :class:`SymplecticFeedForward`.
+
+    Raises
+    ------
+    InputError
+        If the symmetries do not keep the form, or an argument is for other layers.
+    """
+    check_even(components.moving, "; take a volume-preserving model, such as vpff")
+    size, expressions = components.moving // 2, as_expressions(functions.expressions)
+    halves = range(size), range(size, 2 * size)
+    texts = [_expressions_of(half, components, expressions) for half in halves]
+    if expressions and not any(texts):
+        raise InputError(
+            "each of the expressions depends on positions and momenta both; gradient couplings "
+            "take those of one of them: leave the others out, or take vpff"
+        )
+    functions.check(components)
+    if not {*components.periods}.isdisjoint(halves[1]):
+        raise InputError("periodic: a momentum is no angle; angles are among the positions")
+    scale, activation = functions.initial_scale, functions.activation
+
+    def potential(half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
+        """Return a function of the positions (0) or the momenta (1)."""
+        own = [*halves[half], *range(2 * size, 2 * size + components.read)]
+        if functions.are_neurons:
+            return NeuronPotential(
+                size,
+                functions.width,
+                group=group,
+                parameters=components.read,
+                vanishing=components.vanishing,
+                activation=activation,
+                initial_scale=scale,
+            )
+        return BasisPotential(
+            size,
+            functions.degree,
+            periodic=[own.index(i) for i in components.periods if i in own],
+            cyclic=[own.index(i) for i in components.cyclic if i in own],
+            expressions=texts[half],
+            components=own,
+            group=group,
+            parameters=components.read,
+            vanishing=components.vanishing,
+            initial_scale=scale / 10,
+        )
+
+    group = components.group
+    actions = canonical_blocks(group, components.read)
+    if layer == "gradient":
+        return GradientCoupling(potential(1, actions[1]), potential(0, actions[0]))
+    if components.read or len(group) > 1 or components.periods or expressions:
+        raise InputError(
+            f"layer = {layer} respects no symmetries between degrees of freedom, and knows no "
+            "angles, expressions and parameters; take layer = gradient, or fewer "
+            "reversing_symmetries"
+        )
+    if layer == "henon":
+        return HenonMap(potential(1, None))
+    shears = [
+        GradientCoupling(*(QuadraticPotential(size, initial_scale=scale) for _ in range(2)))
+        for _ in range(linear)
+    ]
+    kicks = [ComponentPotential(size, activation=activation, initial_scale=scale) for _ in range(2)]
+    return Composition(*shears, GradientCoupling(*kicks))
+
+
+def _expressions_of(own: range, components: Components, expressions: list[str]) -> list[str]:
+    """Return expressions of positions or momenta alone, with parameters."""
+    variables = components.moving + components.read
+    formulas, read = Formulas(expressions, variables), {*own, *range(components.moving, variables)}
+    # a force that depends on time is a product with a function of that alone
+    alone = components.explicit_time
+    return [
+        text
+        for text, of in zip(formulas.texts, formulas.depends, strict=True)
+        if of.issubset(read) and (alone or not of.isdisjoint(own))
+    ]
