@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.report import Report, Run
 from vpintegrator.rollout.variables import Column, Variable
 from vpintegrator.storage.reading import StoredGroup
-
-if TYPE_CHECKING:
-    pass
 
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
@@ -193,8 +190,6 @@ class VolumeChange(Diagnostic):
         for name, volume in run.volume.items():
             prefix = name.replace("-", "_")
             trajectory, time = f"{prefix}_trajectory", f"{prefix}_time"
-            numbers = np.arange(len(volume.log_determinant))
-            yield Variable(trajectory, "number of the trajectory", (trajectory,), values=numbers)
             yield Variable(time, "time of the state or window", (time,), values=volume.times)
             what = "map from the initial state"
             if name == "step":
