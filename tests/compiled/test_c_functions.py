@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.compiled.c_functions import write_functions
-from vpintegrator.compiled.c_program import literal
+from vpintegrator.compiled.c_source import literal, write_functions
 from vpintegrator.compiled.library import load_library, pointer
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
 

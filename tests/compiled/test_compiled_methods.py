@@ -13,7 +13,7 @@ from tests.rollout.systems import BLOW_UP, DOMAIN, FUNCTIONS, initial, system
 from vpintegrator.compiled import CompiledMethod, integrate, machine_code, obstacle, step_source
 from vpintegrator.compiled import method as compiled_method
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.compiled.machine import Machine
+from vpintegrator.compiled.method import Machine
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
 from vpintegrator.maps import METHODS, ClassicalMap

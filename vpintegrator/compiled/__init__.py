@@ -9,13 +9,13 @@ PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is 
 Every library is compared with PyTorch before it is used; one that gives other numbers is refused
 (``verification``).
 
-Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
+Training needs derivatives: the graph is differentiated as it stands (``scalar_graph``), and one
 library gives residuals, gradients and Jacobians (``source``, ``residual``); what is made of
 these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
 
-Formulas of systems become machine code the same way (``formulas``), and so do the steps of
-classical methods (``step_source``, ``method``, ``trajectories``): without torch, which is imported
+Formulas of systems and steps of classical methods become machine code the same way
+(``step_source``, ``method``, ``trajectories``): without torch, which is imported
 when a name that needs it is used.
 
 A model can also be written as one file of C, with its weights as numbers in it (``exporting``).

@@ -1,18 +1,233 @@
-"""C99 of a model: its public functions and their documentation, from ``interface.h``."""
+"""C99 of a model: its step with weights as literals, functions of numbers, documentation."""
 
 from __future__ import annotations
 
+import math
+import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.compiled.c_functions import sections, write_functions
-from vpintegrator.compiled.c_program import LANES, CProgram, LanesProgram
-from vpintegrator.compiled.differentiation import adjoints
+import numpy as np
+
 from vpintegrator.compiled.library import REALS, NotCompilable
 from vpintegrator.compiled.powers import simplest
+from vpintegrator.compiled.program import CALLED, Program, expression
+from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph, adjoints
 from vpintegrator.compiled.tracing import LARGEST, Trace
+
+LANES = 16  # two vectors of the widest: one is worked on while the other waits
+_LIBRARY = {"magnitude": "fabs", "power": "pow", "angle": "atan2"}  # names in <math.h>
+
+
+class CProgram(Program):
+    """Functions of C99 that compute nodes of a graph without parameters.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    results
+        Nodes to compute.
+    given
+        Slots in the workspace ``v`` of nodes that are there before.
+    real
+        ``double`` or ``float``.
+    prefix
+        Prefix of all names.
+    part
+        Second prefix, of the names of the functions.
+
+    Attributes
+    ----------
+    used
+        Names of the functions that it calls.
+    """
+
+    def __init__(
+        self,
+        graph: ScalarGraph,
+        results: Sequence[int],
+        given: Mapping[int, int],
+        *,
+        real: str,
+        prefix: str,
+        part: str = "part",
+    ) -> None:
+        self._real = self._value = real
+        self._prefix = prefix
+        self.used: set[str] = set()
+        super().__init__(
+            graph, results, given, {}, slots=len(given), name=f"{prefix}_{part}", narrow=True
+        )
+
+    def _named(self, name: str) -> tuple[str, str]:
+        return f"static void {name}({self._real} *v)", f"{name}(v);"
+
+    def _applied(self, function: str, first: int, count: int) -> str:
+        self.used.add(function)
+        return f"{self._prefix}_{function}(v + {first}, {count});"
+
+    def _expression(self, operation: str, terms: Sequence[str]) -> str:
+        name = CALLED.get(operation)
+        if name is None:
+            return expression(operation, terms)
+        if name in _LIBRARY:
+            return f"{_LIBRARY[name]}{'f' * (self._real == 'float')}({', '.join(terms)})"
+        self.used.add(name)
+        return f"{self._prefix}_{name}({', '.join(terms)})"
+
+    def _filled(self, kind: str, number: str) -> str:
+        return number
+
+    def _literal(self, value: float) -> str:
+        return literal(value, self._real)
+
+
+class LanesProgram(CProgram):
+    """C program for ``LANES`` trajectories at once, with adjacent numbers in each slot.
+
+    A part is a loop over them, of a fixed length and without branches, of which compilers make
+    vectors.
+    """
+
+    def reference(self, n: int) -> str:
+        return _in_lane(super().reference(n))
+
+    def _write_part(self, *arguments: Any) -> None:
+        first = len(self.parts)
+        super()._write_part(*arguments)
+        for k in range(first, len(self.parts)):
+            head, _, body = self.parts[k].removesuffix("\n}").partition("\n")
+            loop = f"    for (l = 0; l < {LANES}; l++) {{\n{_in_lane(body)}\n    }}"
+            self.parts[k] = f"{self._prefix.upper()}_WIDEST\n{head}\n    int l;\n{loop}\n}}"
+
+    def _applied(self, function: str, first: int, count: int) -> str:
+        return super()._applied(function, LANES * first, LANES * count)
+
+
+def _in_lane(text: str) -> str:
+    """Replace the slots of one trajectory by those of a lane."""
+    return re.sub(r"v\[(\d+)\]", lambda slot: f"v[l + {LANES * int(slot[1])}]", text)
+
+
+def literal(value: float, real: str) -> str:
+    """Return a number in C with all digits."""
+    with np.errstate(over="ignore"):
+        number = np.float64(value) if real == "double" else np.float32(value)
+    if np.isnan(number):
+        return "NAN"
+    if np.isinf(number):
+        return "(-INFINITY)" if number < 0 else "INFINITY"
+    text = f"{number!s}{'f' * (real == 'float')}"  # the shortest digits that identify the number
+    return f"({text})" if number < 0 else text
+
+
+# ln 2 in two parts, from where on tanh is one, and where exp begins and ends
+_NUMBERS = {
+    "double": (6.93147180369123816490e-01, 1.90821492927058770002e-10, 20.0, 708.0, 709.0),
+    "float": (6.9314575195e-01, 1.4286067653e-06, 10.0, 87.0, 88.0),
+}
+_WHOLE = {"double": ("unsigned long long", "ULL"), "float": ("unsigned int", "U")}
+_DEGREES = {"double": 13, "float": 7}  # up to which powers of exp go beyond rounding
+_BLOCK = 8  # numbers side by side, a whole number of vectors of most machines
+_OWN = {"double": ("exp", "tanh", "sin", "cos", "log"), "float": ("exp", "tanh")}
+_OF_NUMBERS = ("larger", "is_greater", "is_equal", "pick")
+_UP = int((2 - math.sqrt(2)) * 2**52)  # mantissas above sqrt(2) belong to the next power of two
+
+
+@cache
+def sections(name: str) -> dict[str, Template]:
+    """Return the sections of a file of templates, which begin with lines ``//// NAME``."""
+    text = files("vpintegrator.compiled").joinpath(name).read_text(encoding="utf-8")
+    _, *parts = re.split(r"(?:^// .*\n)*^//// (.*)\n", text, flags=re.MULTILINE)
+    return {
+        title: Template(part.strip()) for title, part in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = False) -> str:
+    """Return the C source of the functions named.
+
+    Parameters
+    ----------
+    used
+        Names of functions, of ``FUNCTIONS`` and of those of a few numbers.
+    real
+        ``double`` or ``float``.
+    prefix
+        Prefix of all names.
+    widest
+        Whether to define the macro ``PREFIX_WIDEST`` even if no function here needs it.
+    """
+    names, about = set(used), _format(real) | {"p": prefix, "P": prefix.upper()}
+    own = [name for name in _OWN[real] if name in names]
+    others = [name for name in FUNCTIONS if name in names and name not in own]
+
+    def filled(section: str, **more: str) -> str:
+        return sections("functions.h")[section].substitute(about, **more)
+
+    def library(name: str) -> str:
+        """Return a loop over the function of the C library."""
+        return filled("library", name=name, called=f"{name}{'f' * (real == 'float')}(")
+
+    def written() -> Iterator[str]:
+        yield filled("bits")
+        if {"exp", "tanh"} & names:
+            yield filled("split_exp")
+        yield from (filled(name) for name in ("exp", "tanh") if name in names)
+        if {"sin", "cos"} & names:
+            yield filled("circular")
+        for shift, name in enumerate(("sin", "cos")):
+            if name in names:
+                yield filled("sin_or_cos", name=name, shift=str(shift))
+        if "log" in names:
+            yield filled("log")
+
+    found = [filled(name) for name in _OF_NUMBERS if name in names]
+    found += map(library, others)
+    if own or widest:
+        found.append(filled("widest"))
+    if own:
+        plain, better = ("\n\n".join(each) for each in (map(library, own), written()))
+        found.append(f"{filled('plain')}\n{plain}\n#else\n{better}\n#endif")
+    return "\n\n".join(found)
+
+
+def _format(real: str) -> dict[str, Any]:
+    """Return the numbers of a format of floating-point numbers, by the names in the templates."""
+    info, (whole, suffix) = np.finfo(real if real == "double" else "single"), _WHOLE[real]
+    names = ("ln2_high", "ln2_low", "tanh_is_one", "lowest", "highest")
+    numbers = dict(zip(names, _NUMBERS[real], strict=True))
+    numbers |= {"zero": 0.0, "one": 1.0, "two": 2.0, "log2e": 1.4426950408889634}
+    # rounds to whole numbers when it is added and subtracted again
+    numbers["rounding"] = 1.5 * 2.0**info.nmant
+    return {name: literal(number, real) for name, number in numbers.items()} | {
+        "real": real,
+        "whole": whole,
+        "sign": f"{1 << info.bits - 1:#x}{suffix}",
+        "infinity": f"{(1 << info.bits - 1) - (1 << info.nmant):#x}{suffix}",
+        "last": info.bits - 1,
+        "mantissa": info.nmant,
+        "bias": info.maxexp - 1,
+        "block": _BLOCK,
+        "up": _UP,
+        "series": _series(2, _DEGREES[real] - 1, real),
+    }
+
+
+def _series(first: int, terms: int, real: str) -> str:
+    """Return 1/first! + r/(first + 1)! + ... in C, by Estrin's scheme."""
+    if terms == 1:
+        return literal(1 / math.factorial(first), real)
+    half = 8 if terms > 8 else 4 if terms > 4 else 2 if terms > 2 else 1
+    power = "r" if half == 1 else f"r{half}"
+    return f"({_series(first + half, terms - half, real)}) * {power} + {_series(first, half, real)}"
+
 
 if TYPE_CHECKING:
     from vpintegrator.models import Model

@@ -1,4 +1,4 @@
-// Functions of exported C, in sections: c_functions.py puts names and numbers in the place of $words.
+// Functions of exported C, in sections: c_source.py puts names and numbers in the place of $words.
 //
 // Functions of one number are loops over arrays without branches, which compilers vectorise. They
 // use the methods of compiled/vectors.h and err by about a unit in the last place. Other functions

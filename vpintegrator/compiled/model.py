@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from vpintegrator.compiled.library import REALS, Compilation, NotWorthIt, pointer, shared
-from vpintegrator.compiled.machine import Machine
+from vpintegrator.compiled.method import Machine
 from vpintegrator.compiled.powers import operations, simplest
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.verification import verify_model

@@ -1,21 +1,265 @@
 """Operations of PyTorch on arrays of node numbers.
 
 Reshaping, indexing and transposing such arrays costs nothing when the model runs, and a product of
-matrices is what it is for numbers.
+matrices is what it is for numbers. PyTorch takes other operations apart into these.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.compiled.reductions import Reductions
-from vpintegrator.compiled.reshaping import RESHAPING
-from vpintegrator.compiled.scalar_graph import FUNCTIONS
+from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
+
+# operations whose tensors of integers are indices; elsewhere these are numbers
+INDEXED = {"gather", "index", "index_add", "index_put"}
+
+
+def _expand(a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
+    added = len(size) - a.ndim
+    shape = [a.shape[i - added] if n == -1 else n for i, n in enumerate(size)]
+    return np.broadcast_to(a, shape)
+
+
+def _slice(a: np.ndarray, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    places = [slice(None)] * a.ndim
+    places[dim] = slice(start, end, step)
+    return a[tuple(places)]
+
+
+def _select(a: np.ndarray, dim: int, index: int) -> np.ndarray:
+    # the dots make one element an array still, which can be written to
+    return np.moveaxis(a, dim, 0)[index, ...]
+
+
+def _places(index: list[Any]) -> tuple[Any, ...]:
+    return tuple(slice(None) if part is None else part for part in index)
+
+
+def _index_put(a: np.ndarray, index: list[Any], values: np.ndarray) -> np.ndarray:
+    result = a.copy()
+    result[_places(index)] = values
+    return result
+
+
+def _squeeze(a: np.ndarray, dim: Any = None) -> np.ndarray:
+    axes = range(a.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    return np.squeeze(a, tuple(axis for axis in axes if a.shape[axis] == 1))
+
+
+def _same(a: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
+    return a
+
+
+RESHAPING: dict[str, Callable[..., Any]] = {
+    "alias": _same,
+    "cat": lambda parts, dim=0: np.concatenate(parts, axis=dim),
+    "clone": _same,
+    "copy": lambda a, source, *_: np.broadcast_to(source, a.shape),
+    "diagonal": lambda a, offset=0, dim1=0, dim2=1: np.diagonal(a, offset, dim1, dim2),
+    "expand": _expand,
+    "flip": lambda a, dims: np.flip(a, tuple(dims)),
+    "gather": lambda a, dim, index, **_: np.take_along_axis(a, index, dim),
+    "index": lambda a, index: a[_places(index)],
+    "index_put": _index_put,
+    "permute": lambda a, dims: np.transpose(a, dims),
+    "reshape": np.reshape,
+    "select": _select,
+    "slice": _slice,
+    "split_with_sizes": lambda a, sizes, dim=0: np.split(a, np.cumsum(sizes)[:-1], axis=dim),
+    "squeeze": _squeeze,
+    "transpose": lambda a, first, second: np.swapaxes(a, first, second),
+    "unsqueeze": lambda a, dim: np.expand_dims(a, dim),
+    "view": np.reshape,
+}
+
+
+class NodeArrays:
+    """Elementwise operations and reductions, node by node.
+
+    Arrays of nodes have the type int64. Numbers known now are Python's: ``lift`` makes nodes of
+    them. The scalars that NumPy gives when one element is taken out of an array are neither, and
+    are refused, so that a node is never taken for a number.
+
+    Parameters
+    ----------
+    graph
+        Graph to which nodes are added.
+    """
+
+    def __init__(self, graph: ScalarGraph) -> None:
+        self.graph = g = graph
+        self._constant = _elementwise(g.constant)
+        self.plus, self.minus = _elementwise(g.add), _elementwise(g.sub)
+        self.times, self.over = _elementwise(g.mul), _elementwise(g.div)
+        self.negative, self.absolute = _elementwise(g.negative), _elementwise(g.absolute)
+        self.maximum, self.larger = _elementwise(g.maximum), _elementwise(g.larger)
+        self.greater, self.equal = _elementwise(g.greater), _elementwise(g.equal)
+        self.where, self.fixed = _elementwise(g.where), _elementwise(g.fixed)
+        self.power, self.arc_tangent = _elementwise(g.power), _elementwise(g.arc_tangent)
+
+    def constants(self, values: np.ndarray) -> np.ndarray:
+        """Return nodes for numbers that are known now."""
+        return self._constant(values.astype(np.float64))
+
+    def number(self, value: float) -> np.ndarray:
+        """Return a node for one."""
+        return np.array(self.graph.constant(value), dtype=np.int64)
+
+    def lift(self, value: Any) -> np.ndarray:
+        """Return numbers as constants; nodes stay."""
+        if isinstance(value, np.ndarray) and value.dtype == np.int64:
+            return value
+        if isinstance(value, bool | int | float):
+            return self.number(float(value))
+        raise TypeError(f"{type(value)} is neither nodes nor a number")
+
+    def scaled(self, a: Any, factor: float) -> np.ndarray:
+        """Return nodes or a number times a number."""
+        return self.times(self.lift(a), self.number(factor))
+
+    def apply(self, function: str, a: np.ndarray) -> np.ndarray:
+        """Apply one of ``FUNCTIONS``."""
+        return _elementwise(functools.partial(self.graph.apply, function))(a)
+
+    def opposite(self, condition: np.ndarray) -> np.ndarray:
+        """Return the negation of a condition."""
+        return self.minus(self.number(1.0), condition)
+
+    def not_less(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the condition a >= b, false if a or b is NaN."""
+        return self.plus(self.greater(a, b), self.equal(a, b))
+
+    def guarded(self, a: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Apply a function such as the square root, with value and derivative 0 at a = 0."""
+        zero = self.equal(a, self.number(0.0))
+        return self.where(zero, self.number(0.0), function(self.where(zero, self.number(1.0), a)))
+
+    def fold(self, operation: Callable[[int, int], int], terms: np.ndarray) -> np.ndarray:
+        """Combine nodes along the last axis."""
+        rows = terms.reshape(-1, terms.shape[-1]).tolist()
+        folded = [functools.reduce(operation, row) for row in rows]
+        return np.array(folded, dtype=np.int64).reshape(terms.shape[:-1])
+
+    def reduce(
+        self, operation: Callable[[int, int], int], a: np.ndarray, axes: Any, keep: bool
+    ) -> np.ndarray:
+        """Combine nodes along axes: a number, several, or none for all."""
+        axes = [axes] if isinstance(axes, int) else axes or range(a.ndim)
+        chosen = tuple(axis % a.ndim for axis in axes)
+        kept = [axis for axis in range(a.ndim) if axis not in chosen]
+        moved = a.transpose(*kept, *chosen).reshape([a.shape[axis] for axis in kept] + [-1])
+        result = self.fold(operation, moved)
+        return np.expand_dims(result, chosen) if keep else result
+
+
+def _elementwise(operation: Callable[..., int]) -> Callable[..., np.ndarray]:
+    def apply(*arguments: Any) -> np.ndarray:
+        arrays = np.broadcast_arrays(*arguments)
+        nodes = list(map(operation, *(array.ravel().tolist() for array in arrays)))
+        return np.array(nodes, dtype=np.int64).reshape(arrays[0].shape)
+
+    return apply
+
+
+class Reductions(NodeArrays):
+    """Operations that combine elements along axes.
+
+    Where they take a ``dtype``, it is that of the result, which is checked elsewhere.
+    """
+
+    def _op_sum(
+        self, a: np.ndarray, dim: Any = None, keepdim: bool = False, dtype: Any = None
+    ) -> np.ndarray:
+        return self.reduce(self.graph.add, a, dim, keepdim)
+
+    def _op_mean(
+        self, a: np.ndarray, dim: Any = None, keepdim: bool = False, dtype: Any = None
+    ) -> np.ndarray:
+        total = self._op_sum(a, dim, keepdim)
+        return self.over(total, self.number(a.size / total.size))
+
+    def _op_prod(
+        self, a: np.ndarray, dim: Any = None, keepdim: bool = False, dtype: Any = None
+    ) -> np.ndarray:
+        return self.reduce(self.graph.mul, a, dim, keepdim)
+
+    def _op_index_add(
+        self, a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: float = 1
+    ) -> np.ndarray:
+        found = np.moveaxis(a.copy(), dim, 0)
+        for place, part in zip(index, np.moveaxis(self.scaled(source, alpha), dim, 0), strict=True):
+            found[place] = self.plus(found[place], part)
+        return np.moveaxis(found, 0, dim)
+
+    def _op_amax(self, a: np.ndarray, dim: Any = None, keepdim: bool = False) -> np.ndarray:
+        return self.reduce(self.graph.larger, a, dim, keepdim)
+
+    def _op_amin(self, a: np.ndarray, dim: Any = None, keepdim: bool = False) -> np.ndarray:
+        return self.negative(self._op_amax(self.negative(a), dim, keepdim))
+
+    def _op_var(
+        self, a: np.ndarray, dim: Any = None, correction: float | None = 1, keepdim: bool = False
+    ) -> np.ndarray:
+        mean = self._op_mean(a, dim, True)
+        difference = self.minus(a, mean)
+        total = self._op_sum(self.times(difference, difference), dim, keepdim)
+        count = a.size / mean.size - (1 if correction is None else correction)
+        return self.over(total, self.number(max(count, 0.0)))
+
+    def _op_std(self, a: np.ndarray, *arguments: Any, **options: Any) -> np.ndarray:
+        return self._root(self._op_var(a, *arguments, **options))
+
+    def _op_linalg_vector_norm(
+        self,
+        a: np.ndarray,
+        ord: float = 2,
+        dim: Any = None,
+        keepdim: bool = False,
+        dtype: Any = None,
+    ) -> np.ndarray:
+        if ord == 2:
+            return self._root(self._op_sum(self.times(a, a), dim, keepdim))
+        sizes = self.absolute(a)
+        if math.isinf(ord):
+            return (self._op_amax if ord > 0 else self._op_amin)(sizes, dim, keepdim)
+        if ord == 1:
+            return self._op_sum(sizes, dim, keepdim)
+        total = self._op_sum(self.power(sizes, self.number(ord)), dim, keepdim)
+        return self.guarded(total, lambda x: self.power(x, self.number(1 / ord)))
+
+    def _root(self, a: np.ndarray) -> np.ndarray:
+        return self.guarded(a, lambda x: self.apply("sqrt", x))
+
+    def _op__softmax(self, a: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
+        weights = self.apply("exp", self._below_top(a, dim))
+        return self.over(weights, self._op_sum(weights, dim, True))
+
+    def _op__log_softmax(self, a: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
+        below = self._below_top(a, dim)
+        total = self._op_sum(self.apply("exp", below), dim, True)
+        return self.minus(below, self.apply("log", total))
+
+    def _below_top(self, a: np.ndarray, dim: int) -> np.ndarray:
+        """Return minus the largest, which nothing depends on but overflow."""
+        return self.minus(a, self.reduce(self.graph.bound, a, dim, True))
+
+    def _op_native_layer_norm(
+        self, a: np.ndarray, shape: list[int], weight: Any, bias: Any, eps: float
+    ) -> list[np.ndarray]:
+        axes = list(range(a.ndim - len(shape), a.ndim))
+        mean = self._op_mean(a, axes, True)
+        variance = self._op_var(a, axes, 0, True)
+        scale = self.power(self.plus(variance, self.number(eps)), self.number(-0.5))
+        result = self.times(self.minus(a, mean), scale)
+        result = result if weight is None else self.times(result, weight)
+        return [result if bias is None else self.plus(result, bias), mean, scale]
+
 
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _LOGICAL = {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}

@@ -7,9 +7,8 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from vpintegrator.compiled.differentiation import adjoints, leads_to
 from vpintegrator.compiled.program import Program, scalar_function
-from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph
+from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph, adjoints, leads_to
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace

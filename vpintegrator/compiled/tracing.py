@@ -20,8 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.compiled.operations import BOOLEAN, Operations
-from vpintegrator.compiled.reshaping import INDEXED, RESHAPING
+from vpintegrator.compiled.operations import BOOLEAN, INDEXED, RESHAPING, Operations
 from vpintegrator.compiled.scalar_graph import ScalarGraph, too_large
 from vpintegrator.nn.implicit import unrolled
 

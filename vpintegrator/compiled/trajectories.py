@@ -13,8 +13,7 @@ import numpy as np
 
 from vpintegrator.arguments import is_number, of_kind, shown, whole_number
 from vpintegrator.compiled.library import NotCompilable
-from vpintegrator.compiled.machine import Machine, wanted_on
-from vpintegrator.compiled.method import CompiledMethod
+from vpintegrator.compiled.method import CompiledMethod, Machine, wanted_on
 from vpintegrator.compiled.step_source import obstacle
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.compiled import machine_code
-from vpintegrator.compiled.machine import Machine
-from vpintegrator.compiled.method import CompiledMethod
+from vpintegrator.compiled.method import CompiledMethod, Machine
 from vpintegrator.compiled.one_step import (
     MethodStep,
     ModelStep,

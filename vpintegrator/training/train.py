@@ -14,7 +14,7 @@ import torch
 
 from vpintegrator.arguments import called, one_of, positive, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
-from vpintegrator.compiled.machine import wanted_on
+from vpintegrator.compiled.method import wanted_on
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
