@@ -9,7 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "ranges")
 _LARGEST = 2**53  # whole numbers up to this one are exact as floats
@@ -81,7 +81,8 @@ def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
     """Return ``value`` if it is among ``choices``, else raise InputError with their names."""
     choices = list(choices)
     if value not in choices:
-        raise InputError(f"{argument} must be one of {', '.join(choices)}, not {value!r}")
+        near = nearest(str(value), choices)
+        raise InputError(f"{argument} must be one of {', '.join(choices)}, not {value!r}{near}")
     return value
 
 

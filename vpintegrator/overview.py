@@ -8,8 +8,6 @@ import itertools
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,13 +27,14 @@ from vpintegrator.catalogue import (
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS
 from vpintegrator.names import CLASSICAL_METHODS
-from vpintegrator.storage.files import check_input, check_output, replacing
+from vpintegrator.storage.files import check_input
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.data.inspection import Group
     from vpintegrator.dynamics import System
     from vpintegrator.models import Model
+    from vpintegrator.plotting.figure import Figure
     from vpintegrator.rollout import Report
     from vpintegrator.training import Fit
 
@@ -85,7 +84,7 @@ class Overview:
 
     text: str
     facts: Mapping[str, Any]
-    _picture: Callable[[Path, bool], None] | None = None
+    _figure: Callable[[], Figure] | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -101,9 +100,11 @@ class Overview:
         InputError
             If there is no picture of this, or it cannot be written.
         """
-        if self._picture is None:
+        if self._figure is None:
             raise InputError("pictures are of datasets, rollouts and models; leave out the output")
-        self._picture(check_output(path, overwrite), overwrite)
+        from vpintegrator.plotting.draw import draw_one
+
+        draw_one(self._figure(), as_path("path", path), overwrite)
 
 
 def show(
@@ -414,7 +415,13 @@ def _show_file(path: Path, width: int | None) -> Overview:
 
     model = load(path)
     text = _text(f"Model: {model.description}", _of_model(model, path))
-    return Overview(text, model_facts(model), _drawn(path, "training"))
+
+    def training() -> Figure:
+        from vpintegrator.plotting.figures.models import TrainingFigure, read_training
+
+        return TrainingFigure(read_training(path))
+
+    return Overview(text, model_facts(model), training)
 
 
 def _text(title: str, lines: Lines) -> str:
@@ -424,20 +431,6 @@ def _text(title: str, lines: Lines) -> str:
         result.append(f"  {'' if heading == before else heading:<15}{text}")
         before = heading
     return "\n".join(result)
-
-
-def _drawn(source: Path | Report, figure: str) -> Callable[[Path, bool], None]:
-    """Return a function that draws one figure of a source to a path."""
-
-    def picture(path: Path, overwrite: bool) -> None:
-        from vpintegrator.plotting import draw
-
-        suffix = path.suffix.removeprefix(".")
-        with tempfile.TemporaryDirectory() as folder, replacing(path, overwrite) as temporary:
-            files = draw(source, Path(folder, "figures"), [suffix], figures=[figure])
-            shutil.copyfile(files[0], temporary)
-
-    return picture
 
 
 def _show_report(report: Report, width: int | None) -> Overview:
@@ -451,7 +444,14 @@ def _show_report(report: Report, width: int | None) -> Overview:
     ]
     text = _text(f"Rollout: {report.system.title}", iter(lines))
     table = report_text(report, width, notes=True)
-    return Overview(f"{text}\n{table}", report_facts(report), _drawn(report, "overview"))
+
+    def overview() -> Figure:
+        from vpintegrator.plotting.figures.overview import OverviewFigure
+        from vpintegrator.plotting.scene import Scene
+
+        return OverviewFigure(Scene(report))
+
+    return Overview(f"{text}\n{table}", report_facts(report), overview)
 
 
 def report_text(report: Report, width: int | None = None, *, notes: bool = False) -> str:
@@ -486,13 +486,14 @@ def report_facts(report: Report) -> dict[str, Any]:
 
 def _show_dataset(dataset: Dataset) -> Overview:
     from vpintegrator.data.inspection import inspect_dataset
-    from vpintegrator.plotting.preview import draw_preview
 
-    def picture(path: Path, overwrite: bool) -> None:
-        draw_preview(dataset, path, overwrite)
+    def preview() -> Figure:
+        from vpintegrator.plotting.preview import PreviewFigure
+
+        return PreviewFigure(dataset)
 
     lines = _of_dataset(dataset, inspect_dataset(dataset))
-    return Overview(_text(dataset.title, lines), dataset_facts(dataset), picture)
+    return Overview(_text(dataset.title, lines), dataset_facts(dataset), preview)
 
 
 def dataset_facts(dataset: Dataset) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+import vpintegrator as vp
 from vpintegrator.data import generate, import_dataset
 from vpintegrator.data.inspection import inspect_dataset
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.preview import draw_preview
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def test_preview_of_anything(shape, options, ending, tmp_path):
         states[0, 3:] = np.nan
     dataset = import_dataset(states, tmp_path / "a.h5", step=1.0, **options)
     path = tmp_path / f"a.{ending}"
-    draw_preview(dataset, path)
+    vp.show(dataset).draw(path)
     assert path.stat().st_size > 10_000
-    for wrong, said in ((path, "exists already"), (tmp_path / "a.gif", r"to a file \.png")):
+    for wrong, said in ((path, "exists already"), (tmp_path / "a.gif", "must be one of png")):
         with pytest.raises(InputError, match=said):
-            draw_preview(dataset, wrong)
+            vp.show(dataset).draw(wrong)
 
 
 def test_each_trajectory_is_judged_with_its_own_parameters(tmp_path):
@@ -62,5 +62,5 @@ def test_each_trajectory_is_judged_with_its_own_parameters(tmp_path):
     dataset = generate("rigid-body", tmp_path / "a.h5", count=40, steps=10, vary=vary)
     groups = inspect_dataset(dataset)
     assert all(group.changes["energy"] < 1e-12 for group in groups.values())
-    draw_preview(dataset, tmp_path / "a.png")
+    vp.show(dataset).draw(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000

@@ -59,9 +59,9 @@ def test_a_layer_is_drawn_into_axes_of_ones_own(rotations):
     ("arguments", "message"),
     [
         ({"window": [[0.0, 1.0]]}, r"window has shape \(1, 2\), but .* windows of shape \(3, 3\)"),
-        ({"layer": "core.7"}, "'core.7' is none of core.0"),
-        ({"head": 1}, "head: '1' is none of 0"),
-        ({"head": -1}, "head: '-1' is none of 0"),
+        ({"layer": "core.7"}, "one of core.0, .*not 'core.7'"),
+        ({"head": 1}, "head must be one of 0, not '1'"),
+        ({"head": -1}, "head must be one of 0, not '-1'"),
         ({"window": "much"}, "window must be"),
     ],
 )

@@ -14,7 +14,7 @@ from vpintegrator.plotting import csv_table, latex_table, markdown_table
 from vpintegrator.plotting.draw import draw
 from vpintegrator.plotting.figure import markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
+from vpintegrator.plotting.figures.portraits import CoordinatesFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.text import latex
 from vpintegrator.rollout import compare
@@ -88,8 +88,6 @@ def test_sections_are_those_of_one_energy(oscillators):
     axes = FIGURES["poincare"](Scene(report)).draw().axes[1]
     drawn = np.asarray(axes.collections[0].get_offsets())
     assert len(drawn) == (points.trajectory < 2).sum() > 0
-    text = FIGURES["poincare"](Scene(report, orbits=[3])).caption()
-    assert f"One level of the energy, {energy[2]:.4g}: orbit 3; the other 2" in text
 
 
 def test_coordinates_end_where_methods_differ():

@@ -14,10 +14,10 @@ from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
 from vpintegrator.plotting.figure import RolloutFigure, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.figures.curves import (
     CROSS,
 )
+from vpintegrator.plotting.figures.portraits import CoordinatesFigure
 from vpintegrator.plotting.figures.sections import PoincareFigure
 from vpintegrator.plotting.figures.studies import WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
@@ -139,7 +139,7 @@ def test_widths_and_styles_are_those_asked_for(body, style, width, inches, tmp_p
 
 def check_texts(report, methods, width):
     """No text is cut off, none lies on another, and a column overview fits a page."""
-    scene = Scene(report, find_style(None, width), (), methods)
+    scene = Scene(report, find_style(None, width), methods)
     with scene.style.applied(), np.errstate(all="ignore"):
         for name, declared in FIGURES.items():
             if declared(scene).applies():

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
 from vpintegrator.plotting.figures import FIGURES
-from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
+from vpintegrator.plotting.figures.portraits import CoordinatesFigure
 from vpintegrator.plotting.interpolation import between
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare

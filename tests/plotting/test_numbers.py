@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
+from vpintegrator.plotting.figures.portraits import CoordinatesFigure
 from vpintegrator.plotting.figures.studies import COSTS, WorkPrecisionFigure
 from vpintegrator.plotting.scene import Scene
 

@@ -81,13 +81,16 @@ def test_without_axes_a_figure_is_made_from_a_file(body, tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r, ax: plotting.invariant(r, "mass", ax=ax), "has no 'mass'; it has energy"),
-        (lambda r, ax: plotting.volume(r, "area", ax=ax), "'area' is none of step, phase-space"),
-        (lambda r, ax: plotting.portrait(r, "euler", ax=ax), "'euler' is none of reference, net"),
-        (lambda r, ax: plotting.portrait(r, "rk4", plane=("z1", "y"), ax=ax), "'y' is none of z1"),
+        (lambda r, ax: plotting.invariant(r, "mass", ax=ax), "one of energy, .*not 'mass'"),
+        (
+            lambda r, ax: plotting.volume(r, "area", ax=ax),
+            "one of step, phase-space, not 'area'",
+        ),
+        (lambda r, ax: plotting.portrait(r, "euler", ax=ax), "must be one of reference, net"),
+        (lambda r, ax: plotting.portrait(r, "rk4", plane=("z1", "y"), ax=ax), "must be one of z1"),
         (lambda r, ax: plotting.portrait(r, "rk4", plane="z1", ax=ax), "is not two names"),
         (lambda r, ax: plotting.section(r, "rk4", ax=ax), "no Poincare section with points"),
-        (lambda r, ax: plotting.section(r, "euler", ax=ax), "'euler' is none of reference"),
+        (lambda r, ax: plotting.section(r, "euler", ax=ax), "must be one of reference"),
     ],
 )
 def test_mistakes_leave_the_axes_as_they_were(call, message, body):

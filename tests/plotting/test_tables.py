@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 import vpintegrator as vp
-from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.rollout import Volume
 
@@ -73,7 +72,7 @@ def test_divergence_is_marked(oscillators):
         assert "diverged" in text
         assert "4 of 4" in text
     assert oscillators.table()[0]["diverged"] == 4
-    assert cells(markdown_table(oscillators, columns=["energy drift"]), "energy drift")[0] == "–"
+    assert cells(markdown_table(oscillators), "energy drift")[0] == "–"
 
 
 def exploded(report, name):
@@ -160,28 +159,3 @@ def test_markdown_and_latex(body):
     assert latex.count(r"\\") == 5
     columns = {line.count("&") for line in latex.splitlines() if line.endswith(r"\\")}
     assert len(columns) == 1
-
-
-CHOSEN = ["Worst-RMSE", "order", "energy error kind"]
-
-
-def test_chosen_columns_stand_in_every_table(body):
-    """In the order given, hidden ones too, whatever the width."""
-    header, *rows = csv.reader(io.StringIO(csv_table(body, CHOSEN)))
-    assert header == ["method", "worst RMSE", "order", "energy error kind"]
-    assert rows[2][0] == "RK4" and rows[2][2:] == ["4", "relative"]
-    lines = markdown_table(body, CHOSEN).splitlines()
-    assert lines[2] == "| method | worst RMSE | order | energy error kind |"
-    assert "Left out" not in lines[-1]
-    assert "{lrrr}" in latex_table(body, CHOSEN)
-    out = io.StringIO()
-    Console(file=out, width=200).print(terminal_table(body, 40, CHOSEN))
-    assert (
-        out.getvalue().count("relative") >= 3 and "drift" not in out.getvalue().split("Median")[0]
-    )
-
-
-@pytest.mark.parametrize("table", [csv_table, markdown_table, latex_table, terminal_table])
-def test_a_column_that_is_not_there_is_told_with_the_nearest(body, table):
-    with pytest.raises(InputError, match="no column 'median RMS'; did you mean 'median RMSE'"):
-        table(body, columns=["median RMS"])

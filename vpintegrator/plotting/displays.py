@@ -13,7 +13,7 @@ import html
 import io
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,7 @@ def html_of(report: Report) -> str:
     """Return HTML of a report: the table of vp-rollout, its notes, and the overview."""
     printed, png = Printed(report), io.BytesIO()
     kinds = ["", *(run.kind for run in report.runs.values())]
-    head, *body = [
-        _row("td" if kind else "th", cells, bold=kind == "learned")
-        for kind, cells in zip(kinds, [printed.titles, *printed.rows], strict=True)
-    ]
+    head, *body = map(_row, printed.rows, kinds)
     with PAPER.applied(), np.errstate(all="ignore"):
         figure = OverviewFigure(Scene(report, PAPER)).draw()
         figure.savefig(png, format="png", dpi=_DOTS)
@@ -56,7 +53,7 @@ def html_of(report: Report) -> str:
         title=_text(title(report)),
         head=head,
         body="".join(body),
-        notes="\n".join(html.escape(note) for note in printed.notes),
+        notes="\n".join(map(html.escape, printed.notes)),
         figure=base64.b64encode(png.getvalue()).decode("ascii"),
         width=round(_ACROSS * figure.get_figwidth()),
     )
@@ -67,12 +64,15 @@ def _text(value: Any) -> str:
     return html.escape(printable(str(value), _LONGEST))
 
 
-def _row(tag: str, cells: Any, bold: bool) -> str:
-    """Return a row of a table, with words left in its first column and numbers right in others."""
-    weight = ";font-weight:bold" * bold
+def _row(cells: Sequence[str], kind: str) -> str:
+    """Return a row of a table, the titles or a method of a kind: words left, numbers right."""
+    tag = "td" if kind else "th"
+    weight = ";font-weight:bold" if kind == "learned" else ""
     sides = ["left", *["right"] * (len(cells) - 1)]
-    styles = [f'<{tag} style="{_CELL}{side}{weight}">' for side in sides]
-    words = (f"{style}{_text(cell)}</{tag}>" for style, cell in zip(styles, cells, strict=True))
+    words = (
+        f'<{tag} style="{_CELL}{side}{weight}">{_text(cell)}</{tag}>'
+        for cell, side in zip(cells, sides, strict=True)
+    )
     return f"<tr>{''.join(words)}</tr>"
 
 
@@ -120,17 +120,9 @@ def _facts(system: System) -> Iterator[tuple[str, str]]:
     law = r"\rho M \rho M = 1" if system.is_discrete else r"f(\rho z) = -\rho f(z)"
     images = symmetries_latex(system)
     more = f", and {len(images) - _SHOWN} more" if len(images) > _SHOWN else ""
-    shown = ", ".join(f"${image}$" for image in images[:_SHOWN])
-    yield f"reversing symmetries ${law}$", shown + more
-    if system.time:
-        period = f", of period ${system.period:.9g}$" if system.period else ""
-        yield "time", f"${_symbol(system.time)}$, a component of the state{period}"
-    angles = {i: period for i, period in system.periods.items() if i != system.explicit_time}
-    words = (f"${_symbol(system.components[i])}$ of period ${p:.9g}$" for i, p in angles.items())
-    yield "angles", ", ".join(words)
-    if system.chart:
-        names = ", ".join(f"${_symbol(name)}$" for name in system.chart.components)
-        yield f"other coordinates, {system.chart.system.kind} there", names
+    yield f"reversing symmetries ${law}$", ", ".join(f"${x}$" for x in images[:_SHOWN]) + more
+    words = (f"${_symbol(system.components[i])}$: ${p:.9g}$" for i, p in system.periods.items())
+    yield "periods", ", ".join(words)
     yield "reference", _plain(system.reference)
 
 

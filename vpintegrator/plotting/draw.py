@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import as_path, of_kind
+from vpintegrator.arguments import as_path, of_kind, one_of
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figure import Figure, choose, markdown_paragraphs
+from vpintegrator.plotting.figure import Figure, markdown_paragraphs
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.figures.models import model_scene, read_training
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
 from vpintegrator.rollout import Report, open_rollout
-from vpintegrator.storage.files import check_output, filling
+from vpintegrator.storage.files import check_output, filling, replacing
 from vpintegrator.storage.reading import check_kind, kind_of
 
 FORMATS = ("png", "pdf", "svg")
@@ -42,8 +42,6 @@ def draw(
     methods: Sequence[str] = (),
     style: str | os.PathLike[str] | None = None,
     width: str | float | None = None,
-    columns: Sequence[str] | None = None,
-    orbits: Sequence[int] = (),
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
@@ -71,12 +69,6 @@ def draw(
     width
         Width of every figure: ``"column"``, ``"page"``, or inches. The default is a width for each
         figure, 3.4 or 7 inches.
-    columns
-        Titles of the columns of the tables; by default all in CSV, and the most telling elsewhere.
-    orbits
-        Numbers, from 1, of up to four orbits in overview and portraits; the first of them is drawn
-        in time, too. By default the overview shows the median and the worst orbit of the first
-        model.
     progress
         Called with the name of the figure that comes next, the number of those done, and of all.
 
@@ -103,28 +95,25 @@ def draw(
     True
     """
     for name in formats:
-        choose("formats", name, FORMATS)
+        one_of("formats", name, FORMATS)
     look, tell = find_style(style, width), progress or (lambda *_: None)
-    scene, known, tables = _opened(report, look, columns, orbits, methods)
+    scene, known, tables = _opened(report, look, methods)
     known |= {figure.name: figure for figure in figures if not isinstance(figure, str)}
     names = [figure if isinstance(figure, str) else figure.name for figure in figures]
-    for name in names:
-        choose("figure", name, known)
-    drawn = {name: known[name](scene) for name in names or known}
-    texts = {} if figures else tables
-    folder = as_path("folder", folder)
+    drawn = {name: known[one_of("figure", name, known)](scene) for name in names or known}
+    texts, folder = {} if figures else tables, as_path("folder", folder)
+    caption_files = {f"{name}.md": [name] for name in names} or {_CAPTIONS: [*drawn]}
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
         files = [f"{figure}.{suffix}" for figure in drawn for suffix in formats]
-        caption_files = {f"{name}.md": [name] for name in names} or {_CAPTIONS: [*drawn]}
         for name in [*files, *texts, *caption_files]:
             check_output(folder / name, overwrite)
-        written, captions = [], {}
+        captions = {}
         with look.applied(), np.errstate(all="ignore"):
             for done, (name, figure) in enumerate(drawn.items()):
                 tell(name, done, len(drawn))
                 if figure.applies():
-                    written += _save(figure, place, formats)
+                    write_figure(figure, {place / f"{name}.{suffix}": suffix for suffix in formats})
                     captions[name] = figure.caption()
                 elif figures:
                     raise InputError(f"figure: there is nothing to show in the figure '{name}'")
@@ -134,30 +123,26 @@ def draw(
             texts = texts | {file: markdown_paragraphs(told)}
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
+    written = [f"{name}.{suffix}" for name in captions for suffix in dict.fromkeys(formats)]
     return [folder / name for name in [*written, *texts]]
 
 
 def _opened(
-    source: Source,
-    style: Style,
-    columns: Sequence[str] | None,
-    orbits: Sequence[int],
-    methods: Sequence[str],
+    source: Source, style: Style, methods: Sequence[str]
 ) -> tuple[Any, dict[str, type[Figure]], dict[str, str]]:
     """Return the scene of a source, its figures, and its tables."""
     if isinstance(source, str | os.PathLike):
         source = open_drawn(source)
     if isinstance(source, Path):
-        for option, value in {"orbits": orbits, "methods": methods, "columns": columns}.items():
-            if value:
-                raise InputError(f"{option}: {source} is a model, and only a rollout has {option}")
+        if methods:
+            raise InputError(f"methods: {source} is a model, and only a rollout has methods")
         model = model_scene(source, style)
         if not any(figure(model).applies() for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
         return model, dict(MODEL_FIGURES), {}
     report = of_kind("report", source, Report, "a report, or the path of its file")
-    scene = Scene(report, style, orbits, methods)
-    tables = {name: render(scene.report, columns) for name, render in _TABLES.items()}
+    scene = Scene(report, style, methods)
+    tables = {name: render(scene.report) for name, render in _TABLES.items()}
     own = {each.figure.name: each.figure for each in report.diagnostics if each.figure is not None}
     return scene, FIGURES | own, tables
 
@@ -169,12 +154,21 @@ def open_drawn(path: str | os.PathLike[str]) -> Report | Path:
     return path if kind_of(path) == "model" else open_rollout(path)
 
 
-def _save(figure: Figure, folder: Path, formats: Iterable[str]) -> list[str]:
-    """Write a figure in several formats; return the names of the files."""
-    drawn, names = figure.draw(), []
-    for suffix in dict.fromkeys(formats):
-        names.append(f"{figure.name}.{suffix}")
+def write_figure(figure: Figure, paths: Mapping[Path, str]) -> None:
+    """Draw a figure into files, each of a format."""
+    drawn = figure.draw()
+    for path, suffix in paths.items():
         metadata = _UNDATED.get(suffix)
-        drawn.savefig(folder / names[-1], format=suffix, bbox_inches=None, metadata=metadata)
+        drawn.savefig(path, format=suffix, bbox_inches=None, metadata=metadata)
         drawn.set_layout_engine("none")  # it is laid out now
-    return names
+
+
+def draw_one(figure: Figure, path: Path, overwrite: bool) -> None:
+    """Draw a single figure to a file, whose name says its format."""
+    suffix = one_of("format", path.suffix.lower().removeprefix("."), FORMATS)
+    with (
+        replacing(path, overwrite) as temporary,
+        figure.style.applied(),
+        np.errstate(all="ignore"),
+    ):
+        write_figure(figure, {Path(temporary): suffix})

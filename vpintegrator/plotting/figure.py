@@ -20,8 +20,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.lines import Line2D
 
-from vpintegrator.arguments import of_kind
-from vpintegrator.errors import InputError, printable
+from vpintegrator.errors import printable
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import COLUMN, ORBIT_COLOURS, Style
 from vpintegrator.plotting.tables import attention_changes, departures, size
@@ -67,16 +66,16 @@ class Figure(ABC):
 
     @abstractmethod
     def sentences(self) -> Iterable[str]:
-        """Return the sentences of the caption."""
+        """Return the sentences of the caption; an empty one is left out."""
 
-    def opening(self) -> list[str]:
-        """Return sentences that all figures of a kind begin with."""
-        return []
+    def opening(self) -> str:
+        """Return the sentence that all figures of a kind begin with."""
+        return ""
 
     def caption(self) -> str:
         """Return the caption, at most five lines."""
         text = ""
-        for sentence in [*self.opening(), *self.sentences()]:
+        for sentence in [self.opening(), *self.sentences()]:
             longer = f"{text} {printable(sentence)}".strip()
             if len(_wrapped(longer)) <= LINES:
                 text = longer
@@ -90,34 +89,27 @@ class Figure(ABC):
         return max(1, int((width or self.style.wide) / (panel * self.style.em)))
 
     def new(self, width: float, height: float, legend: Sequence[Line2D] = ()) -> MplFigure:
-        """Return a figure in this style; see :func:`new_figure`."""
-        return new_figure(self.style, width, height, legend)
+        """Return a figure ``width`` inches wide, ``height`` em for panels, and a legend below."""
+        rows = self.legend_rows(width, legend)
+        size = width, self.style.em * (height + ROW * rows)
+        figure = MplFigure(figsize=size, layout="constrained")
+        if legend:
+            figure.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
+        return figure
+
+    def legend_rows(self, width: float, legend: Sequence[Line2D]) -> int:
+        """Return the rows of a legend below a figure ``width`` inches wide."""
+        blank = MplFigure(figsize=(width, 1), dpi=600)  # widths are rounded to pixels
+        for rows in range(1, len(legend)):
+            drawn = blank.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
+            margin = _MARGIN * self.style.em * blank.dpi
+            if drawn.get_window_extent().width < blank.bbox.width - margin:
+                return rows
+        return len(legend)
 
     def title(self, figure: MplFigure, title: str) -> None:
         """Write the title of the whole figure."""
         figure.suptitle(title, fontsize=1.05 * self.style.letters)
-
-
-def new_figure(
-    style: Style, width: float, height: float, legend: Sequence[Line2D] = ()
-) -> MplFigure:
-    """Return a figure ``width`` inches wide, with ``height`` em for panels and a legend below."""
-    rows = legend_rows(style, width, legend)
-    size = width, style.em * (height + ROW * rows)
-    figure = MplFigure(figsize=size, layout="constrained")
-    if legend:
-        figure.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
-    return figure
-
-
-def legend_rows(style: Style, width: float, legend: Sequence[Line2D]) -> int:
-    """Return the rows of a legend below a figure ``width`` inches wide."""
-    blank = MplFigure(figsize=(width, 1), dpi=600)  # widths are rounded to pixels
-    for rows in range(1, len(legend)):
-        drawn = blank.legend(handles=list(legend), ncols=-(-len(legend) // rows), **_LEGEND)
-        if drawn.get_window_extent().width < blank.bbox.width - _MARGIN * style.em * blank.dpi:
-            return rows
-    return len(legend)
 
 
 def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:
@@ -202,19 +194,14 @@ class RolloutFigure(Figure):
             for name, look in self.scene.looks.items()
         ]
 
-    def reference_line(self, look: Mapping[str, Any] | None = None) -> list[Line2D]:
+    def reference_line(self, **look: Any) -> list[Line2D]:
         """Return the legend entry of the reference, if there is one."""
         line = {"lw": 2.4 * self.style.line, "alpha": 0.5, "color": self.style.reference}
-        return (
-            [Line2D([], [], label="reference", **{**line, **(look or {})})]
-            if self.scene.referenced
-            else []
-        )
+        return [Line2D([], [], label="reference", **line | look)] * self.scene.referenced
 
-    def orbit_legend(self, shown: Collection[int] | None = None) -> list[Line2D]:
-        """Return the colours of orbits, by default all; none if there are too many, or one."""
+    def orbit_legend(self, shown: Collection[int]) -> list[Line2D]:
+        """Return the colours of orbits; none if there are too many, or one."""
         count = len(self.report.reference)
-        shown = range(count) if shown is None else shown
         if len(shown) < 2 or count > len(ORBIT_COLOURS):
             return []
         colours = orbit_colours(count, self.style)
@@ -282,17 +269,17 @@ class RolloutFigure(Figure):
                     hide_inner_labels(axes, k, columns, rows)
         return figure
 
-    def opening(self) -> list[str]:
+    def opening(self) -> str:
         """Return a sentence on the system and the initial states, and time and step of a whole."""
-        report, count = self.report, len(self.report.reference)
-        states = "an initial state" if count == 1 else "initial states"
-        origin = f"{states} given"
+        report, one = self.report, len(self.report.reference) == 1
+        origin = f"{'an initial state' if one else 'initial states'} given"
         if report.seed is not None:
-            origin = f"{states} (seed {report.seed})".replace("initial", "random initial")
-            origin = origin.replace("an random", "a random")
+            states = "a random initial state" if one else "random initial states"
+            origin = f"{states} (seed {report.seed})"
         stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
         time = f" to t = {grouped(report.times[-1])} with step {report.step:g}{stored}" * self.whole
-        return [f"{shortened(report.system.title, _SYSTEM)}: {orbits(count)} from {origin}{time}."]
+        count = orbits(len(report.reference))
+        return f"{shortened(report.system.title, _SYSTEM)}: {count} from {origin}{time}."
 
     def by_method(self, values: Mapping[str, float], form: Callable[[float], str] = size) -> str:
         """Return ``1.0e-03 (RK4) and 2.0e-05 (vpt)``; for many methods, the least and the largest.
@@ -309,20 +296,21 @@ class RolloutFigure(Figure):
     def reference(self) -> str:
         """Return a sentence on the accuracy and the end of the reference."""
         report, end = self.report, ""
-        first, last = report.reference_ends.min(), report.reference_ends.max()
+        first, last = map(grouped, (report.reference_ends.min(), report.reference_ends.max()))
         if report.reference_time == 0:
             return "There is no reference."
-        if first < last:
-            end = (
-                f", up to t = {grouped(first)} to {grouped(last)}, the median "
-                f"{grouped(report.reference_time)}: it ends where its error is a tenth of the "
-                "threshold"
-            )
-        elif last < report.times[-1]:
-            end = f" and ends at t = {grouped(last)}"
-        origin = f"is accurate to about {report.accuracy:.0e}" if report.accuracy else ""
-        given = "is made of the states given" if report.is_reference_given else origin
-        return f"The reference {given or 'is the map itself'}{end}."
+        if first != last:
+            median = grouped(report.reference_time)
+            end = f", up to t = {first} to {last}, the median {median}: it ends where its error is "
+            end += "a tenth of the threshold"
+        elif report.reference_ends.max() < report.times[-1]:
+            end = f" and ends at t = {last}"
+        origin = "is the map itself"
+        if report.is_reference_given:
+            origin = "is made of the states given"
+        elif report.accuracy:
+            origin = f"is accurate to about {report.accuracy:.0e}"
+        return f"The reference {origin}{end}."
 
     def long_steps(self, comma: str = ";") -> str:
         """Return words on what is drawn between states if there are few steps in a turn."""
@@ -333,23 +321,23 @@ class RolloutFigure(Figure):
 
     def events(self, shown: str = TYPICAL) -> list[str]:
         """Return sentences on what is shown of models of one name, and on methods that diverged."""
-        several = [shortened(run.title) for run in self.runs.values() if run.seeds]
-        seeds = [f"Of {listed(several)} {shown}."] if several else []
+        report, titles = self.report, {name: run.title for name, run in self.runs.items()}
+        several = listed([shortened(run.title) for run in self.runs.values() if run.seeds])
         mark = " (crosses)" if CURVES in shown else ""
-        failed = {n: self.scene.first_failure(n) for n in self.runs if self.report.diverged(n)}
-        parts = [
-            f"{self.runs[name].title} on {self.report.diverged(name)} of "
-            f"{self.report.summary(name).trajectories} orbits, first at t = {time:.4g}"
+        failed = {name: self.scene.first_failure(name) for name in titles if report.diverged(name)}
+        words = [
+            f"{titles[name]} on {report.diverged(name)} of {report.summary(name).trajectories} "
+            f"orbits, first at t = {time:.4g}"
             for name, time in failed.items()
         ]
-        if len(parts) > _LISTED:
-            first = int(np.argmin(list(failed.values())))
-            parts = [f"{len(parts)} methods, first {parts[first]}"]
-        return [*seeds, *([f"Diverged{mark}: {'; '.join(parts)}."] if parts else [])]
+        if len(words) > _LISTED:
+            words = [f"{len(words)} methods, first {words[int(np.argmin([*failed.values()]))]}"]
+        seeds = f"Of {several} {shown}." if several else ""
+        return [seeds, f"Diverged{mark}: {'; '.join(words)}." if words else ""]
 
     def notes(self) -> list[str]:
         """Return sentences on attention and the training domain."""
-        return [*attention_changes(self.runs.values()), *departures(self.report)]
+        return [attention_changes(self.runs.values()), departures(self.report)]
 
     def closing(self) -> list[str]:
         """Return sentences on divergences, the reference, and the training domain."""
@@ -368,9 +356,7 @@ def own_scene(report: Rollout, ax: Any) -> Scene:
     InputError
         If the file is no rollout.
     """
-    if not isinstance(report, Report):
-        kinds, words = (str, os.PathLike), "a report, or the path of a rollout file"
-        report = open_rollout(of_kind("report", report, kinds, words))
+    report = report if isinstance(report, Report) else open_rollout(report)
     return Scene(report, own_style(ax))
 
 
@@ -390,9 +376,3 @@ def drawn_into(
         ax = pyplot.figure(figsize=size, layout="constrained").add_subplot(projection=projection)
     draw(ax, *arguments)
     return ax
-
-
-def choose(what: str, name: str, names: Iterable[str]) -> None:
-    """Refuse a name that is none of the names."""
-    if name not in names:
-        raise InputError(f"{what}: '{name}' is none of {', '.join(names)}")

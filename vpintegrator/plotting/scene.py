@@ -9,24 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.arguments import one_of
+from vpintegrator.plotting import views
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
 from vpintegrator.plotting.style import PAPER, Style, looks
 from vpintegrator.plotting.text import plain, shortened
-from vpintegrator.plotting.views import (
-    ORBITS,
-    POINTS,
-    Plane,
-    Space,
-    Sphere,
-    View,
-    on_sphere,
-    planes_of,
-)
 from vpintegrator.rollout import Report, Run
 
 REFERENCE = "reference"
-_CHOSEN = 4  # orbits of the overview
 _BANDS = 6  # methods whose bands can be told apart
 _JUMP = 0.5  # standard deviations of an orbit
 _LONG = 1000.0  # steps from which on time axes are logarithmic
@@ -41,9 +31,6 @@ class Scene:
         Report to draw.
     style
         Style of the figures.
-    orbits
-        Numbers, from 1, of the orbits of the portraits; the overview chooses them by their errors
-        by default, and the others take the first.
     methods
         Names or titles of the methods to draw, by default all. A method looks the same beside
         others.
@@ -51,7 +38,7 @@ class Scene:
     Raises
     ------
     InputError
-        If there is no such orbit or method, or there are too many orbits.
+        If there is no such method.
 
     Attributes
     ----------
@@ -59,8 +46,6 @@ class Scene:
         Report, its system, the name of the system, the style, and the components of the system.
     coordinates
         Names of the components, and of the further coordinates of the system's pictures.
-    orbits
-        Indices of the orbits that were chosen, none by default.
     runs, looks, titles
         Run, line style and label of each method by its name.
     labels
@@ -89,22 +74,9 @@ class Scene:
         Whether the rollout is so long that its time axes are logarithmic.
     """
 
-    def __init__(
-        self,
-        report: Report,
-        style: Style = PAPER,
-        orbits: Sequence[int] = (),
-        methods: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, report: Report, style: Style = PAPER, methods: Sequence[str] = ()) -> None:
         given = looks((name, run.kind, run.method) for name, run in report.runs.items())
         report = only(report, methods)
-        count = len(report.reference)
-        if len(orbits) > _CHOSEN or not all(1 <= number <= count for number in orbits):
-            raise InputError(
-                f"orbits = {', '.join(map(str, orbits))}: give up to {_CHOSEN} numbers from 1 to "
-                f"{count}"
-            )
-        self.orbits = [number - 1 for number in orbits]
         self.report, self.system, self.style = report, report.system, style
         self.name, self.components = report.system.name, report.system.components
         self.coordinates = (*self.components, *self.system.coordinates)
@@ -119,15 +91,13 @@ class Scene:
         self.referenced = report.reference.shape[1] > 1
         shows_motion = report.reference.shape[1] > 2  # pairs do not
         self.scale = report.reference if shows_motion else _calmest(report)
-        self.dots = report.every > 1 or (
-            self.system.is_measured and _jumps(self.moving(self.scale))
-        )
+        jumps = self.system.is_measured and _jumps(self.moving(self.scale))
+        self.dots = report.every > 1 or jumps
         known = self.referenced and report.every == 1
         self.pieces = refinement(self.system, report.reference) if known else 1
         sharp = turning(self.moving(self.scale)) > COARSE
         self.coarse = self.pieces > 1 and sharp
         self.dots_of_reference = self.dots or (self.pieces == 1 and sharp)
-        self._curves: list[tuple[np.ndarray, np.ndarray, bool]] = []
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
 
@@ -151,10 +121,6 @@ class Scene:
         """Return states (..., dim) without a time component."""
         return states[..., : self.system.phase_dim]
 
-    def chosen(self, states: np.ndarray) -> np.ndarray:
-        """Return states (trajectory, time, dim) of the chosen orbits, by default of all."""
-        return states[self.orbits] if self.orbits else states
-
     def dotted(self, orbit: np.ndarray) -> bool:
         """Whether states (time, dim) of a method are drawn as dots.
 
@@ -165,21 +131,13 @@ class Scene:
 
     def curve(self, states: np.ndarray) -> np.ndarray:
         """Return states (..., time, dim) of the reference, :attr:`pieces` points a step."""
-        return self._solved_curve(states)[0]
+        return between(self.system, states, self.report.step, self.pieces)[0]
 
-    @property
+    @cached_property
     def solved(self) -> bool:
         """Whether that curve is the solution everywhere, and no interpolation."""
-        return self._solved_curve(self.report.reference[:ORBITS, :POINTS])[1]
-
-    def _solved_curve(self, states: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Return the curve and whether it is solved; recent curves are cached for other panels."""
-        for known, curve, solved in self._curves:
-            if np.array_equal(known, states, equal_nan=True):
-                return curve, solved
-        curve, solved = between(self.system, states, self.report.step, self.pieces)
-        self._curves = [*self._curves[-3:], (states, curve, solved)]
-        return curve, solved
+        states = self.report.reference[: views.ORBITS, : views.POINTS]
+        return between(self.system, states, self.report.step, self.pieces)[1]
 
     @cached_property
     def sphere(self) -> tuple[list[int], float] | None:
@@ -192,7 +150,7 @@ class Scene:
         indices = [self.components.index(name) for name in named or self.components]
         if named is None and (len(indices) != 3 or self.system.explicit_time is not None):
             return None
-        radius = on_sphere(self.scale[..., indices])
+        radius = views.on_sphere(self.scale[..., indices])
         return None if radius is None else (indices, radius)
 
     @property
@@ -205,7 +163,7 @@ class Scene:
 
     def view(
         self, scale: np.ndarray, pair: tuple[int, int] | None = None, alone: bool = False
-    ) -> View:
+    ) -> views.View:
         """Return the view for orbits; ``pair``, if given, asks for that plane.
 
         The axes contain the states ``scale`` (..., dim); ``alone`` is passed to a :class:`Sphere`.
@@ -213,10 +171,10 @@ class Scene:
         if pair is None and self.sphere:
             indices, radius = self.sphere
             names = [self.components[k] for k in indices]
-            return Sphere(indices, names, radius, self.style, alone)
+            return views.Sphere(indices, names, radius, self.style, alone)
         if pair is None and self.kind == "space":
-            return Space(scale, self.components, self.style)
-        return Plane(self.system, scale, pair or planes_of(self.system)[0])
+            return views.Space(scale, self.components, self.style)
+        return views.Plane(self.system, scale, pair or views.planes_of(self.system)[0])
 
     def first_failure(self, name: str) -> float:
         """Return the time at which the first trajectory of a method diverges, NaN if none does."""
@@ -241,12 +199,8 @@ def only(report: Report, methods: Sequence[str]) -> Report:
     known = {
         label.lower(): name for name, run in report.runs.items() for label in (run.title, name)
     }
-    for method in methods:
-        if method.lower() not in known:
-            raise InputError(
-                f"methods: '{method}' is none of {', '.join(report.runs)}{nearest(method, known)}"
-            )
-    kept = {known[method.lower()] for method in methods} or {*report.runs}
+    chosen = [one_of("methods", method.lower(), known) for method in methods]
+    kept = {known[method] for method in chosen} or {*report.runs}
     return replace(
         report,
         runs={name: run for name, run in report.runs.items() if name in kept},

@@ -13,7 +13,7 @@ import matplotlib
 import matplotlib.style
 from matplotlib.colors import to_hex, to_rgb
 
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,17 @@ def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
     method the one of its family if it is free. Further dozens combine the colours with other lines
     and markers.
     """
-    count = len(LOOKS)
+    count, learned = len(LOOKS), "learned"
     result: dict[str, Look] = {}
     places: list[int] = []
     for number, (name, kind, method) in enumerate(methods):
         dozen = number // count
-        taken = places[dozen * count :]
-        if kind == "learned":
-            order = list(range(count))
-        else:
-            first = _FAMILIES.get(method, count - 1)
-            order = [(first - k) % count for k in range(count)]
-        place = next(k for k in order if k not in taken)
+        first, way = (0, 1) if kind == learned else (_FAMILIES.get(method, count - 1), -1)
+        order = ((first + way * k) % count for k in range(count))
+        place = next(k for k in order if k not in places[dozen * count :])
         places.append(place)
         other = LOOKS[(place + 5 * dozen) % count]
-        width = _THICK if kind == "learned" else other.width
+        width = _THICK if kind == learned else other.width
         result[name] = replace(other, colour=LOOKS[place].colour, width=width)
     return result
 
@@ -221,16 +217,14 @@ def find_style(
         except (OSError, ValueError):
             raise InputError(
                 f"style: '{path}' is neither a style file of Matplotlib nor the name of one of its "
-                "styles, such as dark_background"
+                f"styles, such as dark_background{nearest(path, matplotlib.style.library)}"
             ) from None
     with matplotlib.rc_context(_BASE | dict(settings)):
-        own = settings.get("figure.figsize", (None,))[0]
-        return Style.current(settings=settings, width=_inches(own if width is None else width))
+        inches = settings.get("figure.figsize", (None,))[0] if width is None else width
+        return Style.current(settings=settings, width=None if inches is None else _inches(inches))
 
 
-def _inches(width: str | float | None) -> float | None:
-    if width is None:
-        return None
+def _inches(width: str | float) -> float:
     try:
         inches = {"column": COLUMN, "page": PAGE}.get(str(width).lower()) or float(width)
     except ValueError:
@@ -238,7 +232,7 @@ def _inches(width: str | float | None) -> float | None:
     if not _NARROWEST <= inches <= _WIDEST:
         raise InputError(
             f"width: '{width}' is neither column nor page, nor a number of inches from "
-            f"{_NARROWEST:g} to {_WIDEST:g}"
+            f"{_NARROWEST:g} to {_WIDEST:g}{nearest(str(width), ('column', 'page'))}"
         )
     return inches
 

@@ -3,8 +3,7 @@
 CSV holds every number. The others hold the columns that say something about this comparison, as
 many as can be read side by side, the most telling first. Columns that show failures are never left
 out: median and worst error, diverged orbits, both volumes. If a line is too short for them, the
-table continues in a further block. Columns that are chosen by name stand in all of them, in the
-order given, and no others.
+table continues in a further block.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.arguments import of_kind
-from vpintegrator.errors import InputError, nearest, printable
+from vpintegrator.errors import printable
 from vpintegrator.plotting.text import escape, grouped, latex, markdown, orbits
 from vpintegrator.rich_display import duration
 
@@ -53,55 +51,39 @@ class Cells:
         return max(map(len, (*self.header, *self.cells))) + _GAP
 
 
-@dataclass
 class Printed:
     """A table of texts: its columns, the methods first, and the names of the columns left out.
 
     Raises
     ------
     InputError
-        If it is made of anything but a report, or there is no such column.
+        If it is made of anything but a report.
     """
 
-    report: Report
-    width: int | None = _WIDTH
-    chosen: Sequence[str] | None = None
-    columns: list[Cells] = field(init=False)
-    left_out: list[str] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
-        report, table = self.report, rows(self.report)
-        known = {column.title: column for column in report.columns}
-        columns = sorted(known.values(), key=lambda column: column.place)
-        if self.chosen:
-            columns = [known[title] for title in chosen_titles(["method", *self.chosen], [*known])]
-        else:
-            columns = [each for each in columns if _telling(each, table)]
+    def __init__(self, report: Report, width: int | None = _WIDTH) -> None:
+        self.report, self.width, table = report, width, rows(report)
         named = list(zip(table, report.runs, strict=True))
         self.columns = [
-            Cells(each, [_cell(each, row, name, report) for row, name in named]) for each in columns
+            Cells(each, [_cell(each, row, name, report) for row, name in named])
+            for each in sorted(report.columns, key=lambda column: column.place)
+            if _telling(each, table)
         ]
-        if self.chosen or self.width is None:
-            return
+        self.left_out: list[str] = []
         ranked = [
             (each.column.rank, -place, each)
             for place, each in enumerate(self.columns)
             if each.column.rank is not None and not _is_broken(each.column, table)
         ]
         for *_, dispensable in sorted(ranked, key=lambda entry: entry[:2]):
-            if sum(column.width for column in self.columns) > self.width:
+            if width is not None and sum(column.width for column in self.columns) > width:
                 self.columns.remove(dispensable)
                 self.left_out.append(dispensable.column.title)
 
     @property
-    def titles(self) -> list[str]:
-        """Titles of the columns."""
-        return [" ".join(column.header).strip() for column in self.columns]
-
-    @property
     def rows(self) -> list[tuple[str, ...]]:
-        """Cells of each method."""
-        return list(zip(*(column.cells for column in self.columns), strict=True))
+        """Titles of the columns, and the cells of each method."""
+        columns = ([" ".join(c.header).strip(), *c.cells] for c in self.columns)
+        return list(zip(*columns, strict=True))
 
     @property
     def notes(self) -> list[str]:
@@ -117,15 +99,14 @@ class Printed:
             return [self.columns]
         widest = max((column.width for column in others), default=0)
         beside = min(names.width, max(8, width - widest - _GAP) + _GAP)
-        blocks: list[list[Cells]] = []
-        used = width
+        blocks, used = [[names]], beside
         for column in others:
-            if used + column.width > width:
+            if used + column.width > width and len(blocks[-1]) > 1:
                 blocks.append([names])
                 used = beside
             blocks[-1].append(column)
             used += column.width
-        return blocks or [[names]]
+        return blocks
 
 
 def rows(report: Any) -> list[dict[str, Any]]:
@@ -136,9 +117,7 @@ def rows(report: Any) -> list[dict[str, Any]]:
     return list(report.table())
 
 
-def terminal_table(
-    report: Report, width: int | None = _WIDTH, columns: Sequence[str] | None = None
-) -> RenderableType:
+def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType:
     """Return a table for a terminal ``width`` characters wide, learned methods first, in bold.
 
     Without a width it has all columns. Columns that must not be left out are stacked in several
@@ -150,13 +129,6 @@ def terminal_table(
         A report of a comparison.
     width
         Letters in a line; None for as many as it takes.
-    columns
-        Titles of the columns beside the methods' names, as in :meth:`Report.table`.
-
-    Raises
-    ------
-    InputError
-        If there is no such column.
 
     Examples
     --------
@@ -168,7 +140,7 @@ def terminal_table(
     from rich.table import Table
     from rich.text import Text
 
-    printed = Printed(report, width, columns)
+    printed = Printed(report, width)
     parts: list[RenderableType] = [Text(title(report), style="bold")]
     for names, *others in printed.blocks:
         table = Table(box=None, header_style="dim")
@@ -183,7 +155,7 @@ def terminal_table(
     return Group(*parts, Text(" ".join(printed.notes), style="dim"))
 
 
-def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
+def csv_table(report: Report) -> str:
     """Return a CSV table of all numbers at full precision; times in seconds.
 
     A title that a spreadsheet would take for a formula gets an apostrophe before it.
@@ -192,8 +164,6 @@ def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
     ----------
     report
         A report of a comparison.
-    columns
-        Titles of the columns beside the methods' names; by default all.
 
     Examples
     --------
@@ -201,33 +171,10 @@ def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> vp.plotting.csv_table(report).splitlines()[0][:20]
     'method,kind,order,st'
     """
-    table = rows(report)
-    titles = chosen_titles(["method", *columns], list(table[0])) if columns else list(table[0])
-    text = io.StringIO()
+    table, text = rows(report), io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_plain, titles))
-    writer.writerows([_plain(row[title]) for title in titles] for row in table)
+    writer.writerows(map(_plain, line) for line in (table[0], *(row.values() for row in table)))
     return text.getvalue()
-
-
-def chosen_titles(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return column titles, each once; case, hyphens and underscores do not matter.
-
-    Raises
-    ------
-    InputError
-        If there is no such column.
-    """
-
-    def folded(title: str) -> str:
-        return " ".join(re.sub(r"[-_]", " ", title).lower().split())
-
-    plain = {folded(title): title for title in known}
-    for name in asked:
-        if folded(name) not in plain:
-            hint = nearest(name, known)
-            raise InputError(f"there is no column '{name}'{hint}; there are {', '.join(known)}")
-    return list(dict.fromkeys(plain[folded(name)] for name in asked))
 
 
 def _plain(value: Any) -> Any:
@@ -239,15 +186,13 @@ def _plain(value: Any) -> Any:
     return ("'" if value.startswith(("=", "+", "-", "@")) else "") + printable(value)
 
 
-def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
+def markdown_table(report: Report) -> str:
     """Return a GitHub-flavoured table.
 
     Parameters
     ----------
     report
         A report of a comparison.
-    columns
-        Titles of the columns beside the methods' names; by default the most telling.
 
     Examples
     --------
@@ -255,34 +200,20 @@ def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> "RK4" in vp.plotting.markdown_table(report)
     True
     """
-    printed = Printed(report, chosen=columns)
-    lines = [f"| {' | '.join(map(markdown, row))} |" for row in (printed.titles, *printed.rows)]
+    printed = Printed(report)
+    lines = [f"| {' | '.join(map(markdown, row))} |" for row in printed.rows]
     lines.insert(1, f"|---|{'---:|' * (len(printed.columns) - 1)}")
     table, below = "\n".join(lines), markdown(" ".join(printed.notes))
     return f"{markdown(title(report))}\n\n{table}\n\n{below}\n"
 
 
-_LATEX = r"""% \usepackage{booktabs,graphicx}
-{comments}
-\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{{places}}
-\toprule
-{headers}
-\midrule
-{body}
-\bottomrule
-\end{tabular}}
-"""
-
-
-def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
+def latex_table(report: Report) -> str:
     """Return a ``tabular`` with booktabs rules, scaled down if it is wider than the text.
 
     Parameters
     ----------
     report
         A report of a comparison.
-    columns
-        Titles of the columns beside the methods' names; by default the most telling.
 
     Examples
     --------
@@ -290,18 +221,24 @@ def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> "toprule" in vp.plotting.latex_table(report)
     True
     """
-    printed = Printed(report, chosen=columns)
+    printed = Printed(report)
     headers = zip(*(column.header for column in printed.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it
-    body = [["{}" + escape(name), *map(latex, cells)] for name, *cells in printed.rows]
-    parts = {
-        "{comments}": "\n".join(f"% {latex(note)}" for note in (title(report), *printed.notes)),
-        "{places}": "l" + "r" * (len(printed.columns) - 1),
-        "{headers}": "\n".join(" & ".join(map(escape, line)) + r" \\" for line in headers),
-        "{body}": "\n".join(" & ".join(row) + r" \\" for row in body),
-    }
-    pattern = "|".join(map(re.escape, parts))
-    return re.sub(pattern, lambda match: parts[match[0]], _LATEX)
+    body = [["{}" + escape(name), *map(latex, cells)] for name, *cells in printed.rows[1:]]
+    places = "l" + "r" * (len(printed.columns) - 1)
+    lines = [
+        r"% \usepackage{booktabs,graphicx}",
+        *(f"% {latex(note)}" for note in (title(report), *printed.notes)),
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
+        rf"{{\begin{{tabular}}{{{places}}}",
+        r"\toprule",
+        *(" & ".join(map(escape, line)) + r" \\" for line in headers),
+        r"\midrule",
+        *(" & ".join(row) + r" \\" for row in body),
+        r"\bottomrule",
+        r"\end{tabular}}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def title(report: Report) -> str:
@@ -323,7 +260,7 @@ def title(report: Report) -> str:
 
 def notes(report: Report) -> list[str]:
     """Return sentences that explain the numbers of the table."""
-    runs = list(report.runs.values())
+    runs, contracts = list(report.runs.values()), report.system.contracts
     seeds = ", ".join(run.title for run in runs if run.seeds)
     windows = "; ".join(
         f"{run.title}: of its map of windows of {run.window} states"
@@ -331,10 +268,13 @@ def notes(report: Report) -> list[str]:
         if run.window > 1
     )
     but = " but those of a first window after the initial one" if windows else ""
+    of_windows = f" ({windows})" if windows else ""
     through = "; for models of windows, of the map from z_0 to the newest state" if windows else ""
+    ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
+    means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
     table = report.step_table
     models = [row for row in table.models if row.name in report.members and row.rivals]
-    sentences = {
+    sentences: dict[str, Any] = {
         **dict.fromkeys(map(table.sentence_of, models), True),
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.": True,
@@ -343,12 +283,12 @@ def notes(report: Report) -> list[str]:
         f"RMSE is that of a component, over all times of the reference{but}; the final distance is "
         "Euclidean.": True,
         "Contraction: log|det| of the derivative of one step, and of the phase-space map "
-        "z_0 → z_n, less that of the exact solution; largest absolute "
-        "value.": report.system.contracts,
-        "Volume: largest |log|det|| of the derivative of one step"
-        f"{f' ({windows})' if windows else ''}, and of the phase-space map z_0 → z_n; yes where it "
-        "is rounding.": not report.system.contracts,
-        **dict.fromkeys([*_on_times(runs), *_on_invariants(report)], True),
+        "z_0 → z_n, less that of the exact solution; largest absolute value.": contracts,
+        f"Volume: largest |log|det|| of the derivative of one step{of_windows}, and of the "
+        "phase-space map z_0 → z_n; yes where it is rounding.": not contracts,
+        f"The phase-space map is followed to t = {grouped(max(ends, default=0))}.": ends,
+        f"Lyapunov exponents are means over a time of {grouped(max(means, default=0))}.": means,
+        _on_invariants(report): True,
         "Symplecticity: largest entry of |D^T J D - J|, D the derivative of the map of one "
         f"step{through}.": any(run.symplecticity is not None for run in runs),
         "Diverged: orbits that are not finite, farther from the reference than ten times its "
@@ -358,46 +298,31 @@ def notes(report: Report) -> list[str]:
         "Derivatives of the vector field are finite differences: volumes and Lyapunov exponents of "
         "classical methods are known to about "
         "1e-9.": report.system.derivatives == "finite differences",
-        **dict.fromkeys([*attention_changes(runs), *departures(report)], True),
+        attention_changes(runs): True,
+        departures(report): True,
     }
-    return [printable(sentence) for sentence, holds in sentences.items() if holds]
+    return [printable(sentence) for sentence, holds in sentences.items() if sentence and holds]
 
 
-def _on_times(runs: Iterable[Run]) -> list[str]:
-    """Return sentences on the times of numbers that are measured on the first part of an orbit."""
-    ends = [run.volume["phase-space"].times[-1] for run in runs if "phase-space" in run.volume]
-    means = [run.lyapunov.time for run in runs if run.lyapunov is not None]
-    volume = [f"The phase-space map is followed to t = {grouped(max(ends))}."] if ends else []
-    mean = [f"Lyapunov exponents are means over a time of {grouped(max(means))}."] if means else []
-    return [*volume, *mean]
-
-
-def _on_invariants(report: Report) -> list[str]:
-    """Return a sentence on invariants constant to rounding, with the methods, if there are any.
-
-    The table may have no column for them.
-    """
+def _on_invariants(report: Report) -> str:
+    """Return a sentence on invariants constant to rounding, for which there may be no column."""
+    summaries = [(run.title, report.summary(name)) for name, run in report.runs.items()]
     parts = []
     for invariant, label in report.invariant_labels.items():
-        kept = [
-            run.title
-            for name, run in report.runs.items()
-            if report.summary(name).invariants_kept[invariant]
-        ]
+        kept = [title for title, summary in summaries if summary.invariants_kept[invariant]]
         if kept:
-            parts.append(
-                f"{label} by {'all' if len(kept) == len(report.runs) else ', '.join(kept)}"
-            )
-    return [f"Kept to rounding: {'; '.join(parts)}."] if parts else []
+            names = "all" if len(kept) == len(summaries) else ", ".join(kept)
+            parts.append(f"{label} by {names}")
+    return f"Kept to rounding: {'; '.join(parts)}." if parts else ""
 
 
-def attention_changes(runs: Iterable[Run]) -> list[str]:
+def attention_changes(runs: Iterable[Run]) -> str:
     """Return a sentence on the attention of models, if there is any."""
     parts = [f"{run.title}: {run.remark}" for run in runs if run.remark.startswith("attention: ")]
-    return [f"{'; '.join(parts)}."] if parts else []
+    return f"{'; '.join(parts)}." if parts else ""
 
 
-def departures(report: Report) -> list[str]:
+def departures(report: Report) -> str:
     """Return a sentence on the models that left their training domain, if any did."""
     parts = [
         f"{run.title} on {found.left_domain} of {found.trajectories} orbits, first at t = "
@@ -405,9 +330,8 @@ def departures(report: Report) -> list[str]:
         for name, run in report.runs.items()
         if (found := report.summary(name)).left_domain
     ]
-    if not parts:
-        return []
-    return [f"Left the training domain, outside of which a model is a guess: {'; '.join(parts)}."]
+    left = "Left the training domain, outside of which a model is a guess:"
+    return f"{left} {'; '.join(parts)}." if parts else ""
 
 
 def size(value: float) -> str:

@@ -143,9 +143,8 @@ class Plane:
     def box(self) -> np.ndarray:
         """Limits of the axes: (component, low or high)."""
         points, equal = self.points(self.scale), self.system.plot.equal
-        box = np.array(
-            [limits(points[..., k], _EQUAL_MARGIN if equal else _MARGIN) for k in (0, 1)]
-        )
+        margin = _EQUAL_MARGIN if equal else _MARGIN
+        box = np.array([limits(points[..., k], margin) for k in (0, 1)])
         if equal:
             half = (box[:, 1] - box[:, 0]).max() / 2
             box = box.mean(axis=1)[:, None] + half * np.array([-1, 1])
@@ -313,16 +312,9 @@ class Sphere:
         light = np.array([-0.45, 0.55, 0.7])
         shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
         dark, lit = (0.14, 0.34) if style.dark else (0.80, 0.99)  # greys
-        image = axes.imshow(
-            dark + (lit - dark) * shade,
-            extent=(-radius, radius, -radius, radius),
-            origin="lower",
-            cmap="gray",
-            vmin=0,
-            vmax=1,
-            zorder=0,
-            interpolation="bilinear",
-        )
+        look: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "bilinear"}
+        look |= {"origin": "lower", "extent": (-radius, radius, -radius, radius), "zorder": 0}
+        image = axes.imshow(dark + (lit - dark) * shade, **look)
         outline = Circle((0, 0), radius, fill=False, color="0.6", lw=0.6 * style.line, zorder=4)
         axes.add_patch(outline)
         image.set_clip_path(outline)

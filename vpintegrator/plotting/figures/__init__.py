@@ -4,11 +4,10 @@ A new one is a class here and a name in the list below; ``draw`` and the caption
 """
 
 from vpintegrator.plotting.figure import Figure
-from vpintegrator.plotting.figures.coordinates import CoordinatesFigure
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
 from vpintegrator.plotting.figures.models import AttentionFigure, TrainingFigure
 from vpintegrator.plotting.figures.overview import OverviewFigure
-from vpintegrator.plotting.figures.portraits import PhaseFigure
+from vpintegrator.plotting.figures.portraits import CoordinatesFigure, PhaseFigure
 from vpintegrator.plotting.figures.sections import MapFigure, PoincareFigure
 from vpintegrator.plotting.figures.studies import RotationFigure, WorkPrecisionFigure
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from abc import abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import matplotlib.figure
 import numpy as np
@@ -12,15 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
+from vpintegrator.arguments import one_of
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figure import (
-    CURVES,
-    Rollout,
-    RolloutFigure,
-    choose,
-    drawn_into,
-    own_scene,
-)
+from vpintegrator.plotting.figure import CURVES, Rollout, RolloutFigure, drawn_into, own_scene
 from vpintegrator.plotting.tables import error_size
 from vpintegrator.plotting.text import capital, grouped, listed, plain, shortened
 
@@ -38,7 +32,52 @@ _PANEL = 24  # em: least width of a panel
 
 
 class CurveFigure(RolloutFigure):
-    """A figure of errors in time, with a curve for each method."""
+    """A figure of errors in time: panels, named by ``keys``, with a curve for each method.
+
+    Attributes
+    ----------
+    height
+        Height of a panel in em.
+    """
+
+    height: ClassVar[float]
+
+    @property
+    @abstractmethod
+    def keys(self) -> list[str]:
+        """Names of the panels."""
+
+    def applies(self) -> bool:
+        return bool(self.keys)
+
+    @abstractmethod
+    def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and the errors (seed, time) of a method in a panel."""
+
+    @abstractmethod
+    def panel(self, axes: Axes, key: str) -> None:
+        """Draw a panel."""
+
+    def entries(self) -> list[Line2D]:
+        """Return the entries of the legend."""
+        return self.legend()
+
+    def draw(self) -> matplotlib.figure.Figure:
+        count = len(self.keys)
+        width = self.style.narrow if count == 1 else self.style.wide
+        columns = min(count, 2, self.columns(_PANEL, width))
+        rows = -(-count // columns)
+        figure = self.new(width, self.height * rows, self.entries())
+        for place, key in enumerate(self.keys, 1):
+            self.panel(figure.add_subplot(rows, columns, place), key)
+        return figure
+
+    def told(self, *numbers: str) -> list[str]:
+        """Return sentences on seeds and divergence, the numbers, exact zeros and the models."""
+        curves = (self.data(name, key)[1] for name in self.runs for key in self.keys)
+        zero = any((curve == 0).any() for curve in curves)
+        zeros = f"Exact zeros are drawn at {SMALLEST:.0e}." if zero else ""
+        return [*self.events(CURVES), *numbers, zeros, *self.notes()]
 
     def curve(
         self,
@@ -63,19 +102,12 @@ class CurveFigure(RolloutFigure):
         if len(reached) and failure <= times[-1]:
             height = line[reached[-1]]
             beyond = height >= _BEYOND_USE
-            axes.plot(
-                failure,
-                _EDGE if beyond else height,
-                transform=axes.get_xaxis_transform() if beyond else axes.transData,
-                ls="none",
-                marker=CROSS,
-                color=look.colour,
-                mec=self.style.foreground,
-                mew=0.4 * self.style.line,
-                ms=0.85 * self.style.letters,
-                clip_on=False,
-                zorder=5,
-            )
+            place = axes.get_xaxis_transform() if beyond else axes.transData
+            mark: dict[str, Any] = {"marker": CROSS, "ms": 0.85 * self.style.letters}
+            mark |= {"ls": "none", "color": look.colour, "mec": self.style.foreground}
+            mark |= {"mew": 0.4 * self.style.line}
+            mark |= {"transform": place, "clip_on": False, "zorder": 5}
+            axes.plot(failure, _EDGE if beyond else height, **mark)
 
     def band(self, axes: Axes, name: str, times: np.ndarray, sizes: np.ndarray) -> None:
         """Draw a band from the least to the largest of sizes (any, time) that are known."""
@@ -93,42 +125,33 @@ class CurveFigure(RolloutFigure):
         indices = np.clip(np.searchsorted(along, where), 0, len(along) - 1)
         return sorted({int(index) for index in indices})
 
-    def panels(
-        self,
-        names: Collection[str],
-        draw: Callable[[Axes, str], None],
-        height: float,
-        legend: Sequence[Line2D],
-    ) -> matplotlib.figure.Figure:
-        """Return a figure with a panel for each name, ``height`` em high, in up to two columns."""
-        width = self.style.narrow if len(names) == 1 else self.style.wide
-        columns = min(len(names), 2, self.columns(_PANEL, width))
-        rows = -(-len(names) // columns)
-        figure = self.new(width, height * rows, legend)
-        for place, name in enumerate(names, 1):
-            draw(figure.add_subplot(rows, columns, place), name)
-        return figure
 
-    def curve_notes(self, curves: Sequence[np.ndarray]) -> list[str]:
-        """Return sentences on exact zeros, attention, and the training domain."""
-        zero = any((curve == 0).any() for curve in curves)
-        return [*([f"Exact zeros are drawn at {SMALLEST:.0e}."] if zero else []), *self.notes()]
+def own_curves(
+    kind: type[CurveFigure], report: Rollout, what: str, key: str | None, ax: Any
+) -> Any:
+    """Draw a panel of a figure, by default the first, into Axes, and return them."""
+    figure = kind(own_scene(report, ax))
+    if not figure.applies():
+        raise InputError(f"{what}: this rollout has none")
+    return drawn_into(ax, figure.panel, one_of(what, key or figure.keys[0], figure.keys))
 
 
 class ErrorsFigure(CurveFigure):
     """Growth of the error of trajectories in time."""
 
     name = "errors"
+    height = 20
 
     @cached_property
     def compared(self) -> list[str]:
         """Methods that can be compared with the reference."""
         return [name for name in self.runs if self.report.is_compared(name)]
 
-    def applies(self) -> bool:
-        return bool(self.compared)
+    @property
+    def keys(self) -> list[str]:
+        return ["errors"] if self.compared else []
 
-    def data(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+    def orbits(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return times and the errors (seed, orbit, time) of the models of a name.
 
         A diverged trajectory counts as an infinite error. The curve ends with the reference of half
@@ -136,44 +159,43 @@ class ErrorsFigure(CurveFigure):
         """
         report, start = self.report, self.scene.start[name]
         chosen = thinned(report.reference_end - start) + start
-        members = report.run(name).members
-        values = np.stack([largest_between(each.error, chosen) for each in members])
+        values = np.stack(
+            [largest_between(each.error, chosen) for each in report.run(name).members]
+        )
         # a measured reference may lack the states of some orbits, but not of all at each time
         missing = np.isnan(values).all(axis=(0, 1))
         return report.times[chosen[~missing]], values[..., ~missing]
 
-    def panel(self, axes: Axes) -> None:
+    def data(self, name: str, key: str = "errors") -> tuple[np.ndarray, np.ndarray]:
+        """Return times and the median errors (seed, time) of the models of a name."""
+        if name not in self.compared:
+            return np.empty(0), np.empty(0)
+        times, values = self.orbits(name)
+        with np.errstate(all="ignore"):
+            return times, np.nanmedian(values, axis=1)
+
+    def panel(self, axes: Axes, key: str = "errors") -> None:
         """Draw the median error of every method, in a band, and the threshold of failure.
 
         The band is that of the orbits; of several models of one name, that of their medians.
         """
         for name in self.compared:
-            times, values = self.data(name)
+            times, values = self.orbits(name)
             if self.scene.bands and len(values) == 1:
                 self.band(axes, name, times, values[0])
-            with np.errstate(all="ignore"):
-                self.curve(axes, name, times, np.nanmedian(values, axis=1))
+            self.curve(axes, name, *self.data(name))
         look: dict[str, Any] = {"lw": 0.7 * self.style.line, "ls": (0, (1, 2))}
         axes.axhline(self.report.threshold, color=self.style.reference, **look)
         time_axis(axes)
         axes.set(yscale="log", ylabel="error of the trajectory")
         cut(axes, self.report.accuracy)
 
-    def draw(self) -> matplotlib.figure.Figure:
-        figure = self.new(self.style.narrow, 20, self.legend())
-        self.panel(figure.subplots())
-        return figure
-
     def sentences(self) -> list[str]:
-        medians = [np.nanmedian(self.data(name)[1], axis=1) for name in self.compared]
         floor = "reference" if self.report.accuracy > ROUNDING else "rounding"
         return [
             f"{capital(self.words)}; dotted: failure, at {self.report.threshold:.2g}; "
             f"shaded: below the {floor} error.",
-            *self.events(CURVES),
-            *self.final(),
-            self.reference(),
-            *self.curve_notes(medians),
+            *self.told(self.final(), self.reference()),
         ]
 
     @property
@@ -184,16 +206,14 @@ class ErrorsFigure(CurveFigure):
         band = " and band of all" if self.scene.bands else " of the"
         return f"distance from the reference, median{band} orbits"
 
-    def final(self) -> list[str]:
+    def final(self) -> str:
         """Return a sentence on the error of every method at the end of the reference."""
         report = self.report
         final = {name: report.summary(name).final_error for name in self.compared}
         known = {name: error for name, error in final.items() if not np.isnan(error)}
-        if not known:
-            return []
         median = "Median" if len(report.reference) > 1 else "Error"
         numbers = self.by_method(known, lambda error: error_size(error, report))
-        return [f"{median} at t = {grouped(report.reference_time)}: {numbers}."]
+        return f"{median} at t = {grouped(report.reference_time)}: {numbers}." if known else ""
 
 
 def errors(report: Rollout, ax: Any = None) -> Any:
@@ -228,56 +248,47 @@ def errors(report: Rollout, ax: Any = None) -> Any:
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
     >>> axes = vp.plotting.errors(report)
     """
-    figure = ErrorsFigure(own_scene(report, ax))
-    if not figure.applies():
-        raise InputError("errors: this rollout has no reference to measure them against")
-    return drawn_into(ax, figure.panel)
+    return own_curves(ErrorsFigure, report, "errors", "errors", ax)
 
 
 class InvariantsFigure(CurveFigure):
     """Errors of the invariants in time."""
 
     name = "invariants"
+    height = 21
 
-    def applies(self) -> bool:
-        return bool(self.report.system.invariants)
+    @property
+    def keys(self) -> list[str]:
+        return list(self.report.system.invariants)
 
-    def data(self, name: str, invariant: str) -> tuple[np.ndarray, np.ndarray]:
+    def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Return times and the largest errors (seed, time) of an invariant up to each of them.
 
         The raw error of a bounded oscillation falls to zero twice a period; its running maximum is
         flat where there is no drift and rises where there is one.
         """
         report, start = self.report, self.scene.start[name]
-        members = report.run(name).members
-        errors = np.stack([each.invariants[invariant].error for each in members])
+        errors = np.stack([each.invariants[key].error for each in report.run(name).members])
         with np.errstate(all="ignore"):
             size = np.abs(errors).max(axis=1)  # (seed, time)
             envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size), axis=1)
         chosen = thinned(len(report.times) - start) + start
         return report.times[chosen], envelope[:, chosen]
 
-    def panel(self, axes: Axes, invariant: str) -> None:
+    def panel(self, axes: Axes, key: str) -> None:
         """Draw the error of one invariant for every method."""
         for name in self.runs:
-            self.curve(axes, name, *self.data(name, invariant))
-        relative = all(run.invariants[invariant].relative for run in self.runs.values())
+            self.curve(axes, name, *self.data(name, key))
+        relative = all(run.invariants[key].relative for run in self.runs.values())
         time_axis(axes)
         axes.set(yscale="log", ylabel=f"largest {'relative ' if relative else ''}change")
-        axes.set_title(plain(shortened(self.scene.labels[invariant])))
+        axes.set_title(plain(shortened(self.scene.labels[key])))
         cut(axes)
 
-    def draw(self) -> matplotlib.figure.Figure:
-        return self.panels(list(self.report.system.invariants), self.panel, 21, self.legend())
-
     def sentences(self) -> list[str]:
-        names = list(self.report.system.invariants)
-        curves = [self.data(method, name)[1] for method in self.runs for name in names]
         return [
             "Largest change of the invariants on any orbit up to each time.",
-            *self.events(CURVES),
-            *map(self._largest, names),
-            *self.curve_notes(curves),
+            *self.told(*map(self._largest, self.keys)),
         ]
 
     def _largest(self, invariant: str) -> str:
@@ -323,13 +334,7 @@ def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
     >>> axes = vp.plotting.invariant(report, "energy")
     """
-    scene = own_scene(report, ax)
-    there = list(scene.system.invariants)
-    chosen = there[0] if name is None and there else str(name)
-    if chosen not in there:
-        known = f"it has {', '.join(there)}" if there else "it has none"
-        raise InputError(f"invariant: {scene.system.name} has no '{name or 'invariant'}'; {known}")
-    return drawn_into(ax, InvariantsFigure(scene).panel, chosen)
+    return own_curves(InvariantsFigure, report, "invariant", name, ax)
 
 
 VOLUMES = {
@@ -342,9 +347,10 @@ class VolumeFigure(CurveFigure):
     """Volume errors: of the map of one step, and of the map of phase space z_0 -> z_t."""
 
     name = "volume"
+    height = 20
 
     @cached_property
-    def kinds(self) -> list[str]:
+    def keys(self) -> list[str]:
         """The kinds of volume that were measured for at least one method."""
         return [kind for kind in VOLUMES if any(kind in run.volume for run in self.runs.values())]
 
@@ -353,65 +359,54 @@ class VolumeFigure(CurveFigure):
         """Name of the error: of the contraction for systems that change volume."""
         return "contraction error" if self.report.system.contracts else "volume error"
 
-    def applies(self) -> bool:
-        return bool(self.kinds)
-
-    def data(self, name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Return times and the largest |log|det|| (seed, time), none if it was not measured."""
-        volume = self.runs[name].volume.get(kind)
+        volume = self.runs[name].volume.get(key)
         if volume is None:
             return np.empty(0), np.empty(0)
-        members = [each.volume[kind].log_determinant for each in self.runs[name].members]
+        members = [each.volume[key].log_determinant for each in self.runs[name].members]
         with np.errstate(all="ignore"):
             sizes = np.abs(np.stack(members)).max(axis=1)
         later = np.full(len(volume.times), True)
-        if self.scene.long and kind == "step":
+        if self.scene.long and key == "step":
             # on a logarithmic axis all start where the last does: before it is one long line
-            measured = [run.volume[kind].times for run in self.runs.values() if kind in run.volume]
+            measured = [run.volume[key].times for run in self.runs.values() if key in run.volume]
             common = max(times[times > 0].min(initial=np.inf) for times in measured)
             later = volume.times >= common if np.isfinite(common) else later
-        elif kind == "phase-space":  # first windows come from the reference or a solver
+        elif key == "phase-space":  # first windows come from the reference or a solver
             given = (self.runs[name].window - 1) * self.report.step
             later = volume.times > given * (1 + 1e-9)
         return volume.times[later], sizes[:, later]
 
-    def panel(self, axes: Axes, kind: str) -> None:
+    def panel(self, axes: Axes, key: str) -> None:
         """Draw the largest |log|det|| over trajectories, for every method."""
-        logarithmic = self.scene.long and kind == "step"
+        logarithmic = self.scene.long and key == "step"
         for name in self.runs:
-            times, sizes = self.data(name, kind)
+            times, sizes = self.data(name, key)
             if len(times):
                 self.curve(axes, name, times, sizes, logarithmic)
         time_axis(axes, logarithmic)
-        title, determinant = VOLUMES[kind]
-        label = rf"$|\log|{determinant}||$"
-        if self.report.system.contracts:
-            label = rf"$|\log|{determinant}| - \log|\mathrm{{exact}}||$"
+        title, determinant = VOLUMES[key]
+        exact = r" - \log|\mathrm{exact}|" * self.report.system.contracts
+        label = rf"$|\log|{determinant}|{exact}|$"
         axes.set(yscale="log", ylabel=label, title=f"{self.words} of {title}")
         cut(axes)
 
-    def draw(self) -> matplotlib.figure.Figure:
-        entries = zip(self.legend(), self.runs.values(), strict=True)
-        return self.panels(
-            self.kinds, self.panel, 20, [line for line, run in entries if run.volume]
-        )
+    def entries(self) -> list[Line2D]:
+        pairs = zip(self.legend(), self.runs.values(), strict=True)
+        return [line for line, run in pairs if run.volume]
 
     def sentences(self) -> list[str]:
-        curves = [self.data(name, kind)[1] for name in self.runs for kind in self.kinds]
         less = " less that of the exact solution" if self.report.system.contracts else ""
         return [
             f"{capital(self.words)}: |log|det||{less}, the largest of all orbits measured.",
-            *self.events(CURVES),
-            *(sentence for kind in self.kinds for sentence in self._numbers(kind)),
-            *self.curve_notes(curves),
+            *self.told(*map(self._numbers, self.keys)),
         ]
 
-    def _numbers(self, kind: str) -> list[str]:
+    def _numbers(self, kind: str) -> str:
         """Return a sentence on the largest volume error of every method."""
         found = {n: run.volume[kind].largest for n, run in self.runs.items() if kind in run.volume}
         measured = {name: value for name, value in found.items() if value is not None}
-        if not measured:
-            return []
         titles = {name: shortened(run.title) for name, run in self.runs.items()}
         what = "Derivative of one step" if kind == "step" else "Derivative of the map z_0 → z_t"
         windows = [titles[n] for n in measured if self.runs[n].window > 1 and kind == "step"]
@@ -422,7 +417,7 @@ class VolumeFigure(CurveFigure):
         def form(error: float) -> str:
             return f"{error:.1e}" if np.isfinite(error) else "collapsed"
 
-        return [f"{what}: {self.by_method(measured, form)}{left}."]
+        return f"{what}: {self.by_method(measured, form)}{left}." if measured else ""
 
 
 def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
@@ -461,11 +456,7 @@ def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
     >>> axes = vp.plotting.volume(report)
     """
-    choose("kind", kind, VOLUMES)
-    figure = VolumeFigure(own_scene(report, ax))
-    if kind not in figure.kinds:
-        raise InputError(f"volume: that of '{kind}' was not measured in this rollout")
-    return drawn_into(ax, figure.panel, kind)
+    return own_curves(VolumeFigure, report, "volume", kind, ax)
 
 
 def time_axis(axes: Axes, logarithmic: bool = True) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from vpintegrator.arguments import check_integrator, real_array
+from vpintegrator.arguments import check_integrator, one_of, real_array
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.figure import Figure, choose, drawn_into, hide_inner_labels, own_style
+from vpintegrator.plotting.figure import Figure, drawn_into, hide_inner_labels, own_style
 from vpintegrator.plotting.style import LOOKS, PAPER, Style
 from vpintegrator.plotting.text import grouped, listed, plain
 from vpintegrator.storage.reading import read_json
@@ -40,15 +40,14 @@ class ModelScene:
     where
         The path of its file, or a word for messages.
     history
-        The summary of a :class:`vpintegrator.training.History`; by default that in the metadata of
-        the model.
+        The summary of a :class:`vpintegrator.training.History`; empty if none is known.
     """
 
     model: Any
     name: str
-    style: Style = PAPER
-    where: str = "model"
-    history: dict[str, Any] | None = None
+    style: Style
+    where: str
+    history: dict[str, Any]
 
     @cached_property
     def training(self) -> dict[str, Any]:
@@ -61,21 +60,19 @@ class ModelScene:
         InputError
             If the metadata are damaged.
         """
-        told = self.history
-        if told is None:
-            text = getattr(self.model, "metadata", {}).get("training")
-            told = read_json(text, self.where) if text else {}
-        if not told:
+        if not self.history:
             return {}
         try:
-            curves = np.array([told[key] for key in _CURVES], dtype=float)
-            if curves.ndim != 2 or not np.isfinite(curves[:2]).all():
-                raise ValueError
-            numbers = {key: float(told[key]) for key in _NUMBERS}
+            curves = np.array([self.history[key] for key in _CURVES], dtype=float)
+            numbers = {key: float(self.history[key]) for key in _NUMBERS}
+            damaged = curves.ndim != 2 or not np.isfinite(curves[:2]).all()
         except (KeyError, TypeError, ValueError, OverflowError):
+            damaged = True
+        if damaged:
             words = "the record of the training is damaged; train the model anew to draw it"
-            raise InputError(f"{self.where}: {words}") from None
-        return told | numbers | dict(zip(_CURVES, curves, strict=True)) if curves.size else {}
+            raise InputError(f"{self.where}: {words}")
+        curves_by_name = dict(zip(_CURVES, curves, strict=True))
+        return self.history | numbers | curves_by_name if curves.size else {}
 
     @cached_property
     def attention(self) -> dict[str, np.ndarray]:
@@ -84,8 +81,7 @@ class ModelScene:
         There are none where the model does not say of which system it is.
         """
         with suppress(InputError):
-            if self.model is not None:
-                return attention_in(self.model, first_window(self.model))
+            return attention_in(self.model, first_window(self.model))
         return {}
 
 
@@ -99,12 +95,14 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
     """
     if hasattr(source, "summary"):
         return ModelScene(None, "", style, "history", source.summary())
+    where, name = "model", getattr(source, "name", "")
     if isinstance(source, str | os.PathLike):
         from vpintegrator.models import load
 
-        return ModelScene(load(source), Path(source).stem, style, os.fspath(source))
+        source, where, name = load(source), os.fspath(source), Path(source).stem
     check_integrator(source)
-    return ModelScene(source, source.name, style)
+    record = getattr(source, "metadata", {}).get("training")
+    return ModelScene(source, name, style, where, read_json(record, where) if record else {})
 
 
 AGAINST = {"epochs": "epoch", "seconds": "time of training / s"}
@@ -141,11 +139,8 @@ class TrainingFigure(Figure):
         best, least, test = (told[key] for key in _NUMBERS)
         if best > 0 and math.isfinite(least):
             look: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 0.6 * style.letters}
-            label, place = (
-                f"weights kept (epoch {grouped(best)})",
-                np.interp(best, told["epoch"], along),
-            )
-            axes.plot(place, least, color=blue, label=label, **look)
+            look["label"] = f"weights kept (epoch {grouped(best)})"
+            axes.plot(np.interp(best, told["epoch"], along), least, color=blue, **look)
         if test > 0 and math.isfinite(test):
             look = {"lw": 0.8 * style.line, "ls": (0, (1, 2))}
             axes.axhline(test, color=style.foreground, label=f"test {test:.1e}", **look)
@@ -233,7 +228,7 @@ def training(source: Any, ax: Any = None, against: str = "epochs") -> Any:
     >>> history = vp.train(vp.models.VolumePreservingFeedForward(dim=2), dataset, epochs=5)
     >>> axes = vp.plotting.training(history)
     """
-    choose("against", against, AGAINST)
+    one_of("against", against, AGAINST)
     return drawn_into(ax, TrainingFigure(read_training(source, own_style(ax))).panel, against)
 
 
@@ -412,8 +407,7 @@ def attention(
     """
     model = model_scene(source).model
     found = attention_in(model, first_window(model) if window is None else window)
-    layer = next(iter(found)) if layer is None else layer
-    choose("layer", layer, found)
-    choose("head", str(head), [str(k) for k in range(len(found[layer]))])
+    layer = next(iter(found)) if layer is None else one_of("layer", layer, found)
+    one_of("head", str(head), [str(k) for k in range(len(found[layer]))])
     weights = found[layer][head]
     return drawn_into(ax, draw_weights, weights, bool((weights < 0).any()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -10,19 +11,12 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.lines import Line2D
 
-from vpintegrator.plotting.figure import (
-    CURVES,
-    ROW,
-    TYPICAL,
-    RolloutFigure,
-    hide_inner_labels,
-    legend_rows,
-)
+from vpintegrator.plotting import views
+from vpintegrator.plotting.figure import CURVES, ROW, TYPICAL, RolloutFigure, hide_inner_labels
 from vpintegrator.plotting.figures.curves import ErrorsFigure, InvariantsFigure, VolumeFigure
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import mixed
 from vpintegrator.plotting.text import grouped, listed, orbits, plain, shortened
-from vpintegrator.plotting.views import PROJECTED, Sphere, shown, stroke
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
@@ -43,18 +37,20 @@ class OverviewFigure(RolloutFigure):
         super().__init__(scene)
         self.methods = list(scene.runs)[: min(_PORTRAITS, self.columns(_PORTRAIT))]
         self.errors, self.volume = ErrorsFigure(scene), VolumeFigure(scene)
-        self.invariant = next(iter(scene.system.invariants), None)
-        invariants = InvariantsFigure(scene)
-        # title, label of the axis, function that draws, and its arguments
-        self.curves: list[tuple[Any, ...]] = []
+        # title, label of the axis, function that draws, and its key
+        self.curves: list[tuple[str, str, Callable[..., None], str]] = []
+        self.words: list[str] = []  # on the curves
         if self.errors.applies():
-            self.curves.append(("trajectory", "error", self.errors.panel))
-        if self.invariant is not None:
-            label = plain(shortened(scene.labels[self.invariant]))
-            self.curves.append((label, "change", invariants.panel, self.invariant))
-        if "step" in self.volume.kinds:
+            self.curves.append(("trajectory", "error", self.errors.panel, "errors"))
+            self.words.append(self.errors.words)
+        for invariant in [*scene.system.invariants][:1]:
+            title, panel = plain(shortened(scene.labels[invariant])), InvariantsFigure(scene).panel
+            self.curves.append((title, "change", panel, invariant))
+            self.words.append(f"largest change of {scene.labels[invariant]} up to each time")
+        if "step" in self.volume.keys:
             title = f"{self.volume.words} of one step"
             self.curves.append((title, "", self.volume.panel, "step"))
+            self.words.append(f"largest {title}")
         self.rows = -(-len(self.curves) // self.columns(_PANEL))
         self.side = min(0.86 * self.style.wide / self.style.em / len(self.methods), 15)  # em
 
@@ -77,9 +73,7 @@ class OverviewFigure(RolloutFigure):
 
     @cached_property
     def every_orbit(self) -> dict[int, str]:
-        """Orbits chosen by the user, or the median and the worst of the first method."""
-        if self.scene.orbits:
-            return dict.fromkeys(self.scene.orbits, "")
+        """The median and the worst orbit of the first method."""
         order = self.ranked(self.methods[0])
         return {int(order[(len(order) - 1) // 2]): "median", int(order[-1]): "worst"}
 
@@ -100,7 +94,7 @@ class OverviewFigure(RolloutFigure):
     @cached_property
     def room(self) -> float:
         """Height in em that portraits and panels may have on a page, titles not counted."""
-        return _TALLEST - _TITLES - ROW * legend_rows(self.style, self.style.wide, self.entries)
+        return _TALLEST - _TITLES - ROW * self.legend_rows(self.style.wide, self.entries)
 
     @property
     def orbits(self) -> dict[int, str]:
@@ -116,7 +110,7 @@ class OverviewFigure(RolloutFigure):
         times = self.report.times
         failure = self.report.divergence_time(name)[orbit]
         end = int(np.searchsorted(times, failure)) if np.isfinite(failure) else len(times)
-        most = len(shown(times[:, None], True)) if self.scene.dots else PROJECTED
+        most = len(views.shown(times[:, None], True)) if self.scene.dots else views.PROJECTED
         length = min(most, max(end // 2, 1))
         return slice(0, length), slice(max(end - length, 0), end)
 
@@ -126,10 +120,10 @@ class OverviewFigure(RolloutFigure):
 
     def marks(self, colour: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the looks of the dot at a method's last state, and of the reference's ring."""
-        size, grey, behind = self.style.mark, self.style.reference, self.style.background
-        look: dict[str, Any] = {"ls": "none", "marker": "o"}
-        own = look | {"ms": 1.3 * size, "color": colour, "mec": behind}
-        return own, look | {"ms": 2.2 * size, "mew": 1.2, "mfc": "none", "color": grey}
+        size, look = self.style.mark, {"ls": "none", "marker": "o"}
+        own = {"ms": 1.3 * size, "color": colour, "mec": self.style.background}
+        ring = {"ms": 2.2 * size, "mew": 1.2, "mfc": "none", "color": self.style.reference}
+        return look | own, look | ring
 
     def last(self, name: str, orbit: int) -> int | None:
         """Return the index of the last time drawn of an orbit, if the reference is known then."""
@@ -154,15 +148,13 @@ class OverviewFigure(RolloutFigure):
         view = scene.view(scene.scale[orbit] if scene.kind == "space" else scene.scale, alone=True)
         view.frame(axes)
         for part in (early, late) if scene.referenced else ():
-            curve = scene.curve(shown(known[part], scene.dots))
-            strokes = stroke(style, scene.dots_of_reference, 2.2, len(curve))
+            curve = scene.curve(views.shown(known[part], scene.dots))
+            strokes = views.stroke(style, scene.dots_of_reference, 2.2, len(curve))
             view.draw(axes, curve, color=style.reference, alpha=0.35, **strokes)
-        for part, colour, width in (
-            (early, self.pale(look.colour), 1.0),
-            (late, look.colour, 0.75),
-        ):
-            states = shown(own[part], scene.dots)
-            strokes = stroke(style, scene.dotted(states), width, len(states))
+        pale = self.pale(look.colour)
+        for part, colour, width in ((early, pale, 1.0), (late, look.colour, 0.75)):
+            states = views.shown(own[part], scene.dots)
+            strokes = views.stroke(style, scene.dotted(states), width, len(states))
             view.draw(axes, states, color=colour, **strokes)
         last = self.last(name, orbit)
         if last is not None:
@@ -171,17 +163,13 @@ class OverviewFigure(RolloutFigure):
             view.draw(axes, own[last : last + 1], alpha=1.0, **dot)
         text = f"{rank}: orbit {orbit + 1}".removeprefix(": ") if len(scene.scale) > 1 else ""
         text = "\n".join(filter(None, [text, self._ending(name, orbit, view.holds(own), late)]))
-        below = isinstance(view, Sphere)  # in it stand the names of the axes
+        below = isinstance(view, views.Sphere)  # in it stand the names of the axes
+        place = (0.5, 0.0) if below else (0.03, 0.97)
+        align = {"ha": "center" if below else "left", "va": "top", "size": 0.85 * style.letters}
+        box = {"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0}
         if text:
-            getattr(axes, "text2D", axes.text)(
-                *(0.5 if below else 0.03, 0.0 if below else 0.97, text),
-                transform=axes.transAxes,
-                ha="center" if below else "left",
-                va="top",
-                fontsize=0.85 * style.letters,
-                zorder=6,
-                bbox={"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0},
-            )
+            write = getattr(axes, "text2D", axes.text)
+            write(*place, text, transform=axes.transAxes, zorder=6, bbox=box, **align)
 
     def _ending(self, name: str, orbit: int, inside: np.ndarray, late: slice) -> str:
         """Return the time at which an orbit diverged or left the picture, in words."""
@@ -215,9 +203,9 @@ class OverviewFigure(RolloutFigure):
                     self.title_panel(axes, name)
         columns = min(len(self.curves), self.columns(_PANEL))
         lower = grid[1].subgridspec(max(self.rows, 1), max(columns, 1))
-        for place, (title, label, panel, *arguments) in enumerate(self.curves):
+        for place, (title, label, panel, key) in enumerate(self.curves):
             axes = figure.add_subplot(lower[divmod(place, columns)])
-            panel(axes, *arguments)
+            panel(axes, key)
             axes.set(title=title, ylabel=label or axes.get_ylabel())
             if columns == 1 and place < len(self.curves) - 1:
                 axes.set_xlabel("")
@@ -229,16 +217,11 @@ class OverviewFigure(RolloutFigure):
         return figure
 
     def sentences(self) -> list[str]:
-        below = [self.errors.words] if self.errors.applies() else []
-        if self.invariant is not None:
-            below.append(f"largest change of {self.scene.labels[self.invariant]} up to each time")
-        if "step" in self.volume.kinds:
-            below.append(f"largest {self.volume.words} of one step")
         return [
             f"Above: {self._portraits()}.",
-            *([f"Below: {'; '.join(below)}."] if below else []),
+            f"Below: {'; '.join(self.words)}." if self.words else "",
             *self.events(f"{TYPICAL}, {CURVES}"),
-            *self.errors.final(),
+            self.errors.final(),
             self.reference(),
             *self.notes(),
         ]
@@ -254,8 +237,6 @@ class OverviewFigure(RolloutFigure):
             span += "; dot and ring: last states of method and reference"
         if len(self.report.reference) == 1:
             return f"the orbit ({span})"
-        if self.scene.orbits:
-            return f"orbit {listed([str(orbit + 1) for orbit in ranks])} ({span})"
         by = "error" if self.errors.applies() else "change of the first invariant"
         first = shortened(self.runs[name].title)
         words = {"median": f"the orbit of median {by} of {first}", "worst": f"the worst of {first}"}

@@ -8,7 +8,9 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
+from vpintegrator.plotting.figure import RolloutFigure
 from vpintegrator.plotting.figures.curves import SMALLEST, CurveFigure, readable_decades
 from vpintegrator.plotting.text import mathtext
 from vpintegrator.rich_display import duration
@@ -27,16 +29,18 @@ class WorkPrecisionFigure(CurveFigure):
     name = "work-precision"
     whole = False
 
+    height = 22
+
     @cached_property
-    def costs(self) -> list[str]:
+    def keys(self) -> list[str]:
         """The costs that were measured."""
         names = self.report.work_precision
         return [cost for cost in COSTS if any(self.data(name, cost)[0].size for name in names)]
 
-    def data(self, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]:
+    def data(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray]:
         """Return cost and error where both are known, sorted by cost."""
         study = self.report.work_precision[name]
-        work, error = np.asarray(getattr(study, cost), float), np.asarray(study.error, float)
+        work, error = np.asarray(getattr(study, key), float), np.asarray(study.error, float)
         with np.errstate(all="ignore"):
             known = np.isfinite(work) & np.isfinite(error) & (work > 0)
         order = np.argsort(work[known])
@@ -61,17 +65,14 @@ class WorkPrecisionFigure(CurveFigure):
         """Nominal orders of these methods."""
         return sorted({int(self.runs[name].order or 0) for name in self.orders} - {0})
 
-    def applies(self) -> bool:
-        return bool(self.costs)
-
-    def panel(self, axes: Axes, cost: str) -> None:
+    def panel(self, axes: Axes, key: str) -> None:
         """Draw error against one cost for every method, with guides of the slopes of orders."""
         for name, look in self.scene.looks.items():
             if name in self.report.work_precision:
-                axes.plot(*self.data(name, cost), **look.strokes(1.2 * self.style.mark))
-        axes.set(xscale="log", yscale="log", xlabel=COSTS[cost], ylabel="error at the end")
+                axes.plot(*self.data(name, key), **look.strokes(1.2 * self.style.mark))
+        axes.set(xscale="log", yscale="log", xlabel=COSTS[key], ylabel="error at the end")
         readable_decades(axes)
-        if cost == "evaluations" and self.nominal:
+        if key == "evaluations" and self.nominal:
             self._guides(axes)
 
     def _guides(self, axes: Axes) -> None:
@@ -92,12 +93,11 @@ class WorkPrecisionFigure(CurveFigure):
             axes.annotate(f"{order}", (end, bottom), xytext=(0, -space), va="top", **words)
         axes.set(xlim=(left, right), ylim=(low, high))
 
-    def draw(self) -> matplotlib.figure.Figure:
+    def entries(self) -> list[Line2D]:
         lines = dict(zip(self.runs, self.legend(), strict=True))
         for name, order in self.orders.items():
             lines[name].set_label(f"{self.scene.titles[name]}, order {order:.2f}")
-        studied = [line for name, line in lines.items() if name in self.report.work_precision]
-        return self.panels(self.costs, self.panel, 22, studied)
+        return [line for name, line in lines.items() if name in self.report.work_precision]
 
     def sentences(self) -> list[str]:
         studies = self.report.work_precision
@@ -112,14 +112,14 @@ class WorkPrecisionFigure(CurveFigure):
             "Error at the end of a short run against its cost, per unit of simulated time and "
             f"orbit, for steps from {steps.min():.3g} to {steps.max():.3g}{dotted}.",
             f"Least errors: {self.by_method(least)}; their cost: {self.by_method(cost, duration)}.",
-            *([f"Fitted orders, as in the legend: {orders}."] if self.orders else []),
+            f"Fitted orders, as in the legend: {orders}." if self.orders else "",
         ]
 
 
 _PROFILE, _DIFFERENCE = 16, 10  # em
 
 
-class RotationFigure(CurveFigure):
+class RotationFigure(RolloutFigure):
     """Turns per step of the orbits of a map, beside those of the reference."""
 
     name = "rotation"
@@ -148,7 +148,7 @@ class RotationFigure(CurveFigure):
         style, (label, where) = self.style, self.places()
         dots: dict[str, Any] = {"ls": "", "marker": "o", "color": style.reference, "alpha": 0.5}
         dots["ms"] = 1.8 * style.mark
-        legend = [*self.legend(), *self.reference_line(dots)]
+        legend = [*self.legend(), *self.reference_line(**dots)]
         figure = self.new(style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
         order = np.argsort(where, kind="stable")
