@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.training.history import History, training_bar
+from vpintegrator.training.results import History, training_bar
 
 
 def test_a_system_is_integrated_by_its_name(tmp_path):
@@ -56,7 +56,7 @@ def test_a_training_shows_progress_where_somebody_looks(monkeypatch):
     def text(progress, stream):
         monkeypatch.setattr("sys.stderr", stream)
         with training_bar(progress, seconds=100.0) as bar:
-            bar.update("couplings", error=0.3, share=0.25)
+            bar.update(0.25, description="couplings", error="3.0e-01")
             bar.show(history)
         return stream.getvalue()
 

@@ -76,7 +76,6 @@ MISTAKES = {
     "vp-train pendulum.h5 --start none.safetensors": "none.safetensors",
     "vp-train body.h5 --start model.safetensors": "states of 2 components, but body.h5",
     "vp-train pendulum.h5 --device foo": "foo",
-    "vp-train pendulum.h5 --prefer cost": "give target",
     "vp-train pendulum.h5 -o no/such.safetensors": "the folder no does not exist",
     "vp-rollout": "name a trained model, or a system",
     "vp-rollout none.safetensors": "none.safetensors",

@@ -6,7 +6,7 @@ import torch
 from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.names import OPTIMIZERS
-from vpintegrator.training.kinds import Budget
+from vpintegrator.training import Budget
 from vpintegrator.training.training_data import TrainingData
 
 # linear is for generating functions
@@ -38,7 +38,7 @@ def weights(model):
 
 def fits_of(kind, dataset, **budget):
     """All fits of a kind of map, in order."""
-    data = TrainingData.of(dataset).without_test()
+    data = TrainingData.of(dataset)
     assert kind.admits(data) is None
     fits = []
     for trial in kind.models(data, fits, Budget(**budget)):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vpintegrator.training import History
-from vpintegrator.training.choice import Fit, best
+from vpintegrator.training.results import Fit, best
 
 
 def fit(error, *, explicit=True, structured=True, parameters=10, deviation=0.0, judged="held out"):

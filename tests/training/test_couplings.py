@@ -10,10 +10,9 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import fits_of
 from vpintegrator.errors import InputError
-from vpintegrator.training import History
-from vpintegrator.training.choice import Fit, best
-from vpintegrator.training.kinds import Budget, Couplings
+from vpintegrator.training import Budget, Couplings, History
 from vpintegrator.training.kinds.kind import count
+from vpintegrator.training.results import Fit, best
 from vpintegrator.training.training_data import TrainingData
 
 DAMPED = """

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 import vpintegrator as vp
 from tests.training.conftest import fits_of
 from vpintegrator.data.chains import chains
-from vpintegrator.training.kinds.regression import PolynomialRegression
+from vpintegrator.training import PolynomialRegression
 from vpintegrator.training.training_data import TrainingData
 
 NAMES = ["x", "y", "vx", "vy"]

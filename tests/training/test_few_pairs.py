@@ -7,10 +7,10 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import fits_of
 from vpintegrator.data.pairs import Pair, Pairs
-from vpintegrator.training.choice import best
-from vpintegrator.training.few_pairs import fit_few_pairs
-from vpintegrator.training.kinds import Couplings, GeneratingFunctions
+from vpintegrator.training import Couplings, GeneratingFunctions
 from vpintegrator.training.linear import fit_pairs, layer_pairs
+from vpintegrator.training.regression import fit_few_pairs
+from vpintegrator.training.results import best
 from vpintegrator.training.training_data import FEW, TrainingData
 
 

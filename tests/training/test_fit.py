@@ -164,8 +164,6 @@ def test_kinds_that_do_not_admit_the_data_are_left_out_with_a_reason(body):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prefer": "cost"}, "give target"),
-        ({"prefer": "speed"}, "prefer must be one of error, cost"),
         ({"seconds": -1}, "seconds = -1"),
         ({"target": 0.0}, "target = 0"),
         ({"epochs": 0.5}, "epochs = 0.5"),

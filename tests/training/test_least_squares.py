@@ -13,9 +13,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.training.least_squares import (
     DampedIteration,
     LeftOut,
+    NormalEquations,
     Residual,
     SequentialQR,
-    normal_equations,
     trimmed,
 )
 
@@ -181,7 +181,7 @@ class Problem(Residual):
         return float(self.function(x).square().sum())
 
     def linearise(self, x):
-        equations = normal_equations(x)
+        equations = NormalEquations(x)
         equations.add(torch.autograd.functional.jacobian(self.function, x), self.function(x))
         return equations
 
@@ -247,7 +247,7 @@ def test_an_interruption_leaves_the_problem_at_the_best_parameters():
 @pytest.mark.parametrize("machine_code", [False, True])
 def test_normal_equations_are_those_of_all_rows(machine_code):
     J, r, x = (torch.from_numpy(RNG(0).normal(size=size)) for size in ((40, 6), 40, 6))
-    equations = normal_equations(torch.zeros(6).double(), large=6 if machine_code else 7)
+    equations = NormalEquations(torch.zeros(6).double(), large=6 if machine_code else 7)
     for _ in range(2):
         equations.clear()
         for rows in torch.arange(40).split(16):
@@ -263,14 +263,14 @@ def test_normal_equations_are_those_of_all_rows(machine_code):
 
 def test_too_many_parameters_for_a_matrix(monkeypatch):
     with pytest.raises(InputError, match=r"up to 20,000 .* 20,001: .* 3.2 GB; use .* adam"):
-        normal_equations(torch.zeros(20_001, dtype=torch.float64), compiled=True)
+        NormalEquations(torch.zeros(20_001, dtype=torch.float64), compiled=True)
 
     def no_memory(*arguments):
         raise MemoryError
 
     monkeypatch.setattr("vpintegrator.compiled.symmetric_matrix.np.zeros", no_memory)
     with pytest.raises(InputError, match=r"no memory for J\^T J of 9 parameters, 0.0 GB"):
-        normal_equations(torch.zeros(9, dtype=torch.float64), compiled=True)
+        NormalEquations(torch.zeros(9, dtype=torch.float64), compiled=True)
 
 
 def test_groups_of_a_negative_fold_are_never_left_out():

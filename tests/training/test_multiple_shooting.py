@@ -10,10 +10,10 @@ from vpintegrator import models
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models.growth import attention
-from vpintegrator.training.choice import best
-from vpintegrator.training.kinds import Couplings
+from vpintegrator.training import Couplings
 from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.results import best
 from vpintegrator.training.training_data import TrainingData
 
 RING = """
@@ -58,7 +58,7 @@ def builder(data, name="auto", reversible=None, **options):
 
 def learn(part, data):
     options = {"initial_scheme": "none", "normalise": False, "compiled": False, "progress": False}
-    return vp.train(part, data, epochs=40, patience=10, **options)
+    return vp.train(part, data, epochs=40, patience=10, judged=False, **options)
 
 
 def dataset(tmp_path, text, step):

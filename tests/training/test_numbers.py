@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.training.history import History
+from vpintegrator.training.results import History
 from vpintegrator.training.training_data import TrainingData
 
 NUMBERS = Path(__file__).parents[2] / "docs" / "reference" / "numbers.md"

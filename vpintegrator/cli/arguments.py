@@ -110,7 +110,7 @@ def kinds_asked(
     import torch
 
     from vpintegrator.models import ARCHITECTURES, load, suited
-    from vpintegrator.training.kinds import Network, kinds_of
+    from vpintegrator.training import Network, kinds_of
 
     if start is not None:
         model = load(start)

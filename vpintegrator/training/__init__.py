@@ -2,25 +2,15 @@
 
 from vpintegrator.compiled.one_step import OneStep, OneStepTable, Rival
 from vpintegrator.names import LOSSES, OPTIMIZERS
-from vpintegrator.training.choice import Fit, best
 from vpintegrator.training.fit import fit
-from vpintegrator.training.history import History
-from vpintegrator.training.kinds import (
-    KINDS,
-    Budget,
-    ClassicalMethods,
-    Couplings,
-    GeneratingFunctions,
-    Kind,
-    LinearMaps,
-    Network,
-    PolynomialRegression,
-    Splittings,
-    Trial,
-    kinds_of,
-)
+from vpintegrator.training.kinds import KINDS, kinds_of
+from vpintegrator.training.kinds.couplings import Couplings
+from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
+from vpintegrator.training.kinds.kind import Budget, Kind, Trial
+from vpintegrator.training.kinds.unstructured import LinearMaps, Network, PolynomialRegression
 from vpintegrator.training.one_step import one_step
 from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.results import Fit, History, best
 from vpintegrator.training.train import train
 
 __all__ = [
@@ -28,7 +18,6 @@ __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "Budget",
-    "ClassicalMethods",
     "Couplings",
     "Fit",
     "GeneratingFunctions",

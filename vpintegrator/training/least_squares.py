@@ -273,19 +273,53 @@ class NormalEquations:
     ----------
     like
         A vector of parameters.
-    machine
-        Machine code, which takes the memory of one matrix and half of the arithmetic. By default
-        PyTorch, with three matrices, two of them only during the solution.
+    compiled
+        Whether residuals are machine code, so that there is a compiler. Machine code takes the
+        memory of one matrix and half of the arithmetic; PyTorch takes three matrices, two of them
+        only during the solution.
     scaled
         Whether damping is in units of the diagonal of J^T J (Marquardt), or plain (Levenberg).
+    most
+        Largest number of parameters, whose matrix takes 3.2 GB.
+    large
+        Parameters from which on the products of PyTorch take longer than the rest: machine code
+        takes their place where that is possible.
+
+    Raises
+    ------
+    InputError
+        If memory does not suffice for the matrix, or there are too many parameters.
     """
 
     def __init__(
-        self, like: torch.Tensor, machine: SymmetricMatrix | None = None, scaled: bool = False
+        self,
+        like: torch.Tensor,
+        compiled: bool = False,
+        *,
+        scaled: bool = False,
+        most: int = 20_000,
+        large: int = 1_000,
     ) -> None:
-        self.scaled = scaled
-        self.gradient, self._machine, size = torch.zeros_like(like), machine, len(like)
-        self._matrix = torch.from_numpy(machine.array) if machine else like.new_zeros(size, size)
+        self.scaled, self.gradient = scaled, torch.zeros_like(like)
+        self._machine: SymmetricMatrix | None = None
+        count, size = len(like), len(like) ** 2 * like.element_size() / 1e9
+        instead = "use the optimizer adam, which needs no matrix"
+        if count > most:
+            raise InputError(
+                f"levenberg-marquardt trains up to {most:,} parameters, and these are {count:,}: "
+                f"J^T J would take {size:.1f} GB; {instead}"
+            )
+        try:
+            if not scaled and (compiled or (like.device.type == "cpu" and count >= large)):
+                dtype, threads = like.numpy().dtype.type, torch.get_num_threads()
+                with suppress(NotCompilable):
+                    self._machine = SymmetricMatrix(count, dtype, threads)
+            own = self._machine
+            self._matrix = torch.from_numpy(own.array) if own else like.new_zeros(count, count)
+        except (MemoryError, RuntimeError):  # PyTorch's, of the same
+            raise InputError(
+                f"there is no memory for J^T J of {count:,} parameters, {size:.1f} GB; {instead}"
+            ) from None
 
     def clear(self) -> None:
         """Set matrix and gradient to zero."""
@@ -325,52 +359,6 @@ class NormalEquations:
         factor, failed = torch.linalg.cholesky_ex(damped)
         delta = torch.cholesky_solve(-self.gradient[:, None], factor)[:, 0]  # (parameter,)
         return None if failed.item() else delta
-
-
-def normal_equations(
-    like: torch.Tensor,
-    compiled: bool = False,
-    *,
-    scaled: bool = False,
-    most: int = 20_000,
-    large: int = 1_000,
-) -> NormalEquations:
-    """Return the equations of a vector of parameters, all zero.
-
-    Parameters
-    ----------
-    like
-        The vector.
-    compiled, scaled
-        Whether residuals are machine code, so that there is a compiler; whether damping is scaled.
-    most
-        Largest number of parameters, whose matrix takes 3.2 GB.
-    large
-        Parameters from which on the products of PyTorch take longer than the rest: machine code
-        takes their place where that is possible.
-
-    Raises
-    ------
-    InputError
-        If memory does not suffice for the matrix, or there are too many parameters.
-    """
-    count, size = len(like), len(like) ** 2 * like.element_size() / 1e9
-    instead = "use the optimizer adam, which needs no matrix"
-    if count > most:
-        raise InputError(
-            f"levenberg-marquardt trains up to {most:,} parameters, and these are {count:,}: J^T J "
-            f"would take {size:.1f} GB; {instead}"
-        )
-    try:
-        if not scaled and (compiled or (like.device.type == "cpu" and count >= large)):
-            with suppress(NotCompilable):
-                dtype = like.numpy().dtype.type
-                return NormalEquations(like, SymmetricMatrix(count, dtype, torch.get_num_threads()))
-        return NormalEquations(like, scaled=scaled)
-    except (MemoryError, RuntimeError):  # PyTorch's, of the same
-        raise InputError(
-            f"there is no memory for J^T J of {count:,} parameters, {size:.1f} GB; {instead}"
-        ) from None
 
 
 class Residual(ABC):
@@ -424,7 +412,7 @@ class DampedIteration:
     ...         return float((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
     ...     def linearise(self, x):
     ...         J = torch.tensor([[-1.0, 0.0], [-20 * float(x[0]), 10.0]], dtype=x.dtype)
-    ...         equations = normal_equations(x)
+    ...         equations = NormalEquations(x)
     ...         equations.add(J, torch.stack([1 - x[0], 10 * (x[1] - x[0] ** 2)]))
     ...         return equations
     >>> iteration = DampedIteration(Rosenbrock(), torch.tensor([-1.2, 1.0]).double())

@@ -6,7 +6,6 @@ The leave-one-out error chooses the ridge penalty where data are scarce.
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,46 +38,37 @@ class LinearFit:
 
     Attributes
     ----------
-    coefficients, rank
-        Number of coefficients, and how many of them the equations determine.
-    pairs
-        Pairs of states in the equations.
+    coefficients, rank, pairs
+        Number of coefficients, how many the equations determine, and pairs of states in these.
     error
         Leave-one-out error: root mean square of the images' errors in units of the spread of each
         component, each pair predicted by the fit to all others; infinite where these do not
         determine the prediction.
     penalty
         Ridge parameter that the leave-one-out error chose, 0 for none.
-    deviation
-        Standard error of the mean square that ``typical`` is the root of, relative to it.
-    seconds
-        Time used.
-    typical
-        The same error as ``error`` without the largest twentieth; None if not known.
+    typical, deviation
+        The same error without the largest twentieth, and the standard error of its square, relative
+        to it.
     """
 
     coefficients: int
     rank: int
     pairs: int
     error: float
-    penalty: float
+    typical: float
     deviation: float
-    seconds: float
-    typical: float | None = None
+    penalty: float
 
     @classmethod
-    def of(cls, choice: Choice, pairs: int, start: float) -> LinearFit:
-        """Return the result of a solve that began at a time of ``time.perf_counter``."""
-        return cls(
-            coefficients=choice.solution.coefficients.size,
-            rank=choice.solution.rank,
-            pairs=pairs,
-            error=math.sqrt(choice.square),
-            penalty=choice.solution.penalty,
-            deviation=choice.deviation,
-            seconds=time.perf_counter() - start,
-            typical=math.sqrt(choice.typical),
+    def of(cls, choice: Choice, pairs: int) -> LinearFit:
+        """Return the result of a solve."""
+        solution, error, typical = (
+            choice.solution,
+            math.sqrt(choice.square),
+            math.sqrt(choice.typical),
         )
+        sizes = solution.coefficients.size, solution.rank, pairs
+        return cls(*sizes, error, typical, choice.deviation, solution.penalty)
 
 
 def implicit_map(model: Model) -> ImplicitMap:
@@ -123,34 +113,20 @@ class LinearEquations:
         degrees = layer.degrees.numpy()
         self.penalty_weights = [degrees**2.0, 8.0**degrees]
 
-    @property
-    def coefficients(self) -> torch.Tensor:
-        """Coefficients of the layer (coefficient,)."""
-        return torch.cat([c.detach() for c in self.layer.coefficients()])
-
-    @coefficients.setter
-    @torch.no_grad()
-    def coefficients(self, values: torch.Tensor) -> None:
-        own = self.layer.coefficients()
-        for each, part in zip(own, values.split([c.numel() for c in own]), strict=True):
-            each.copy_(part)
-
-    def rows(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the matrix (pair, component, coefficient) and right sides (pair, component)."""
-        matrix, right = self.layer.equations(z, image)
-        if not bool(matrix.isfinite().all()):
-            raise InputError(
-                "some functions of the generating function are not finite at states of the "
-                "training pairs; leave out these expressions, or the states"
-            )
-        return matrix, right
-
     @torch.no_grad()
     def blocks(self, pairs: slice = slice(None)) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield weighted equations of some pairs, block by block."""
+        """Yield weighted equations of some pairs, block by block.
+
+        The matrix is (pair, component, coefficient), the right sides are (pair, component).
+        """
         parts = (states[pairs].split(self.block) for states in (self.before, self.after))
         for z, image in zip(*parts, strict=True):
-            matrix, right = self.rows(z, image)
+            matrix, right = self.layer.equations(z, image)
+            if not bool(matrix.isfinite().all()):
+                raise InputError(
+                    "some functions of the generating function are not finite at states of the "
+                    "training pairs; leave out these expressions, or the states"
+                )
             yield (matrix * self.weight[:, None]).numpy(), (right * self.weight).numpy()
 
     def solve(self, folds: np.ndarray | None = None, sample: int = 500) -> Choice:
@@ -234,7 +210,7 @@ def fit_pairs(
     InputError
         If states are not finite, coincide, or there are fewer equations than coefficients need.
     """
-    start, layer = time.perf_counter(), implicit_map(model)
+    layer = implicit_map(model)
     before, after, folds = normalised_pairs(model, pairs.pair(slice(None)), folds)
     with one_blas_thread():
         if far:
@@ -242,9 +218,13 @@ def fit_pairs(
             layer.adapt(torch.cat([before, after]))
         equations = LinearEquations(layer, layer.outer(before), layer.outer(after, backward=True))
         choice = equations.solve(folds)
-        equations.coefficients = torch.from_numpy(choice.solution.coefficients)
+    coefficients, own = torch.from_numpy(choice.solution.coefficients), layer.coefficients()
+    parts = coefficients.split([each.numel() for each in own])
+    with torch.no_grad():
+        for each, part in zip(own, parts, strict=True):
+            each.copy_(part)
     layer.settle(before[:100].to(model.scale))
-    return LinearFit.of(choice, len(before), start)
+    return LinearFit.of(choice, len(before))
 
 
 def normalised_pairs(
@@ -328,11 +308,6 @@ def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torc
     return torch.from_numpy(linalg.expm(X / 2))
 
 
-def maps_of(model: Model) -> int:
-    """Return the number of times that a model applies the map of its generating function."""
-    return implicit_map(model).repeats * (2 if isinstance(model.core, Reversible) else 1)
-
-
 def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> Pairs:
     r"""Return pairs of states before and after the map of the layer that is solved for.
 
@@ -346,7 +321,8 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
     InputError
         If states within a step are needed and not known, as of measured data.
     """
-    repeats, maps, dataset = implicit_map(model).repeats, maps_of(model), data.dataset
+    repeats, reversible = implicit_map(model).repeats, isinstance(model.core, Reversible)
+    maps = repeats * (1 + reversible)
     if data.is_few:
         before, after, k, _ = data.known_pairs
     else:
@@ -355,10 +331,10 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
     way = torch.stack([before, after])  # (part + 1, pair, dim)
     if maps > 1:
         states = None
-        if not dataset.is_observed:
-            accurate = 1e-13  # as datasets are
+        if not data.dataset.is_observed:
             start = data.extended(before.numpy(), k)
-            states = states_between(data.system, start, data.step, maps, accurate)
+            # as accurate as datasets are
+            states = states_between(data.system, start, data.step, maps, 1e-13)
         if states is None:
             raise InputError(
                 f"{model.name} applies {maps} maps in a row, and the states between are not known; "
@@ -366,7 +342,7 @@ def layer_pairs(model: Model, data: TrainingData, count: int, seed: int = 0) -> 
             )
         way = torch.cat([torch.from_numpy(states[:-1, :, : model.dim]), after[None]])
     before, after = way[:-1], way[1:]
-    if isinstance(model.core, Reversible):
+    if reversible:
         rho = model.reversing_symmetries[0, : model.dim, : model.dim]
         back, on = model.coordinates.reflected(way[: repeats + 1], rho), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])

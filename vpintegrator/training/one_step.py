@@ -7,20 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vpintegrator.arguments import check_integrator, one_of
+import numpy as np
+
+from vpintegrator.arguments import check_integrator
 from vpintegrator.compiled import CompiledMethod, CompiledModel
-from vpintegrator.compiled.one_step import (
-    MethodStep,
-    ModelStep,
-    OneStepTable,
-    applicable_methods,
-    compiling,
-    images_of,
-    machine_code,
-    measure_steps,
-)
+from vpintegrator.compiled import one_step as steps
 from vpintegrator.compiled.timing import repeat_states
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import Pairs
@@ -36,7 +29,7 @@ if TYPE_CHECKING:
 KEY = "one_step"  # key of the metadata of a model
 _LARGEST = 10_000  # operations of a map that is compiled in some seconds
 
-Maps = Model | Sequence[Model] | Mapping[str, Model]
+Maps = Model | Mapping[str, Model]
 
 
 def one_step(
@@ -45,14 +38,13 @@ def one_step(
     *,
     methods: Sequence[str | ClassicalMethod] | None = None,
     seconds: float = 10.0,
-    group: str = "test",
-) -> OneStepTable:
+) -> steps.OneStepTable:
     """Measure error and cost of one step of models, beside classical methods of the same step.
 
     Parameters
     ----------
     maps
-        A trained model, several, or models by name.
+        A trained model, or several by name.
     dataset
         Dataset of the training.
     methods
@@ -61,19 +53,17 @@ def one_step(
         without equations.
     seconds
         Time to measure costs in: none begins later, or where it would end later; 0 measures none.
-    group
-        Group of the dataset whose states are stepped: ``test`` or ``validation``.
 
     Returns
     -------
-    OneStepTable
+    steps.OneStepTable
         Of a family it has the models alone, and costs are those in the middle of what varies.
         Classical methods whose error is not known before the deadline are left out.
 
     Raises
     ------
     InputError
-        If the group is empty, or a method that is given does not apply.
+        If there are no test states, or a method that is given does not apply.
 
     Examples
     --------
@@ -84,36 +74,19 @@ def one_step(
     >>> table.models[0].error < table.methods[0].error
     True
     """
-    models, data = _named(maps), TrainingData.of(dataset)
-    one_of("group", group, ("test", "validation"))
-    if group == "validation" and not data.has(group) and data.is_few:
-        group = "train"  # by which few data are judged
-    if not data.has(group):
-        raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
-    case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
-    if data.dataset.is_family:
-        return measure_steps([case.of_model(*each, end) for each in models.items()], [], end=end)
+    data = TrainingData.of(dataset)
+    models = maps if isinstance(maps, Mapping) else {getattr(maps, "name", ""): maps}
+    for model in models.values():
+        check_integrator(model)
+    if not data.has("test"):
+        raise InputError(f"{data.dataset.path} has no test trajectories to judge one step by")
+    case, end = _Case(data), time.perf_counter() + min(seconds, time_left())
     system, step = data.dataset.system, data.dataset.step
-    chosen = applicable_methods(system, methods)
-    with compiling(chosen, system, case.states, step, end) as ready:
+    chosen = {} if data.dataset.is_family else steps.applicable_methods(system, methods)
+    with steps.compiling(chosen, system, case.states, step, end) as ready:
         own = [case.of_model(*each, end) for each in models.items()]
         rivals = [case.of_method(method, ready(name)) for name, method in chosen.items()]
-    return measure_steps(own, rivals, end=end)
-
-
-def _named(maps: Maps) -> dict[str, Model]:
-    """Return models by name: that given, or that of the architecture, numbered if taken."""
-    if isinstance(maps, Mapping):
-        named = dict(maps)
-    else:
-        models: Sequence[Any] = maps if isinstance(maps, list | tuple) else [maps]
-        names = [getattr(model, "name", "") for model in models]
-        numbers = [names[:place].count(name) + 1 for place, name in enumerate(names)]
-        unique = [f"{a}-{n}" if n > 1 else a for a, n in zip(names, numbers, strict=True)]
-        named = dict(zip(unique, models, strict=True))
-    for model in named.values():
-        check_integrator(model)
-    return named
+    return steps.measure_steps(own, rivals, end=end)
 
 
 class _Case:
@@ -122,19 +95,18 @@ class _Case:
     Attributes
     ----------
     first, images : ndarray (state, dim)
-        Some states of the group, and those a step later.
+        Some states of the test group, and those a step later.
     states : ndarray (state, dim)
         1,000 states of the measurement.
     """
 
-    def __init__(self, data: TrainingData, group: str, most: int = 500) -> None:
-        self.data, self.group, self.most = data, group, most
-        pairs = Pairs.of_states(data.held(group), 1, 1, 1, f"{data.dataset.path}, {group}")
-        before, after, _ = pairs.evenly(most)
+    def __init__(self, data: TrainingData, most: int = 500) -> None:
+        self.data, self.most = data, most
+        before, after, _ = Pairs.of_states(data.held("test"), 1).evenly(most)
         self.first, self.images = before[:, 0].numpy(), after[:, 0].numpy()
         self.states = repeat_states(self.first)
 
-    def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> MethodStep:
+    def of_method(self, method: ClassicalMethod, machine: CompiledMethod | str) -> steps.MethodStep:
         """Return the step of a classical method, as machine code if there is any."""
         from vpintegrator.maps import ClassicalMap
 
@@ -145,21 +117,21 @@ class _Case:
         else:
             map, note, every = machine, "", 1
 
+        def images(states: np.ndarray, count: int, substeps: int) -> np.ndarray:
+            return steps.images_of(map.at_step(dataset.step / substeps), states, count)
+
         def error(substeps: int) -> float:
-            images = images_of(map.at_step(dataset.step / substeps), self.first[::every], substeps)
-            wrong = (images - self.images[::every])[:, list(scale.components)]
-            value = relative(float((wrong**2).sum()), len(wrong), scale.spread)
+            wrong = images(self.first[::every], substeps, substeps) - self.images[::every]
+            squares = float((wrong[:, list(scale.components)] ** 2).sum())
+            value = relative(squares, len(wrong), scale.spread)
             return math.inf if math.isnan(value) else value
 
-        def run(count: int, substeps: int) -> None:
-            images_of(map.at_step(dataset.step / substeps), self.states, count)
+        run = partial(images, self.states)
+        return steps.MethodStep(method.name, error, run, note, not note)
 
-        return MethodStep(method.name, error, run, note, not note)
-
-    def of_model(self, name: str, model: Model, end: float) -> ModelStep:
+    def of_model(self, name: str, model: Model, end: float) -> steps.ModelStep:
         """Return the step of a model, as machine code if there is any."""
-        is_test = self.group == "test"
-        pair = self.data.test_pairs(model, self.most) if is_test else self.data.held_out(model)
+        pair = self.data.pairs(model, "test").evenly(self.most).to(model.scale)
         with unhurried():
             error = relative_error(model, *pair, scale=self.data.error_scale)
         error = math.inf if math.isnan(error) else error
@@ -168,8 +140,9 @@ class _Case:
             middle = {name: (low + high) / 2 for name, (low, high) in varied}
             model = model.at(**middle) if middle else model
         windows = repeat_states(pair.inputs.cpu().numpy())
-        machine = machine_code(partial(CompiledModel, model, len(windows), windows, _LARGEST), end)
+        make = partial(CompiledModel, model, len(windows), windows, _LARGEST)
+        machine = steps.machine_code(make, end)
         if isinstance(machine, str):
-            return ModelStep(name, error, note=machine)
+            return steps.ModelStep(name, error, note=machine)
         run = partial(machine.predict, windows.astype(machine.dtype))
-        return ModelStep(name, error, run, model.prediction_window)
+        return steps.ModelStep(name, error, run, model.prediction_window)

@@ -16,12 +16,7 @@ from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Model
 from vpintegrator.models.iteration import differentiable
 from vpintegrator.runtime.deadline import check_time
-from vpintegrator.training.least_squares import (
-    DampedIteration,
-    NormalEquations,
-    Residual,
-    normal_equations,
-)
+from vpintegrator.training.least_squares import DampedIteration, NormalEquations, Residual
 from vpintegrator.training.linear import enough_pairs
 from vpintegrator.training.regression import solve
 from vpintegrator.training.residuals import Objective, Residuals, machine_windows, relative
@@ -161,7 +156,7 @@ class LevenbergMarquardt(Optimizer, Residual):
         self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, *axes))
         self.restart()
         vector = self.iteration.parameters
-        self.equations = normal_equations(vector, self.residuals.compiled is not None)
+        self.equations = NormalEquations(vector, self.residuals.compiled is not None)
         rows = self.objective.residuals_of_window(self.model)
         self.block = max(self.block_bytes // (8 * rows * len(vector)), 16)
 
@@ -229,8 +224,7 @@ class LevenbergMarquardt(Optimizer, Residual):
             vector = parameters.detach().numpy()
             for rows in compiled.jacobians(vector, *machine_windows(self.pair)):
                 check_time()
-                jacobian, residual = map(torch.from_numpy, rows)
-                yield jacobian, residual
+                yield torch.from_numpy(rows[0]), torch.from_numpy(rows[1])
             return
         for part in self.pair.split(self.block):
             check_time()
@@ -267,13 +261,15 @@ class Adam(Optimizer):
     follows_gradients = True
     batch_size = 1024
     step_seconds = 0.005
+    first_rate: ClassVar[float] = 5e-3
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.999)
     longest: ClassVar[int] = 1 << 19  # windows after which an epoch of a large group ends
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.rate = self.learning_rate or 5e-3
+        self.rate = self.learning_rate or self.first_rate
         self.parameters = torch.nn.Parameter(self.residuals.read())
-        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate)
+        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate, betas=self.betas)
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
@@ -329,11 +325,8 @@ class PublishedAdam(Adam):
 
     name = "adam, as published"
     batch_size = 16384
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.rate = self.learning_rate or 1e-2
-        self.optimizer = torch.optim.Adam([self.parameters], lr=self.rate, betas=(0.9, 0.99))
+    first_rate = 1e-2
+    betas = (0.9, 0.99)
 
     def decay(self, progress: float) -> float:
         return 1e-4**progress
@@ -409,16 +402,10 @@ class LBFGS(Optimizer):
 
     def roll_back(self) -> None:
         """Forget what was learned of the curvature; tolerances do not end the iterations."""
-        self.optimizer = torch.optim.LBFGS(
-            [self.parameters],
-            max_iter=self.iterations,
-            history_size=50,
-            tolerance_grad=0,
-            tolerance_change=0,
-            line_search_fn="strong_wolfe",
-        )
+        endless = {"tolerance_grad": 0, "tolerance_change": 0, "line_search_fn": "strong_wolfe"}
+        sizes = {"max_iter": self.iterations, "history_size": 50}
+        self.optimizer = torch.optim.LBFGS([self.parameters], **sizes, **endless)  # type: ignore[arg-type]
 
 
-BY_NAME: dict[str, type[Optimizer]] = {
-    kind.name: kind for kind in (LevenbergMarquardt, Adam, LinearSolve, LBFGS)
-}
+_ALL: tuple[type[Optimizer], ...] = (LevenbergMarquardt, Adam, LinearSolve, LBFGS)
+BY_NAME = {kind.name: kind for kind in _ALL}

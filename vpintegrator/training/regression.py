@@ -1,26 +1,43 @@
-"""Maps without structure from pairs of states: linear maps and polynomials.
+"""Explicit maps from pairs of states: linear maps, polynomials, and stacks of shears.
 
-The leave-one-out error chooses how far their least squares are regularised.
+The leave-one-out error chooses how far their least squares are regularised. Derivatives of a stack
+are accumulated shear by shear, and the error is that of the linearised equations.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
+from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
+from vpintegrator.nn.basis import Terms
 from vpintegrator.nn.feed_forward import AffineMap, PolynomialLayer
+from vpintegrator.nn.shears import ShearDerivatives
 from vpintegrator.runtime.deadline import check_time
 from vpintegrator.runtime.threads import one_blas_thread
-from vpintegrator.training.least_squares import LeftOut, SequentialQR, trimmed
-from vpintegrator.training.linear import LinearFit, enough_pairs, fit_pairs, layer_pairs
-from vpintegrator.training.residuals import reciprocal_spread
+from vpintegrator.training.least_squares import (
+    Choice,
+    DampedIteration,
+    LeftOut,
+    NormalEquations,
+    Residual,
+    SequentialQR,
+    trimmed,
+)
+from vpintegrator.training.linear import (
+    LinearFit,
+    enough_pairs,
+    fit_pairs,
+    layer_pairs,
+    normalised_pairs,
+)
+from vpintegrator.training.residuals import ParameterVector, reciprocal_spread
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 PENALTIES = 10.0 ** np.arange(-30, 3, 1.5)  # relative to the number of pairs
@@ -101,12 +118,10 @@ def fit_linear_map(
     Raises
     ------
     InputError
-        If the model is no linear map, or states are not finite.
+        If states are not finite.
     """
-    start = time.perf_counter()
     layer = model.core
-    if not isinstance(layer, AffineMap):
-        raise InputError(f"{model.name} is no linear map")
+    assert isinstance(layer, AffineMap)
     z, y = _pairs_of(model, inputs, targets)
     some = slice(max(most // (layer.dim + 1), 2))
     weight = reciprocal_spread(y).numpy()
@@ -121,7 +136,7 @@ def fit_linear_map(
     with torch.no_grad():
         layer.matrix.copy_(torch.eye(layer.dim).double() + change.mT)
         layer.offset.copy_((y - z @ layer.matrix.mT).mean(0))
-    return LinearFit.of(choice, len(z), start)
+    return LinearFit.of(choice, len(z))
 
 
 def fit_polynomial(
@@ -164,24 +179,18 @@ def fit_polynomial(
     Raises
     ------
     InputError
-        If the model is no polynomial map, or states are not finite.
+        If states are not finite.
     """
-    began, layer = time.perf_counter(), model.core
-    if not isinstance(layer, PolynomialLayer):
-        raise InputError(f"{model.name} is no polynomial map")
+    layer = model.core
+    assert isinstance(layer, PolynomialLayer)
     some = slice(max(most // len(layer.orders), 2))
     before, after = _pairs_of(model, inputs[some], targets[some])
     with torch.no_grad():
         values = layer.values(before).numpy()
     if folds is not None:
         folds = np.where(folds < 0, -1, folds % FOLDS)
-    ridge = _Ridge(
-        values,
-        (after - before).numpy(),
-        layer.orders.numpy(),
-        reciprocal_spread(after).numpy(),
-        folds,
-    )
+    change, weight = (after - before).numpy(), reciprocal_spread(after).numpy()
+    ridge = _Ridge(values, change, layer.orders.numpy(), weight, folds)
     begins = [np.full(layer.dim, 8.0)]
     if start is not None:
         assert isinstance(start.core, PolynomialLayer)
@@ -197,16 +206,9 @@ def fit_polynomial(
         layer.coefficients.copy_(torch.from_numpy(coefficients))
     layer.decays = tuple(rates.tolist())
     typical, deviation = trimmed(squares[best])
-    return LinearFit(
-        coefficients=layer.coefficients.numel(),
-        rank=layer.coefficients.numel(),
-        pairs=len(before),
-        error=math.sqrt(float(squares[best].mean())),
-        penalty=float(PENALTIES[best]),
-        deviation=deviation,
-        seconds=time.perf_counter() - began,
-        typical=math.sqrt(typical),
-    )
+    sizes, error = (coefficients.size, coefficients.size, len(before)), float(squares[best].mean())
+    penalty = float(PENALTIES[best])
+    return LinearFit(*sizes, math.sqrt(error), math.sqrt(typical), deviation, penalty)
 
 
 def descend(
@@ -310,3 +312,92 @@ class _Ridge:
     def _decomposed(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         check_time()
         return np.linalg.svd(matrix, full_matrices=False)
+
+
+def fit_few_pairs(
+    model: Model, pair: Pair, folds: np.ndarray | None = None, iterations: int = 150
+) -> LinearFit:
+    """Fit an explicit map to few pairs of states, in place.
+
+    Parameters
+    ----------
+    model
+        Normalised, and made of shears with derivatives.
+    pair
+        States before and after a step, the last ones of windows.
+    folds : (pair,), optional
+        Number of the fold of each pair: pairs of a fold are left out together.
+    iterations
+        Largest number of iterations.
+
+    Returns
+    -------
+    LinearFit
+        The last linear solve. Its errors are by the equations linearised there, and infinite where
+        the map overflows at the first parameters.
+
+    Raises
+    ------
+    InputError
+        If states are not finite, coincide, or there are fewer equations than parameters need.
+    """
+    before, after, folds = normalised_pairs(model, pair, folds)
+    images = ShearImages(model, before, after)
+    fit = DampedIteration(images, images.units * images.vector.read().double(), damping=1e-2)
+    if not math.isfinite(fit.cost):
+        count = len(images.units)
+        return LinearFit(count, count, len(before), math.inf, math.inf, 0.0, 0.0)
+    with one_blas_thread():
+        fit.run(iterations, exact=1e-30 * images.after.numel(), settled=0.98)
+        return LinearFit.of(images.left_out(folds), len(before))
+
+
+class ShearImages(Residual):
+    """Normalised images of states, with a ridge penalty on coefficients times squared degrees.
+
+    Parameters
+    ----------
+    model
+        Model made of shears.
+    before, after : (pair, dim)
+        Normalised states.
+    ridge
+        Penalty relative to the number of pairs.
+    """
+
+    def __init__(
+        self, model: Model, before: torch.Tensor, after: torch.Tensor, ridge: float = 1e-12
+    ) -> None:
+        self.before, self.after = before, after
+        self.map, self.vector = ShearDerivatives(model.core), ParameterVector(model)
+        self.weight = reciprocal_spread(after)
+        degrees = [each.degrees for each in model.modules() if isinstance(each, Terms)]
+        self.units = torch.cat(degrees).clamp(min=1).double() ** 2
+        self.penalty = ridge * len(after)
+
+    def cost(self, parameters: torch.Tensor) -> float:
+        """Return the sum of squares with the penalty, and set the model's parameters."""
+        self.vector.write(parameters / self.units)
+        images, self.jets = self.map.images(self.before)
+        self.residual = (images - self.after) * self.weight  # (pair, dim)
+        return float(self.residual.square().sum() + self.penalty * parameters.square().sum())
+
+    def _jacobian(self) -> torch.Tensor:
+        """Return derivatives (pair, dim, parameter) of the residuals."""
+        return self.map.derivatives(self.jets) * self.weight[:, None] / self.units
+
+    def linearise(self, parameters: torch.Tensor) -> NormalEquations:
+        """Return normal equations at the model's parameters."""
+        equations = NormalEquations(parameters, scaled=True)
+        equations.add(self._jacobian().flatten(0, 1), self.residual.flatten())
+        equations.add_penalty(self.penalty, parameters)
+        return equations
+
+    def left_out(self, folds: np.ndarray | None = None) -> Choice:
+        """Return the error of pairs or folds that are left out, by the linearised equations."""
+        J = self._jacobian().numpy()
+        count = J.shape[2]
+        qr = SequentialQR(count)
+        qr.add(J.reshape(-1, count), self.residual.flatten().numpy())
+        (solution,) = qr.ridge(torch.ones(count).numpy(), [self.penalty / qr.rows])
+        return LeftOut(J, J, self.residual.numpy(), folds).choice(solution)

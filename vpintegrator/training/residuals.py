@@ -19,7 +19,7 @@ from vpintegrator.models import Model
 from vpintegrator.names import LOSSES
 from vpintegrator.nn.layer import beside, last_size
 from vpintegrator.runtime.deadline import check_time
-from vpintegrator.training.history import History
+from vpintegrator.training.results import History
 
 BLOCK = 8192  # windows evaluated at once
 # times the validation error, at least: 7 times is the most of about a dozen systems of the

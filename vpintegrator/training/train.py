@@ -27,10 +27,10 @@ from vpintegrator.runtime.devices import check_device
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.storage.files import check_output, locked
-from vpintegrator.training.history import History, Show, training_bar
 from vpintegrator.training.initial_scheme import start_as_splitting
 from vpintegrator.training.optimizers import BY_NAME, Optimizer, PublishedAdam
 from vpintegrator.training.residuals import Objective, doubt, relative_error
+from vpintegrator.training.results import History, Show, training_bar
 from vpintegrator.training.training_data import TrainingData
 
 DEFAULT_SECONDS = 150.0
@@ -190,7 +190,8 @@ def train(
                     start_as_splitting(model, data)
         model.to(device)
         held_out, scale = data.held_out(model), data.error_scale
-        data.check_test(model)
+        if judged and data.has("test"):  # groups that are cut in time differ in length
+            data.pairs(model, "test")
         best = _weights(model)
 
         with (
@@ -199,8 +200,8 @@ def train(
             torch_threads(),
             training_bar(progress, seconds) as bar,
         ):
-            bar.update(model.name)
-            pairs = data.pairs(model, objective.horizon)
+            bar.update(description=model.name)
+            pairs = data.pairs(model, horizon=objective.horizon)
             size = batch or kind.default_batch(model, objective)
             # attention of PyTorch takes longer with the square of the window
             seconds_of_step = kind.step_seconds * model.window**2
@@ -258,7 +259,7 @@ def train(
                 history.windows = solver.windows
                 shares = history.epochs / (epochs or math.inf), history.used / (seconds or math.inf)
                 history.share = min(max(shares), 1.0)
-                bar.update(error=history.best_validation_error, share=history.share)
+                bar.update(history.share, error=f"{history.best_validation_error:.1e}")
                 bar.show(history)
                 if callable(progress):
                     progress(history)
@@ -293,23 +294,6 @@ def train(
     if history.warning:
         warnings.warn(history.warning, stacklevel=2)
     return history
-
-
-def run(model: Model, data: TrainingData, **arguments: Any) -> History:
-    """Train a model as a part of a fit, which judges the best of its models itself.
-
-    Parameters
-    ----------
-    model, data, arguments
-        Arguments of :func:`train`. There is no progress bar by default.
-
-    Returns
-    -------
-    History
-        Its best validation error is infinite where nothing was learned.
-    """
-    arguments["progress"] = arguments.get("progress") or False
-    return train(model, data, judged=False, **arguments)
 
 
 def choose_optimizer(model: Model, name: str, learning_rate: float | None) -> type[Optimizer]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -27,7 +26,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.family import MEMBER, FamilyParameters
 from vpintegrator.nn.attention import attention_change
-from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.runtime.deadline import time_left, unhurried
 from vpintegrator.training.least_squares import trimmed
 from vpintegrator.training.residuals import (
@@ -79,23 +77,19 @@ class TrainingData:
     ----------
     dataset
         The dataset.
-    tested
-        Whether models are judged by the test group, too.
     """
 
-    def __init__(self, dataset: Dataset, tested: bool = True) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self.tested = tested and self.has("test")
-        self._made: dict[tuple[Any, ...], Any] = {}
+        self._cache: dict[tuple[Any, ...], Any] = {}
 
     @classmethod
     def of(cls, dataset: TrainingData | Dataset | str | os.PathLike[str]) -> TrainingData:
         """Return the training data of a dataset, or of the path of one."""
         if isinstance(dataset, TrainingData):
             return dataset
-        of_kind(
-            "dataset", dataset, (Dataset, str, os.PathLike), "a dataset or the path of its file"
-        )
+        kinds = (Dataset, str, os.PathLike)
+        of_kind("dataset", dataset, kinds, "a dataset or the path of its file")
         return cls(dataset if isinstance(dataset, Dataset) else open_dataset(dataset))
 
     @property
@@ -119,12 +113,6 @@ class TrainingData:
             return states
         k = self.family.components(np.asarray(parameters))
         return np.concatenate([states, np.broadcast_to(k, (*states.shape[:-1], k.shape[-1]))], -1)
-
-    def without_test(self) -> TrainingData:
-        """Return training data without a test group, for trainings that are judged later."""
-        found = copy.copy(self)
-        found.tested = False
-        return found
 
     def has(self, group: str) -> bool:
         """Whether a group has trajectories with steps."""
@@ -152,24 +140,16 @@ class TrainingData:
         >>> before.shape, len(set(folds.tolist()))  # three trajectories are the test group
         (torch.Size([17, 3]), 17)
         """
-        dim = self.dataset.dim
         names = [name for name in ("train", "validation") if self.has(name)]
-        groups = [self.held(name) for name in names]
-        before = np.concatenate([states[:, :-1].reshape(-1, dim) for states in groups])
-        after = np.concatenate([states[:, 1:].reshape(-1, dim) for states in groups])
-        orbits = chains(before, after)
+        pairs = [Pairs.of_states(self.held(n), 1, parameters=self.parameters(n)) for n in names]
+        before, after, *own = map(torch.cat, zip(*(group[:] for group in pairs), strict=True))
+        before, after = before[:, 0], after[:, 0]
+        orbits = chains(before.numpy(), after.numpy())
         order = np.concatenate(orbits)
         folds = np.repeat(np.arange(len(orbits)), [len(orbit) for orbit in orbits])
         if min(len(orbits), self.dataset.shapes["train"][0]) < FOLDS:
             folds = np.where(np.arange(len(order)) * FOLDS // len(order) < FOLDS - 1, -1, 0)
-        z, image = (torch.from_numpy(each[order]) for each in (before, after))
-        own = [self.parameters(name) for name in names]
-        parameters = None
-        if own[0] is not None:
-            counts = [group.shape[1] - 1 for group in groups]
-            pairs = [np.repeat(k, n, 0) for k, n in zip(own, counts, strict=True)]  # type: ignore[arg-type]
-            parameters = torch.from_numpy(np.concatenate(pairs)[order])
-        return KnownPairs(z, image, parameters, folds)
+        return KnownPairs(before[order], after[order], own[0][order] if own else None, folds)
 
     @cached_property
     def chart(self) -> bool | None:
@@ -244,9 +224,15 @@ class TrainingData:
             coefficients, step = self.family.coefficients, self.family.step
             model.family = FamilyParameters(self.dataset.varied, coefficients, nominal, step)
 
-    def pairs(self, model: Model, horizon: int = 1) -> Pairs:
-        """Return training windows, on the model's device; some of large groups."""
-        return self._pairs("train", model, horizon)
+    def pairs(self, model: Model, group: str = "train", horizon: int = 1) -> Pairs:
+        """Return windows of a group, on the model's device; some of large groups."""
+        like, shape = model.scale, (model.window, model.prediction_window, horizon)
+        key = group, *shape, like.dtype, like.device
+        if key not in self._cache:
+            where = f"{self.dataset.path}, {group}"
+            pairs = Pairs.of_states(self.held(group), *shape, where, self.parameters(group))
+            self._cache[key] = pairs.to(like)
+        return self._cache[key]
 
     def held_out(self, model: Model) -> Pair:
         """Return pairs of windows by which the best weights are chosen: some, evenly from all.
@@ -259,25 +245,19 @@ class TrainingData:
         InputError
             If there are none.
         """
-        if not self.has("validation"):
-            if self.is_few:
-                return self.pairs(model).evenly(_VALIDATION_WINDOWS).to(model.scale)
+        group = "validation" if self.has("validation") else "train"
+        if group == "train" and not self.is_few:
             raise InputError(
                 f"{self.dataset.path} has no validation trajectories, by which the best weights "
                 "are chosen; generate it with some in [trajectories]"
             )
-        return self._pairs("validation", model).evenly(_VALIDATION_WINDOWS).to(model.scale)
+        return self.pairs(model, group).evenly(_VALIDATION_WINDOWS).to(model.scale)
 
     def held_out_error(self, model: Model) -> tuple[float, float]:
         """Return the relative error on the windows that are held out, and its standard error."""
         pair = self.held_out(model)
         with unhurried():
             return estimated_error(model, pair, self.error_scale)
-
-    def check_test(self, model: Model) -> None:
-        """Refuse a test group too short for the model; groups that are cut in time differ."""
-        if self.tested:
-            self._pairs("test", model)
 
     def describe(self, model: Model) -> None:
         """Let a model say what it was trained on."""
@@ -306,19 +286,19 @@ class TrainingData:
         It is infinite where the model overflows. If the time is up, the windows so far count, of
         which there are some always.
         """
-        if not self.tested:
+        if not self.has("test"):
             return float("nan")
-        pairs = self._pairs("test", model)
-        end = time.perf_counter() + time_left()
-        with unhurried():
-            parts = self._in_order(pairs, model.scale, end)
-            error = relative_error_of(model, parts, self.error_scale)
-        return math.inf if math.isnan(error) else error
+        pairs, end = self.pairs(model, "test"), time.perf_counter() + time_left()
 
-    def test_pairs(self, model: Model, count: int) -> Pair:
-        """Return windows evenly from the test group, and what follows them."""
-        pairs = self._pairs("test", model)
-        return pairs.evenly(count).to(model.scale)
+        def in_order() -> Iterator[Pair]:
+            for chosen in pairs.places(_TEST_WINDOWS).split(_AT_ONCE):
+                yield pairs.pair(chosen).to(model.scale)
+                if time.perf_counter() > end:
+                    return
+
+        with unhurried():
+            error = relative_error_of(model, in_order(), self.error_scale)
+        return math.inf if math.isnan(error) else error
 
     def normalise(self, model: Model) -> None:
         """Normalise by mean and standard deviation of the training states.
@@ -329,11 +309,12 @@ class TrainingData:
         self.adopt(model)
         if (parameters := self.parameters("train")) is not None:
             model.set_parameter_normalisation(torch.from_numpy(parameters))
-        moments = self._statistics[0]
-        spread = moments.scale
-        if model.chart is not None:
-            moments = self._in_chart(model.chart)
-        model.set_normalisation(moments.mean, moments.scale, spread)
+        moments = chosen = self._statistics[0]
+        if (chart := model.chart) is not None:  # angles have mean zero
+            new = chart(torch.from_numpy(self.held("train"))).numpy()
+            chosen = _Moments(np.where(np.isfinite(new), new, np.nan))
+            chosen.mean[list(chart.angles)] = 0.0
+        model.set_normalisation(chosen.mean, chosen.scale, moments.scale)
         model.set_advance(model.prediction_window * self.step)
         if model.linear_in_parameters:
             model.adapt(*self.some_states())
@@ -353,16 +334,6 @@ class TrainingData:
         """The size that errors are relative to, of the training states."""
         system = self.dataset.system
         return ErrorScale((*system.moving,), spread_of(system, self._statistics[2].deviation))
-
-    def _in_chart(self, chart: ChartMap) -> _Moments:
-        """Return moments of the training states in other coordinates; angles have mean zero."""
-        key = "chart", *chart.texts
-        if key not in self._made:
-            new = chart(torch.from_numpy(self.held("train"))).numpy()
-            moments = _Moments(np.where(np.isfinite(new), new, np.nan))
-            moments.mean[list(chart.angles)] = 0.0
-            self._made[key] = moments
-        return self._made[key]
 
     def some_states(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Training states (state, dim), evenly, those that are finite; and their parameters."""
@@ -386,9 +357,9 @@ class TrainingData:
 
         Trajectories of large groups are chosen evenly, and of very long ones the beginnings.
         """
-        if (group,) not in self._made:
-            self._made[group,] = self.dataset.states(group, *self._chosen(group))
-        return self._made[group,]
+        if (group,) not in self._cache:
+            self._cache[group,] = self.dataset.states(group, *self._chosen(group))
+        return self._cache[group,]
 
     def _chosen(self, group: str) -> tuple[slice, slice]:
         """Return which trajectories and times of a group are held."""
@@ -396,21 +367,6 @@ class TrainingData:
         longest = max(IN_MEMORY // (8 * dim), 2)
         rows = max(IN_MEMORY // (8 * dim * min(times, longest)), 1)
         return slice(None, None, -(-count // rows)), slice(longest)
-
-    def _pairs(self, group: str, model: Model, horizon: int = 1) -> Pairs:
-        like, shape = model.scale, (model.window, model.prediction_window, horizon)
-        key = group, *shape, like.dtype, like.device
-        if key not in self._made:
-            where = f"{self.dataset.path}, {group}"
-            pairs = Pairs.of_states(self.held(group), *shape, where, self.parameters(group))
-            self._made[key] = pairs.to(like)
-        return self._made[key]
-
-    def _in_order(self, pairs: Pairs, like: torch.Tensor, end: float) -> Iterator[Pair]:
-        for chosen in pairs.places(_TEST_WINDOWS).split(_AT_ONCE):
-            yield pairs.pair(chosen).to(like)
-            if time.perf_counter() > end:
-                return
 
 
 class _Moments:

@@ -9,13 +9,10 @@ from typing import Any
 from vpintegrator.arguments import of_kind
 from vpintegrator.models.arguments import arguments_of
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
-from vpintegrator.training.kinds.generating import GeneratingFunctions
-from vpintegrator.training.kinds.kind import Budget, Kind, Trial
-from vpintegrator.training.kinds.network import Network
-from vpintegrator.training.kinds.regression import LinearMaps, PolynomialRegression
-from vpintegrator.training.kinds.splittings import Splittings
+from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
+from vpintegrator.training.kinds.kind import Kind
+from vpintegrator.training.kinds.unstructured import LinearMaps, Network, PolynomialRegression
 
 KINDS: tuple[Kind, ...] = (
     LinearMaps(),
@@ -82,19 +79,3 @@ def _are_searched(name: str, options: Mapping[str, Any], training: Mapping[str, 
         and options.get("dtype", "float64") == "float64"
         and training.get("optimizer", "auto") in ("auto", "levenberg-marquardt")
     )
-
-
-__all__ = [
-    "KINDS",
-    "Budget",
-    "ClassicalMethods",
-    "Couplings",
-    "GeneratingFunctions",
-    "Kind",
-    "LinearMaps",
-    "Network",
-    "PolynomialRegression",
-    "Splittings",
-    "Trial",
-    "kinds_of",
-]

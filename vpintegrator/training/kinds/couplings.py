@@ -10,6 +10,7 @@ magnitude above, in a flat valley (see docs/theory/initialisation.md).
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,12 +26,12 @@ from vpintegrator.models.growth import attention, refine
 from vpintegrator.nn.shears import explicit_shears
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.runtime.deadline import check_time
-from vpintegrator.training.choice import Fit
-from vpintegrator.training.few_pairs import fit_few_pairs
 from vpintegrator.training.initial_scheme import separable_blocks, start_as_splitting
 from vpintegrator.training.kinds.kind import GOOD, Budget, Kind, Trial, count, forms, least
 from vpintegrator.training.kinds.shooting import shooting_start
-from vpintegrator.training.train import run
+from vpintegrator.training.regression import fit_few_pairs
+from vpintegrator.training.results import Fit
+from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
 BETTER = 0.9  # times the least error so far: what a larger model must reach to be kept
@@ -117,8 +118,9 @@ class Couplings(Kind):
         before, after, parameters, folds = known = data.known_pairs
         pair = Pair(before[:, None], after[:, None], parameters)
         left_out = None if known.are_single else folds
+        start = time.perf_counter()
         result = fit_few_pairs(trial.model, pair, left_out, trial.epochs or 1)
-        fit = self.solved(trial, result, data, budget)
+        fit = self.solved(trial, result, data, budget, start)
         fit.history.optimizer = "levenberg-marquardt"
         return fit
 
@@ -153,7 +155,7 @@ class _Growth:
         name = suited(data.system, named, kind.options.get("chart", data.chart))
         prefix = "sp" if form == "symplectic" else "vp"
         self.name = kind.architecture or (name if name.startswith(prefix) else f"{prefix}ff")
-        self.is_beside = least(fits) <= GOOD and not budget.cheapest
+        self.is_beside = least(fits) <= GOOD
         share = min((budget.seconds or math.inf) / kind.seconds, 1.0)
         total, self.used = budget.epochs or max(round(share * kind.iterations), 1), 0
         self.total = min(total, kind.iterations_beside) if self.is_beside else total
@@ -192,7 +194,7 @@ class _Growth:
     def build(self, **arguments: Any) -> Model | str:
         """Return a model, or why there is none; given options count first."""
         options = {**arguments, **self.kind.options}
-        return self.kind.build(self.data, self.name, self.budget.seed, options)
+        return self.kind.built(self.data, self.name, self.budget.seed, **options)
 
     def fit(
         self, model: Model, epochs: int, patience: int | None = None, **training: Any
@@ -370,8 +372,9 @@ class _Growth:
         def learn(part: Model, data: TrainingData) -> None:
             limits = {"epochs": self.part(0.03), "patience": 20, "target": FAR}
             options = {"initial_scheme": "none", "normalise": False, "compiled": False}
-            options = {**self.kind.training, **options, "seed": self.budget.seed}
-            history = run(part, data, **limits, **options)
+            options |= {"seed": self.budget.seed, "progress": False, "judged": False}
+            arguments: dict[str, Any] = {**limits, **self.kind.training, **options}
+            history = train(part, data, **arguments)
             self.used += history.epochs
             check_time()
 

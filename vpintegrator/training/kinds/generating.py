@@ -1,19 +1,22 @@
-"""Generating functions: coefficients by one linear solve, the degree by the error."""
+"""Maps that the equations suggest: learned splittings, and generating functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
-from vpintegrator.training.choice import Fit
+from vpintegrator.nn.exact_flows import LearnedSplitting
 from vpintegrator.training.kinds.kind import (
     GOOD,
     ROUNDING,
     Budget,
+    Kind,
     Sizes,
     SolvedKind,
     Trial,
@@ -23,11 +26,100 @@ from vpintegrator.training.kinds.kind import (
     least_explicit,
     why_not_complete,
 )
-from vpintegrator.training.kinds.splittings import Splittings
+from vpintegrator.training.results import Fit
 from vpintegrator.training.training_data import FOLDS, TrainingData
 
 ARCHITECTURES = {"symplectic": "sgf", "volume": "vpgf"}
 HAMILTONIAN = {"functions": "hamiltonian"}
+
+
+class Scheme(NamedTuple):
+    """Stages, and the method that they begin as, in steps of equal size."""
+
+    stages: int
+    method: str = "strang-splitting"
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """Fractions of the step of each half stage."""
+        factors = FACTORS[self.method]
+        steps = 2 * self.stages // len(factors)
+        return tuple(factor / steps for factor in factors) * steps
+
+
+SCHEMES = tuple(Scheme(10 * k, "blanes-moan-6") for k in (1, 2, 4, 6))
+COARSE = (Scheme(3), Scheme(6, "blanes-moan-4"))  # where an error is asked for that they may reach
+# with commutators equal stages end below methods with negative ones: Kepler's ten stages at 3e-10
+# instead of 2e-9
+WITH_COMMUTATORS = tuple(Scheme(k) for k in (3, 5, 8, 12, 20, 32))
+
+
+@dataclass(frozen=True)
+class Splittings(Kind):
+    """Splittings of more and more stages.
+
+    They begin as a classical method and are trained by Levenberg-Marquardt, so none errs more than
+    that method.
+
+    Attributes
+    ----------
+    iterations, patience
+        Iterations of each, a second or two, and those without progress; 1,000 gain a factor of two
+        at most.
+    order, rounding
+        Power of the number of stages by which the error is expected to fall, and the error that is
+        looked for: smaller schemes are left out. A larger ``rounding`` makes cheaper steps.
+    """
+
+    iterations: int = 300
+    patience: int = 40
+    order: int = 6
+    rounding: float = 2e-15
+    name: ClassVar[str] = "splittings"
+
+    def admits(self, data: TrainingData) -> str | None:
+        """Return the reason why the equations have no splitting, or None."""
+        system = data.system
+        if not system.has_formulas or system.is_discrete or data.dataset.is_family:
+            return "no equations of one step and one set of parameters are known"
+        if not forms(data):
+            return "the flow changes volumes"
+        model = self.built(data, "split", 0, **{"stages": 1, **self.options})
+        return why_not_complete(data) or (model if isinstance(model, str) else None)
+
+    def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
+        """Yield splittings as long as one of the last two halved the error."""
+        sizes, needed = Sizes(), 0.0
+        schemes = self._schemes(data, budget)
+        for scheme in schemes:
+            if scheme.stages < needed and scheme is not schemes[-1]:
+                continue
+            model = self.build(data, "split", budget.seed, stages=scheme.stages)
+            splitting_of(model).begin_as(scheme.factors)
+            size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
+            training = {"initial_scheme": "none"}
+            yield Trial(model, size, self.iterations, self.patience, training)
+            if sizes.end(fits[-1].error, 2, budget.target):
+                return
+            if not splitting_of(model).commutators.numel() and budget.target is None:
+                needed = scheme.stages * (fits[-1].error / self.rounding) ** (1 / self.order)
+
+    def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
+        model = self.build(data, "split", 0, **{"stages": 1, **self.options})
+        schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
+        if splitting_of(model).commutators.numel():
+            schemes = WITH_COMMUTATORS
+        stages = self.options.get("stages")
+        if stages is None:
+            return schemes
+        named = [each for each in (*schemes, *COARSE) if each.stages == stages]
+        return named[:1] or [Scheme(stages)]
+
+
+def splitting_of(model: Model) -> LearnedSplitting:
+    """Return the layer of a splitting."""
+    assert isinstance(model.core, LearnedSplitting)
+    return model.core
 
 
 @dataclass(frozen=True)
@@ -64,7 +156,7 @@ class GeneratingFunctions(SolvedKind):
 
     def admits(self, data: TrainingData) -> str | None:
         """Return the reason why these data have no such generating function, or None."""
-        moving, largest = self._moving(data), self._largest(data)
+        moving, largest = data.dataset.dim, self._largest(data)
         if not 2 <= moving <= largest:
             return f"{moving} components move, and polynomials have too many terms from {largest}"
         return why_not_complete(data)
@@ -78,7 +170,9 @@ class GeneratingFunctions(SolvedKind):
         if "functions" in self.options:
             yield from self._degrees(data, fits, budget, {}, self.coefficients)
             return
-        exact = not isinstance(self._model(data, 2, budget, HAMILTONIAN), str)
+        exact = False
+        with suppress(InputError):
+            exact = bool(self._model(data, 2, budget, HAMILTONIAN))
         most = self.first_coefficients if exact else self.coefficients
         yield from self._degrees(data, fits, budget, {}, most)
         if exact:
@@ -110,10 +204,11 @@ class GeneratingFunctions(SolvedKind):
         far: bool | None = None  # whether a linear map is fitted first, once that is known
         before: Model | None = None
         for degree in self._sequence(data, functions):
-            model = self._model(data, degree, budget, functions)
-            if isinstance(model, str):  # too many terms, or none that the symmetries allow
+            try:
+                model = self._model(data, degree, budget, functions)
+            except InputError:  # too many terms, or none that the symmetries allow
                 if "degree" in self.options:
-                    raise InputError(model)
+                    raise
                 if before is None:
                     continue
                 return
@@ -123,9 +218,7 @@ class GeneratingFunctions(SolvedKind):
             yield Trial(model, size, training={"far": bool(far)})
             last = fits[-1]
             if far is None and (degree >= self.compared or "degree" in self.options):
-                other = self._model(data, degree, budget, functions)
-                assert isinstance(other, Model)
-                far = False
+                other, far = self._model(data, degree, budget, functions), False
                 # a linear map in front would not be the identity at vanishing parameters
                 if not other.vanishing:
                     yield Trial(other, f"linear map, then {size}", training={"far": True})
@@ -134,7 +227,7 @@ class GeneratingFunctions(SolvedKind):
             before = last.model
             ratio = min(last.error / sizes.error, 1.0)  # 0 at the first degree
             # terms are as many as the degree to the power of the number of components
-            degrees = degree * ((most / count(model)) ** (1 / self._moving(data)) - 1)
+            degrees = degree * ((most / count(model)) ** (1 / data.dataset.dim) - 1)
             if degree > 4 and last.error * ratio ** max(degrees / 2, 0.0) > least_explicit(fits):
                 return  # an explicit map stays better
             # a product of even polynomials gains at every second degree; small solves are cheap
@@ -154,11 +247,11 @@ class GeneratingFunctions(SolvedKind):
 
     def _model(
         self, data: TrainingData, degree: int, budget: Budget, functions: Mapping[str, Any]
-    ) -> Model | str:
+    ) -> Model:
         arguments = {**functions, "degree": degree}
         if self.form == "volume" and not self._knows_half_steps(data):
             arguments["reversible"] = self.options.get("reversible", False)
-        return self.build(data, ARCHITECTURES[self.form], budget.seed, arguments)
+        return self.build(data, ARCHITECTURES[self.form], budget.seed, **arguments)
 
     def _knows_half_steps(self, data: TrainingData) -> bool:
         """Whether states half-way are known, to which a reversible model is fitted."""
@@ -170,19 +263,13 @@ class GeneratingFunctions(SolvedKind):
 
     def _size(self, degree: int, model: Model, functions: Mapping[str, Any]) -> str:
         words = {"hamiltonian": "exact terms, ", "system": "functions of the system, "}
-        maps = functions.get("repeats", 1)
-        row = f"{maps} maps in a row, " if maps > 1 else ""
+        row = f"{functions['repeats']} maps in a row, " if "repeats" in functions else ""
         own = words.get(functions.get("functions", self.options.get("functions", "")), "")
         return f"{row}{own}degree {degree}, {count(model)} coefficients"
 
     def _is_too_large(self, model: Model, data: TrainingData) -> bool:
         """Whether few data give fewer equations than coefficients need."""
-        if not data.is_few:
-            return False
-        return data.known_pairs.before.numel() < count(model) / 2
-
-    def _moving(self, data: TrainingData) -> int:
-        return data.dataset.dim
+        return data.is_few and data.known_pairs.before.numel() < count(model) / 2
 
     def _largest(self, data: TrainingData) -> int:
         """Return the most components: few if no Hamiltonian is known, or if it can be split."""

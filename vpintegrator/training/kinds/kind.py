@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,13 @@ from typing import Any, ClassVar, NamedTuple
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.models.building import build, suited
-from vpintegrator.training.choice import Fit
-from vpintegrator.training.history import History, Show
 from vpintegrator.training.linear import LinearFit
 from vpintegrator.training.regression import solve
+from vpintegrator.training.results import Fit, History, Show
+from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
-ROUNDING = 1e-14  # error below which only a cheaper step can be better
+ROUNDING = 1e-14  # error below which no further map can be better
 EXACT = 1e-12  # error that no further functions need to improve: that of data at usual tolerances
 _KEYWORDS = ("reversible", "chart", "dtype")  # of ``build`` itself, among the options
 GOOD = 1e-9  # error above which couplings are worth the rest of the budget
@@ -37,8 +38,6 @@ class Budget:
         Time of the whole fit, by which networks are sized; None for no limit.
     seed
         Seed of weights and of the choice of windows.
-    cheapest
-        Whether the cheapest step below the target is wanted, and each kind is tried.
     show
         Called after each iteration of a training.
     """
@@ -47,7 +46,6 @@ class Budget:
     target: float | None = None
     seconds: float | None = None
     seed: int = 0
-    cheapest: bool = False
     show: Show | None = None
 
 
@@ -131,74 +129,60 @@ class Kind(ABC):
 
     def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
         """Train a model, and estimate its error by the windows that are held out."""
-        from vpintegrator.training.train import run
-
-        history = run(
+        history = train(
             trial.model,
             data,
             epochs=trial.epochs,
             target=budget.target,
             seed=budget.seed,
-            progress=budget.show,
+            progress=budget.show or False,
+            judged=False,
             **{"patience": trial.patience, **self.training, **trial.training},
         )
-        estimate = data.held_out_error(trial.model)
-        return self.fit_of(trial, history, *estimate)
+        return self.fit_of(trial, history, *data.held_out_error(trial.model))
 
     def fit_of(
-        self,
-        trial: Trial,
-        history: History,
-        error: float,
-        deviation: float,
-        judged_by: str = "held out",
+        self, trial: Trial, history: History, error: float, deviation: float, by: str = "held out"
     ) -> Fit:
         """Return the record of a trained model."""
-        return Fit(
-            model=trial.model,
-            kind=self.name,
-            size=trial.size,
-            error=error if math.isfinite(error) else math.inf,
-            deviation=deviation if math.isfinite(error) else 0.0,
-            judged_by=judged_by,
-            seconds=history.used,
-            explicit=self.explicit,
-            structured=self.structured or trial.model.measure_preserving,
-            history=history,
-            stopped_by=history.stopped_by,
-        )
+        finite = math.isfinite(error)
+        error, deviation = (error, deviation) if finite else (math.inf, 0.0)
+        structured = self.structured or trial.model.measure_preserving
+        seconds, end = history.used, history.stopped_by
+        judged = (error, deviation, by, seconds, self.explicit, structured)
+        return Fit(trial.model, self.name, trial.size, *judged, history, end)
 
-    def solved(self, trial: Trial, result: LinearFit, data: TrainingData, budget: Budget) -> Fit:
+    def solved(
+        self, trial: Trial, result: LinearFit, data: TrainingData, budget: Budget, start: float
+    ) -> Fit:
         """Return the record of a linear solve; few data are judged by pairs that are left out."""
         history = History("linear", budget.seed, result.coefficients)
         history.windows, history.stopped_by = result.pairs, "solved"
+        seconds = time.perf_counter() - start
         if not data.is_few:
             error, deviation = data.held_out_error(trial.model)
-            history.add(result.seconds, result.error, error)
+            history.add(seconds, result.error, error)
             return self.fit_of(trial, history, error, deviation)
         single = data.known_pairs.are_single
-        error = result.typical if single and result.typical is not None else result.error
+        error = result.typical if single else result.error
         # linear equations may promise more than the map keeps, and an implicit one may not solve
         error = max(error, data.known_error(trial.model))
-        history.add(result.seconds, result.error, error)
-        judged_by = "left out" if single else "blocks"
-        return self.fit_of(trial, history, error, error * result.deviation / 2, judged_by)
+        history.add(seconds, result.error, error)
+        by = "left out" if single else "blocks"
+        return self.fit_of(trial, history, error, error * result.deviation / 2, by)
 
-    def build(
-        self,
-        data: TrainingData,
-        name: str,
-        seed: int,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> Model | str:
-        """Return an untrained model of an architecture, or the reason why there is none."""
-        options = {"chart": data.chart, **self.options, **(arguments or {})}
+    def build(self, data: TrainingData, name: str, seed: int, **arguments: Any) -> Model:
+        """Return an untrained model of an architecture, or InputError with the reason why not."""
+        options = {"chart": data.chart, **self.options, **arguments}
         keywords = {key: options.pop(key) for key in _KEYWORDS if key in options}
+        return build(data.system, name, options, seed=seed, **keywords)
+
+    def built(self, *arguments: Any, **options: Any) -> Model | str:
+        """Return the model of ``build``, or the reason why there is none."""
         try:
-            model = build(data.system, name, options, seed=seed, **keywords)
+            return self.build(*arguments, **options)
         except InputError as error:
             return str(error)
-        return model
 
 
 class Sizes:
@@ -229,9 +213,10 @@ class SolvedKind(Kind):
 
     def train(self, trial: Trial, data: TrainingData, budget: Budget) -> Fit:
         """Solve for the coefficients."""
+        start = time.perf_counter()
         data.normalise(trial.model)
         result = solve(trial.model, data, budget.seed, **trial.training)
-        return self.solved(trial, result, data, budget)
+        return self.solved(trial, result, data, budget, start)
 
 
 def count(model: Model) -> int:

@@ -157,7 +157,7 @@ class _SegmentData(TrainingData):
         after: np.ndarray,
         parameters: torch.Tensor | None = None,
     ) -> None:
-        super().__init__(data.dataset, tested=False)
+        super().__init__(data.dataset)
         self._statistics = data._statistics
         both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
         both += [] if parameters is None else [parameters]
@@ -167,5 +167,5 @@ class _SegmentData(TrainingData):
             "validation": Pairs.of_tensors(*(states[:held_out] for states in both)),
         }
 
-    def _pairs(self, group: str, model: Model, horizon: int = 1) -> Pairs:
+    def pairs(self, model: Model, group: str = "train", horizon: int = 1) -> Pairs:
         return self._own[group]
