@@ -60,7 +60,7 @@ def check(name, horizon, chained, dtype=torch.float64, digits=1e-11):
     plain = (expected.reshape(-1, model.dim, COUNT) * model.scale.numpy()[:, None]) ** 2
     np.testing.assert_allclose(squares, [(expected**2).sum(), plain.sum()], rtol=10 * digits)
     np.testing.assert_array_equal(machine.sums(*arrays), squares)
-    matrix, again = machine.NormalEquations(*arrays)
+    matrix, again = machine.normal_equations(*arrays)
     rows = slopes.reshape(len(slopes), -1)
     normal = rows @ rows.T
     np.testing.assert_allclose(matrix.whole(), normal, rtol=digits, atol=10 * digits * normal.max())
@@ -104,7 +104,7 @@ def test_other_weights_and_blocks(monkeypatch):
     other = vector + 0.1 * torch.sin(torch.arange(len(vector)))
     _, slopes = oracle(model, 1, other, x, y)
     rows = slopes.reshape(len(slopes), -1)
-    matrix, _ = machine.NormalEquations(other.numpy(), x.numpy(), y.numpy())
+    matrix, _ = machine.normal_equations(other.numpy(), x.numpy(), y.numpy())
     np.testing.assert_allclose(matrix.whole(), rows @ rows.T, rtol=1e-10, atol=1e-9)
     jacobian, _ = machine.jacobian(other.numpy(), x.numpy(), y.numpy())
     np.testing.assert_allclose(jacobian, slopes, rtol=1e-10, atol=1e-10)
