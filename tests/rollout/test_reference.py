@@ -1,6 +1,7 @@
 """The reference solution, its certificate and its end."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.rollout import solve_reference
+from vpintegrator.runtime.progress import step_bar
 
 
 def test_reference_and_its_certificate():
@@ -125,3 +127,61 @@ def test_the_command_says_where_the_reference_ends(tmp_path, monkeypatch):
     regular = CliRunner().invoke(rollout, [*arguments[:2], *arguments[4:], "-o", "b.h5"])
     assert regular.exit_code == 0, regular.output
     assert "errors are those up to" not in regular.output
+
+
+def test_orbits_end_at_a_bound_in_the_reference_too():
+    system = vp.load_system('state = ["x", "y"]\n[vector_field]\nx = "y"\ny = "x"')
+    initial = np.array([[1.0, 1.0], [1.0, -1.0]])  # exp(t), exp(-t)
+    report = vp.compare(
+        None, ["rk4"], system=system, initial=initial, step=0.1, steps=60, bound=20.0
+    )
+    end = int(np.floor(np.log(20.0) / 0.1))
+    for states in (report.reference, report.runs["rk4"].states):
+        known = np.isfinite(states).all(axis=-1)
+        assert known[0].sum() == min(end + 1, states.shape[1])
+        assert known[1].all()
+    assert report.reference[0, end] == pytest.approx(np.exp(0.1 * end), rel=1e-11)
+
+
+def test_a_bound_ends_an_orbit_that_would_stop_the_solver():
+    blow_up = vp.load_system('state = ["x"]\n[vector_field]\nx = "x**2"')  # at t = 1
+    initial, times = np.array([[1.0], [-1.0]]), 0.125 * np.arange(17)
+    with pytest.raises(vp.InputError, match="cannot be continued"):
+        solve_reference(blow_up, initial, times)
+    states = solve_reference(blow_up, initial, times, bound=6.0).states
+    assert states[0, :7, 0] == pytest.approx(1 / (1 - times[:7]), rel=1e-11)
+    assert np.isnan(states[0, 7:]).all()
+    assert states[1, :, 0] == pytest.approx(-1 / (1 + times), rel=1e-11)
+
+
+def test_orbits_of_maps_end_at_a_bound():
+    henon = vp.load_system("henon-map")
+    initial = np.array([[0.1, 0.1], [3.0, 3.0]])
+    report = vp.compare(
+        vp.classical("exact", henon), system=henon, initial=initial, steps=40, bound=50.0
+    )
+    for states in (report.reference, report.runs["exact"].states):
+        assert np.isfinite(states[0]).all() and np.isnan(states[1, -1]).all()
+
+
+def test_a_drift_of_an_invariant_beyond_the_accuracy_is_told():
+    kepler = vp.load_system("pendulum")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vp.compare(None, ["rk4"], system=kepler, steps=50)
+    kepler.invariants["energy"] = lambda z: z[..., 0]
+    with pytest.warns(UserWarning, match="energy of pendulum drifts by .* no invariant"):
+        vp.compare(None, ["rk4"], system=kepler, steps=50)
+
+
+def test_progress_appears_on_a_terminal_after_a_while(capsys):
+    with step_bar(None) as show:  # no terminal
+        show("rk4", 1, 2)
+    assert capsys.readouterr().err == ""
+    with step_bar(True, patience=0.0) as show:
+        for done in range(3):
+            show("rk4", done, 2)
+    calls = []
+    with step_bar(lambda *call: calls.append(call)) as show:
+        show("rk4", 1, 2)
+    assert calls == [("rk4", 1, 2)]

@@ -10,6 +10,7 @@ from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
     InvariantError,
     Volume,
+    frequencies,
     invariant_errors,
     lyapunov_spectrum,
     root_mean_square_error,
@@ -33,6 +34,7 @@ __all__ = [
     "applicable_methods",
     "compare",
     "find_method",
+    "frequencies",
     "integrate",
     "invariant_errors",
     "lyapunov_spectrum",

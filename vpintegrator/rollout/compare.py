@@ -19,6 +19,7 @@ from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.methods import Against, Models, chosen_maps
 from vpintegrator.rollout.plan import Plan, Progress
+from vpintegrator.rollout.reference import outside_bound
 from vpintegrator.rollout.report import Report, Run, by_name
 from vpintegrator.rollout.start import (
     find_origin,
@@ -46,6 +47,7 @@ def compare(
     every: int | None = None,
     reference_time: float | None = None,
     threshold: float | None = None,
+    bound: float = math.inf,
     section: str | tuple[str, float, int] | None = "auto",
     tangent_steps: int = 200,
     work_precision: bool = False,
@@ -99,6 +101,9 @@ def compare(
     threshold
         Error at which a method is taken to have failed; by default a tenth of the root mean square
         distance of the reference from its mean.
+    bound
+        Largest absolute value of the components that are no angle and no time. Orbits that pass it
+        end there, those of the reference too: an escaping orbit can cost a solver any time.
     section
         Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
         downwards; also as a tuple (component, value, direction); None for none. By default the one
@@ -144,6 +149,8 @@ def compare(
     kinds = with_own(diagnostics)
     if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"threshold = {threshold!r} must be a positive number")
+    if not bound > 0:
+        raise InputError(f"bound = {bound!r} must be a positive number")
     maps, seeds, system, step = chosen_maps(model, against, system, step, dataset)
     if work_precision:
         system.require_vector_field("work_precision")
@@ -181,6 +188,7 @@ def compare(
         section_plane=plane,
         tangent_steps=min(whole_number("tangent_steps", tangent_steps), steps),
         threshold=threshold or 0.0,
+        bound=bound,
     )
     with step_bar(progress) as show:
         plan = plan.compile(compiled, show).solve(show)
@@ -238,9 +246,13 @@ def roll_out(
     measuring = [kind(ensemble) for kind in kinds]
     chunk = int(np.clip(chunk_values // plan.initial.size, 1, largest_chunk))
     chunk = min(chunk, max(plan.steps // 100, 1))
-    done = 0
+    done, ended = 0, np.zeros(len(first), dtype=bool)
     chunks = map.advance(first, plan.steps + 1 - map.window, chunk=chunk)
     for states in chain([first[:, : plan.steps + 1]], chunks):  # (trajectory, count, dim)
+        if math.isfinite(plan.bound):
+            outside = outside_bound(plan.system, states, plan.bound) | ended[:, None]
+            outside = np.logical_or.accumulate(outside, axis=1)
+            states, ended = np.where(outside[..., None], np.nan, states), outside[:, -1]
         with np.errstate(all="ignore"):  # diverging states overflow
             ensemble.observe(done, states)
             for diagnostic in measuring:

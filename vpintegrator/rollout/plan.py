@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -48,6 +49,8 @@ class Plan:
         Numbers of steps and of trajectories for which the phase-space volume is followed.
     threshold
         Error at which a method is taken to have failed; 0 before the reference is known.
+    bound
+        Largest absolute value of components; orbits that pass it end there.
     exact, costs
         Reference, and errors and costs of a step on windows of it. None before it is known.
     reference
@@ -69,6 +72,7 @@ class Plan:
     tangent_steps: int
     tangent_trajectories: int = TANGENT_TRAJECTORIES
     threshold: float = 0.0
+    bound: float = math.inf
     exact: Reference | None = None
     costs: OneStepTable | None = None
     reference: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -103,7 +107,7 @@ class Plan:
             exact = Reference(states, np.full(len(states), np.nan))
         else:
             times = self.step * np.arange(self.known + 1)
-            exact = solve_reference(self.system, self.initial, times, progress)
+            exact = solve_reference(self.system, self.initial, times, progress, self.bound)
         motion = exact.states[:, : self.steps + 1].transpose(1, 0, 2)
         spread = spread_of(self.system, np.nanstd(motion[..., self.system.moving], axis=(0, 1)))
         threshold = self.threshold or 0.1 * spread

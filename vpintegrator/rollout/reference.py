@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +81,7 @@ def solve_reference(
     initial: np.ndarray,
     times: np.ndarray,
     progress: Callable[[str, int, int], None] | None = None,
+    bound: float = math.inf,
 ) -> Reference:
     """Solve for the reference twice and take the difference as the estimate of its error.
 
@@ -98,6 +101,9 @@ def solve_reference(
         Output times, increasing, (time,).
     progress
         Called with ``"reference"``, and times reached and wanted.
+    bound
+        Largest absolute value of components that are no angle and no time. An orbit that passes it
+        ends there: the solver follows it no further, and it is NaN from there on.
 
     Raises
     ------
@@ -115,7 +121,13 @@ def solve_reference(
     initial = check_initial(system, initial)
     times = real_array("times", times, ("time",))
     if system.is_exact:  # exact, as far as rounding and chaos let it be
-        return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
+        if math.isfinite(bound):
+            states = _iterates(system, initial, np.diff(np.rint(times), prepend=times[0]), bound)
+        else:
+            states = solve(system, initial, np.rint(times))
+        return Reference(states, np.zeros(len(initial)))
+    if math.isfinite(bound) and not system.is_discrete:
+        system = BoundedFlow(system, bound)
     count, done, found = len(times) - 1, 0, 0
     sizes = None
     if count and not system.is_discrete:  # nothing is solved of measured systems
@@ -152,6 +164,9 @@ def solve_reference(
         done += len(part) - 1
         if progress:
             progress("reference", done, count)
+    outside = outside_bound(system, np.stack([states, control]), bound).any(axis=0)
+    outside = np.logical_or.accumulate(outside, axis=1)  # (trajectory, time)
+    states[outside], control[outside] = np.nan, np.nan
     return Reference(states, _relative(system, states - control, states), states - control)
 
 
@@ -159,3 +174,51 @@ def _relative(system: System, difference: np.ndarray, states: np.ndarray) -> np.
     """Return the largest difference of each trajectory, relative to sizes of components."""
     sizes = bounded_sizes(system, np.nanmax(np.abs(states), axis=(0, 1)))
     return (np.nanmax(np.abs(difference), axis=1) / sizes).max(axis=1)
+
+
+def outside_bound(system: System, states: np.ndarray, bound: float) -> np.ndarray:
+    """Return where a component of states (..., dim) that is no angle and no time passes a bound."""
+    return ~(np.abs(states[..., _bounded(system)]) <= bound).all(axis=-1)
+
+
+def _bounded(system: System) -> list[int]:
+    return [i for i in range(system.dim) if i not in system.periods and i != system.explicit_time]
+
+
+def _iterates(system: System, initial: np.ndarray, steps: np.ndarray, bound: float) -> np.ndarray:
+    """Return iterates (trajectory, time, dim) of a map, NaN from where they pass a bound."""
+    image, state, states = system.iteration(), initial, []
+    for count in steps:
+        for _ in range(int(count)):
+            state = np.where(outside_bound(system, state, bound)[:, None], np.nan, image(state))
+        states.append(np.where(outside_bound(system, state, bound)[:, None], np.nan, state))
+        state = states[-1]
+    return np.stack(states, axis=1)
+
+
+class BoundedFlow(System):
+    """A flow that slows down outside of a bound, and stands still at twice the bound.
+
+    So a solver goes no further there. The flow is smooth, or the solver would take tiny steps.
+
+    Parameters
+    ----------
+    system
+        The flow.
+    bound
+        Largest absolute value of components that are no angle and no time.
+    """
+
+    def __init__(self, system: System, bound: float) -> None:
+        super().__init__(system.definition, family=system.family)
+        self._flow, self._bound, self._components = system, bound, _bounded(system)
+
+    @property
+    def is_measured(self) -> bool:
+        return self._flow.is_measured
+
+    def vector_field_by_component(self, components: Any, parameters: Any = ()) -> Any:
+        rates = self._flow.vector_field_by_component(components, parameters)
+        size = np.abs(components[self._components]).max(axis=0) / self._bound
+        beyond = np.clip(size - 1, 0.0, 1.0)
+        return rates * (1 - beyond**6) ** 4

@@ -43,6 +43,34 @@ def test_harmonic_oscillator(step, tolerance, direction):
     assert (section.points[:, 0] == 0.5).all()
 
 
+@pytest.mark.parametrize("step", [0.05, 0.2, 0.5])
+def test_a_function_of_the_state_refined_to_rounding(step):
+    # cos t - sin t = sqrt(2) cos(t + pi/4) falls through 1/2
+    s = vp.load_system("harmonic-oscillator", k=1.0)
+    states = oscillations(step, 300)[:1]
+    section = poincare_section(states, step, lambda z: z[..., 0] + z[..., 1], 0.5, -1, system=s)
+    turns = 2 * np.pi * np.arange(1 + 300 * step / (2 * np.pi))
+    wanted = np.arccos(0.5 / np.sqrt(2)) - np.pi / 4 + turns
+    wanted = wanted[wanted < 299 * step]
+    np.testing.assert_allclose(section.time, wanted, rtol=0, atol=2e-13 if step < 0.5 else 1e-10)
+    expected = np.stack([np.cos(wanted), -np.sin(wanted)], axis=1)
+    np.testing.assert_allclose(
+        section.points, expected, rtol=0, atol=2e-13 if step < 0.5 else 1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    ("surface", "message"),
+    [
+        (7, "there is no component 7 of 2"),
+        (lambda z: z, r"map states \(\.\.\., dim\) to \(\.\.\.\)"),
+    ],
+)
+def test_surfaces_that_are_none(surface, message):
+    with pytest.raises(vp.InputError, match=message):
+        poincare_section(oscillations(0.1, 50), 0.1, surface)
+
+
 def test_against_the_events_of_solve_ivp():
     s, step = system("coupled-oscillators"), 0.1
     initial = np.array([[0.3, -0.8, 1.0, 0.4], [1.0, 0.5, -0.2, 0.3]])

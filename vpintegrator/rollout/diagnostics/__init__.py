@@ -15,6 +15,7 @@ from vpintegrator.rollout.diagnostics.cost import (
 )
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Ensemble
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
+from vpintegrator.rollout.diagnostics.frequencies import Frequencies, frequencies
 from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
     invariant_errors,
@@ -49,6 +50,7 @@ __all__ = [
     "DriftFit",
     "Ensemble",
     "EvaluationCount",
+    "Frequencies",
     "InvariantError",
     "Lyapunov",
     "Section",
@@ -64,6 +66,7 @@ __all__ = [
     "first_window_derivative",
     "first_windows",
     "fit_drift",
+    "frequencies",
     "invariant_errors",
     "log_determinant",
     "lyapunov_spectrum",
