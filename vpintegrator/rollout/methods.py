@@ -117,7 +117,8 @@ def _wrapped(name: str, module: Any, system: System, step: float) -> Map:
 def _member(map: Any, step: float | None, system: System | None) -> Any:
     if not is_model(map) or map.family is None:
         return map
-    given = ({} if system is None else system.parameters) | ({} if step is None else {"step": step})
+    given = dict(system.parameters) if system is not None else {}
+    given |= {} if step is None else {"step": step}
     return map.at(**{name: given[name] for name in map.ranges if name in given})
 
 
