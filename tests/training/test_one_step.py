@@ -7,13 +7,20 @@ import time
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 import vpintegrator as vp
 from vpintegrator.cli import show
 from vpintegrator.cli import train as train_command
 from vpintegrator.compiled.one_step import METHODS, OneStep, OneStepTable, Rival
 from vpintegrator.errors import InputError
+from vpintegrator.training import ClassicalMethods
 from vpintegrator.training.one_step import KEY
+from vpintegrator.training.training_data import TrainingData
+
+COSTS = st.one_of(st.floats(1e-9, 1e-3), st.just(math.nan))
+ROWS = st.builds(OneStep, st.just("map"), st.just("model"), st.floats(1e-16, math.inf), COSTS)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +140,17 @@ def test_texts_are_read_again_and_others_refused():
             OneStepTable.from_text(text, "the file")
 
 
+@given(st.lists(ROWS, min_size=1), st.floats(1e-15, 1.0))
+def test_none_below_the_error_is_cheaper_than_what_is_taken(rows, target):
+    taken = OneStepTable(tuple(rows)).cheapest(target)
+    if below := [row for row in rows if row.error <= target]:
+        assert taken in below
+        assert not any(row.cost < taken.cost for row in below)
+        assert math.isfinite(taken.cost) or not any(math.isfinite(row.cost) for row in below)
+    else:
+        assert taken.error == min(row.error for row in rows)
+
+
 def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
     monkeypatch.setattr("vpintegrator.cli.train.VERDICT_SECONDS", 60.0)
     path = tmp_path / "model.safetensors"
@@ -146,3 +164,43 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
     assert " ".join(kept.sentence.split()) in " ".join(shown.output.split())
     told = CliRunner().invoke(train_command.main, [*arguments, "--overwrite", "--json"])
     assert json.loads(told.stdout)[KEY]["rows"][1]["name"] == kept.methods[0].name
+
+
+# classical methods as candidates
+
+
+@pytest.mark.parametrize("name", ["pendulum", "rigid-body", "chirped-pendulum"])
+def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
+    data = TrainingData(vp.generate(name, tmp_path / "a.h5", count=20, steps=10))
+    pair = data.held_out(vp.models.LinearMap(dim=data.dataset.dim))
+    first, image = pair.inputs.numpy(), pair.targets.numpy()
+    scale = data.error_scale
+
+    def error_of(method, substeps):
+        step = data.dataset.step / substeps
+        found = vp.integrate(data.dataset.system, method, first[:, 0], step, substeps)[:, -1]
+        wrong = (found - image[:, 0])[:, list(scale.components)]
+        return np.sqrt((wrong**2).sum(1).mean()) / scale.spread
+
+    fits = vp.fit(data.dataset, [ClassicalMethods()], prefer="cost", target=1e-9).tried
+    assert {"rk4", "dormand-prince-8"} <= {fit.model.arguments["method"] for fit in fits}
+    for fit in fits:
+        method, substeps = fit.model.arguments["method"], fit.model.arguments["substeps"]
+        assert fit.error <= 1e-9 and fit.error == pytest.approx(
+            error_of(method, substeps), rel=1e-4
+        )
+        assert substeps == 1 or error_of(method, substeps - 1) > 1e-9
+
+
+def test_the_cheapest_map_is_no_dearer_than_a_classical_method(pendulum):
+    result = vp.fit(pendulum, prefer="cost", target=1e-6, progress=False)
+    assert result.error <= 1e-6 and "cheapest step below 1e-06" in result.reason
+    assert {"classical methods", "splittings"} <= {fit.kind for fit in result.tried}
+
+
+def test_there_are_none_for_maps_or_below_rounding(pendulum, tmp_path):
+    with pytest.raises(vp.InputError):
+        vp.fit(pendulum, [ClassicalMethods()], target=1e-17)
+    standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
+    with pytest.raises(vp.InputError, match="no equations of one step"):
+        vp.fit(standard, [ClassicalMethods()], target=1e-3)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vpintegrator.training import Fit, Kind
 
 VERDICT_SECONDS = 30.0  # to compile classical methods and measure costs of a step
-_LIMITS = ("seconds", "epochs", "target")  # arguments of vp.fit
+_LIMITS = ("seconds", "epochs", "target", "prefer")  # arguments of vp.fit
 _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp.train
 
 
@@ -58,6 +58,7 @@ _TRAINING = ("optimizer", "batch", "learning_rate", "device")  # arguments of vp
     seconds=number("TIME", "Seconds to train. [150]"),
     epochs=whole(1, "Iterations of each training."),
     target=number("ERROR", "Stop at this validation error."),
+    prefer=choice("WHAT", ["error", "cost"], "cost: the cheapest step below --target. [error]"),
     optimizer=choice("NAME", OPTIMIZERS, "levenberg-marquardt, adam, l-bfgs, linear. [by size]"),
     batch=whole(1, "Windows in a step of the optimizer."),
     learning_rate=number("RATE", "Of Adam, at first. [0.005]"),

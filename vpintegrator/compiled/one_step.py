@@ -186,6 +186,15 @@ class OneStepTable:
         """Rows of the classical methods, the most accurate one first."""
         return [row for row in self.rows if row.kind == "classical"]
 
+    def cheapest(self, target: float) -> OneStep:
+        """Return the cheapest model of those that err by at most ``target``.
+
+        Models of unknown cost come last; where none is below the target, the least error counts.
+        """
+        best = min(self.models, key=lambda row: row.error)
+        below = [row for row in self.models if row.error <= target] or [best]
+        return min(below, key=lambda row: (math.isnan(row.cost), row.cost, row.error))
+
     def row(self, name: str) -> OneStep:
         """Return the row of a map; one without numbers where the map was not measured."""
         return next((row for row in self.rows if row.name == name), OneStep(name, ""))

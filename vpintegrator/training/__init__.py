@@ -4,6 +4,7 @@ from vpintegrator.compiled.one_step import OneStep, OneStepTable, Rival
 from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.fit import fit
 from vpintegrator.training.kinds import KINDS, kinds_of
+from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.couplings import Couplings
 from vpintegrator.training.kinds.generating import GeneratingFunctions, Splittings
 from vpintegrator.training.kinds.kind import Budget, Kind, Trial
@@ -18,6 +19,7 @@ __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "Budget",
+    "ClassicalMethods",
     "Couplings",
     "Fit",
     "GeneratingFunctions",

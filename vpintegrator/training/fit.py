@@ -16,13 +16,16 @@ from typing import Literal
 
 import numpy as np
 
-from vpintegrator.arguments import positive, whole
+from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.data import Dataset, import_dataset
 from vpintegrator.errors import InputError
+from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import check_time, time_left, until
 from vpintegrator.runtime.interrupts import held_back, stopping
 from vpintegrator.training.kinds import KINDS
+from vpintegrator.training.kinds.classical import ClassicalMethods
 from vpintegrator.training.kinds.kind import Budget, Kind
+from vpintegrator.training.one_step import one_step
 from vpintegrator.training.residuals import doubt
 from vpintegrator.training.results import Fit, best, training_bar
 from vpintegrator.training.training_data import TrainingData
@@ -42,6 +45,7 @@ def fit(
     structure: Literal["symplectic", "volume", "none"] | None = None,
     seconds: float | None = 150.0,
     epochs: int | None = None,
+    prefer: Literal["error", "cost"] = "error",
     target: float | None = None,
     seed: int = 0,
     progress: bool | Callable[[Fit], object] | None = None,
@@ -66,8 +70,11 @@ def fit(
         Time of the whole fit. Choices count iterations, so that seconds only end it.
     epochs
         Iterations of each kind that is trained by iterations.
+    prefer
+        ``cost``: the cheapest step whose error is at most ``target``, among the models and
+        classical methods with substeps.
     target
-        Error at which the fit ends.
+        Error at which the fit ends; with ``prefer="cost"`` the largest error that is allowed.
     seed
         Seed of weights and of the choice of windows.
     progress
@@ -97,14 +104,21 @@ def fit(
     are_kinds = isinstance(kinds, Sequence) and all(isinstance(kind, Kind) for kind in kinds)
     if not are_kinds or not kinds:
         raise InputError("kinds must be one or more kinds of maps; kinds_of('vpff') has some")
+    one_of("prefer", prefer, ("error", "cost"))
     seconds = None if seconds is None else positive("seconds", seconds)
     target = None if target is None else positive("target", target)
     epochs = None if epochs is None else whole("epochs", epochs)
-    budget = Budget(epochs, target, seconds, seed)
+    if prefer == "cost" and target is None:
+        raise InputError("prefer = 'cost' needs the largest error that is allowed: give target")
+    budget = Budget(epochs, target, seconds, seed, cheapest=prefer == "cost")
     with held_back() as signals, _opened(data, step, structure) as training_data:
         end = math.inf if seconds is None else start + seconds
+        kinds = [*kinds, ClassicalMethods()] if budget.cheapest else kinds
         fits, stopped_by = _try_kinds(training_data, kinds, budget, end, progress)
         choice = best(fits)
+        if budget.target is not None and budget.cheapest and stopped_by != "interrupt":
+            with stopping():
+                choice = _cheapest(fits, training_data, budget.target, end)
         # test windows are judged in order, as many as there is time for
         with until(max(end, time.perf_counter() + 1.0)):
             _describe(choice, fits, training_data)
@@ -137,7 +151,7 @@ def _try_kinds(
     with training_bar(progress, budget.seconds) as bar, until(end):
         budget = replace(budget, show=bar.show)
         for place, kind in enumerate(admitted):
-            if len(kinds) > 1 and not kind.is_needed(data, fits):
+            if len(kinds) > 1 and not kind.is_needed(data, [] if budget.cheapest else fits):
                 continue
             bar.update(description=kind.name, training="")
             rest = sum(other.iterative for other in admitted[place:]) if kind.iterative else 1
@@ -155,7 +169,7 @@ def _try_kinds(
                     refusals.append(prefix.format(kind.name, error))
             stopped_by = stop.by or (fits[-1].stopped_by if fits else "")
             met = budget.target is not None and fits and fits[-1].error <= budget.target
-            if stopped_by == "interrupt" or met or time_left() <= 0:
+            if stopped_by == "interrupt" or (met and not budget.cheapest) or time_left() <= 0:
                 break
     if not fits and stopped_by == "interrupt":
         raise KeyboardInterrupt
@@ -164,6 +178,22 @@ def _try_kinds(
     if not any(math.isfinite(fit.error) for fit in fits):
         raise InputError("; ".join(refusals) or NOTHING_LEARNED)
     return fits, stopped_by if stopped_by in ("interrupt", "seconds") else ""
+
+
+def _cheapest(fits: Sequence[Fit], data: TrainingData, target: float, end: float) -> Fit:
+    """Return the fit of the cheapest step below an error, or of the least error if none is."""
+    below = [fit for fit in fits if fit.error <= target] or [best(fits)]
+    named = {f"{fit.model.name}, {fit.size}": fit for fit in below}
+    with until(max(end, time.perf_counter()) + 10.0):
+        models = {name: fit.model for name, fit in named.items()}
+        table = one_step(models, data, methods=(), group="validation", seconds=10.0 * len(models))
+    row = table.cheapest(target)
+    reason = (
+        f"no map errs by at most {target:g}, this one errs least"
+        if row.error > target
+        else f"the cheapest step below {target:g} among {len(below)} maps, {duration(row.cost)}"
+    )
+    return replace(named[row.name], cost=row.cost, reason=reason)
 
 
 def _describe(choice: Fit, fits: Sequence[Fit], data: TrainingData) -> None:

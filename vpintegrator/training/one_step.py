@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -37,6 +37,7 @@ def one_step(
     dataset: TrainingData | Dataset,
     *,
     methods: Sequence[str | ClassicalMethod] | None = None,
+    group: Literal["test", "validation"] = "test",
     seconds: float = 10.0,
 ) -> steps.OneStepTable:
     """Measure error and cost of one step of models, beside classical methods of the same step.
@@ -51,6 +52,8 @@ def one_step(
         Names of classical methods, or methods. By default some usual ones that apply, ``METHODS``
         of :mod:`vpintegrator.compiled.one_step`; none for maps, families, and measured systems
         without equations.
+    group
+        Group of the states.
     seconds
         Time to measure costs in: none begins later, or where it would end later; 0 measures none.
 
@@ -63,7 +66,7 @@ def one_step(
     Raises
     ------
     InputError
-        If there are no test states, or a method that is given does not apply.
+        If the group has no states, or a method that is given does not apply.
 
     Examples
     --------
@@ -78,9 +81,9 @@ def one_step(
     models = maps if isinstance(maps, Mapping) else {getattr(maps, "name", ""): maps}
     for model in models.values():
         check_integrator(model)
-    if not data.has("test"):
-        raise InputError(f"{data.dataset.path} has no test trajectories to judge one step by")
-    case, end = _Case(data), time.perf_counter() + min(seconds, time_left())
+    if not data.has(group):
+        raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
+    case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
     system, step = data.dataset.system, data.dataset.step
     chosen = {} if data.dataset.is_family else steps.applicable_methods(system, methods)
     with steps.compiling(chosen, system, case.states, step, end) as ready:
@@ -95,14 +98,14 @@ class _Case:
     Attributes
     ----------
     first, images : ndarray (state, dim)
-        Some states of the test group, and those a step later.
+        Some states of the group, and those a step later.
     states : ndarray (state, dim)
         1,000 states of the measurement.
     """
 
-    def __init__(self, data: TrainingData, most: int = 500) -> None:
-        self.data, self.most = data, most
-        before, after, _ = Pairs.of_states(data.held("test"), 1).evenly(most)
+    def __init__(self, data: TrainingData, group: str, most: int = 500) -> None:
+        self.data, self.group, self.most = data, group, most
+        before, after, _ = Pairs.of_states(data.held(group), 1).evenly(most)
         self.first, self.images = before[:, 0].numpy(), after[:, 0].numpy()
         self.states = repeat_states(self.first)
 
@@ -131,7 +134,7 @@ class _Case:
 
     def of_model(self, name: str, model: Model, end: float) -> steps.ModelStep:
         """Return the step of a model, as machine code if there is any."""
-        pair = self.data.pairs(model, "test").evenly(self.most).to(model.scale)
+        pair = self.data.pairs(model, self.group).evenly(self.most).to(model.scale)
         with unhurried():
             error = relative_error(model, *pair, scale=self.data.error_scale)
         error = math.inf if math.isnan(error) else error

@@ -146,8 +146,12 @@ class Fit:
     stopped_by
         Reason of the end: ``solved``, ``seconds``, ``epochs``, ``target``, ``patience`` or
         ``interrupt``.
+    cost
+        Seconds of a step of one of 1,000 states; nan where it was not measured.
     tried
         Every model that was trained, in order; of the result of :func:`vpintegrator.fit`.
+    reason
+        Why this model was chosen as the cheapest, in a sentence.
     """
 
     model: Model
@@ -161,7 +165,9 @@ class Fit:
     structured: bool
     history: History
     stopped_by: str
+    cost: float = math.nan
     tried: tuple[Fit, ...] = ()
+    reason: str = ""
 
     @property
     def parameters(self) -> int:
@@ -195,6 +201,7 @@ class Fit:
             f"  relative error one window ahead: {_JUDGED[self.judged_by]} {self.error:.2e}"
             + (f", test {history.test_error:.2e}" if math.isfinite(history.test_error) else ""),
             f"  tried, with their errors: {errors}" if len(self.tried) > 1 else "",
+            f"  {self.reason}" if self.reason else "",
             f"  not compiled: {history.not_compiled}" if history.not_compiled else "",
             f"  {attention}" if (attention := self.model.metadata.get("attention")) else "",
         ]

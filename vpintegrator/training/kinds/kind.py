@@ -40,6 +40,8 @@ class Budget:
         Seed of weights and of the choice of windows.
     show
         Called after each iteration of a training.
+    cheapest
+        Whether the cheapest step below the target is wanted, and each kind is tried.
     """
 
     epochs: int | None = None
@@ -47,6 +49,7 @@ class Budget:
     seconds: float | None = None
     seed: int = 0
     show: Show | None = None
+    cheapest: bool = False
 
 
 class Trial(NamedTuple):
