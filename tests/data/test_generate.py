@@ -1,10 +1,14 @@
 """Generation and the file: accuracy, format, determinism, mistakes."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pytest
 
 import vpintegrator as vp
 from vpintegrator.data import generate, list_recipes, open_dataset
+from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.errors import InputError
 
 
@@ -124,9 +128,19 @@ defaults = { step = 0.2, steps = 10 }
 """
 
 
-def test_states_outside_of_the_domain_of_the_claims_are_told(tmp_path):
+def test_structure_that_the_data_break_is_told_and_left_out(tmp_path):
+    """States outside of the domain in which the claims of the system hold."""
     far = {"distribution": "uniform", "low": 3, "high": 5}
     with pytest.warns(UserWarning, match=r"invariants drift .* radius by"):
-        vp.generate(
+        dataset = vp.generate(
             DAMPED, tmp_path / "far.h5", count=20, initial_conditions=far, rtol=1e-9, atol=1e-9
         )
+    assert dataset.system.divergence_free
+    with pytest.warns(UserWarning, match=r"leave out: reversing symmetry 1 .*; form, divergence"):
+        system = without_broken_structure(dataset).system
+    assert not system.divergence_free and not system.reversing_symmetries
+    assert not pickle.loads(pickle.dumps(system)).divergence_free
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near = vp.generate(DAMPED, tmp_path / "near.h5", count=20)
+        assert without_broken_structure(near) is near

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -28,6 +28,7 @@ from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.dynamics.reading import plain_value
 from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
 from vpintegrator.dynamics.section import ENERGY
+from vpintegrator.dynamics.trial_states import holding_at, is_local
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import displayed
 
@@ -401,6 +402,36 @@ class System(SystemProperties):
         definition = self.definition.with_open(names)
         return System(definition, origin=(methodcaller("with_open", names), self))
 
+    def holding_at(self, states: np.ndarray, tolerance: float) -> tuple[System, list[str]]:
+        """Return the system without structure that fails at states, and what fails, in words.
+
+        Parameters
+        ----------
+        states
+            States (state, dim), such as those of a dataset.
+        tolerance
+            Largest relative defect of structure that holds.
+
+        Examples
+        --------
+        >>> damped = vp.load_system('''
+        ... state = ["x", "y"]
+        ... vector_field = { x = "y", y = "-x - y*where(x > 4, 1, 0)" }
+        ... initial_conditions = { distribution = "uniform", low = -1, high = 1 }
+        ... ''')
+        >>> damped.divergence_free
+        True
+        >>> damped.holding_at(np.array([[5.0, 0.0]]), tolerance=1e-9)[0].divergence_free
+        False
+        """
+        if not self.has_formulas or self.flow is not None or not is_local(self.equations):
+            return self, []
+        definition, broken = holding_at(self.definition, states, tolerance)
+        if not broken:
+            return self, []
+        derive = partial(_holding_at, states, tolerance)
+        return System(definition, origin=(derive, self), family=self.family), broken
+
     def map(self, state: Any, parameters: Sequence[Any] = ()) -> Any:
         """Return the image of a state under one step of a discrete system, shape (..., dim).
 
@@ -606,3 +637,7 @@ def _of_functions(*arguments: Any, **claims: Any) -> System:
     module = importlib.import_module("vpintegrator.dynamics.function_system")
     system: System = module.system_of(*arguments, **claims)
     return system
+
+
+def _holding_at(states: np.ndarray, tolerance: float, system: System) -> System:
+    return system.holding_at(states, tolerance)[0]

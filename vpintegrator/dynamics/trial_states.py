@@ -3,27 +3,31 @@
 The domain is that of ``[initial_conditions]``. An identity between analytic formulas that holds at
 a few generic states holds everywhere. Absolute values, comparisons and functions that vanish but
 for rounding may break a claim in a part of the domain: then many states of the domain, with some
-of its corners, and of orbits are looked at in double precision, and the claims are judged where
-they fail most.
+of its corners, and of orbits, on both sides of each branch, are looked at in double precision, and
+the claims are judged where they fail most.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics.claims import (
     POINTS,
+    Claim,
     TrialStates,
     claims_of,
     exact_states,
     formula_nodes,
+    symmetry_claim,
 )
 from vpintegrator.dynamics.crossings import coarse_states
-from vpintegrator.dynamics.equations import Equations, FormulaMap, stack_rows
-from vpintegrator.dynamics.expressions import Call
+from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap, stack_rows
+from vpintegrator.dynamics.expressions import Call, Expression
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.errors import InputError
@@ -40,18 +44,18 @@ _STAGES = 12  # evaluations of the vector field in a step
 _TOLERANCE = 1e-4  # relative, of these steps: where orbits lead to, not how
 _FAR = 100.0  # size of states, relative to the initial ones, beyond which an orbit has escaped
 _WORST = 3  # states of each claim that are judged
-_LOCAL = {"abs", "sign", "exp", "tanh", "sigmoid", "erf"}  # may vanish but in a part of the domain
+_ROUNDS, _PROPOSALS, _BRANCHES = 10, 64, 64  # search for the other side of at most 64 branches
+_BRANCHING = {"abs", "sign"}
+_LOCAL = {*_BRANCHING, "exp", "tanh", "sigmoid", "erf"}  # may vanish but in a part of the domain
 
 
 def trial_of(definition: Definition) -> TrialStates:
     """Return states of the domain of a system at which its claims are judged."""
     e = definition.equations
-    nodes = formula_nodes(e)
-    functions = {node.function.name for node in nodes if isinstance(node, Call)}
-    if not (e.rounded or functions & _LOCAL):
+    if not is_local(e):
         states = domain_states(definition, POINTS)
         return TrialStates(e, None if states is None else exact_states(states))
-    affordable = _OPERATIONS // (len(nodes) + 1)
+    affordable = _OPERATIONS // (len(formula_nodes(e)) + 1)
     count, domain = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)), None
     states = domain_states(definition, count)
     if states is None:
@@ -62,11 +66,19 @@ def trial_of(definition: Definition) -> TrialStates:
             values: np.ndarray = stack_rows(e.field.by_component(components), components[0])
             return values
 
+        table = definition.initial_table or {}
+        states = np.vstack([states, _other_sides(e, states, table)])
         image, most = FormulaMap(e).images if e.stages else rates, affordable // (3 * _STAGES)
         states = np.vstack([states, orbit_states(definition, image, states, most)])
         domain = states.min(axis=0), states.max(axis=0)
     chosen = [*_worst_states(e, states, domain), *states[:POINTS]]
     return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
+
+
+def is_local(equations: Equations) -> bool:
+    """Whether a claim may hold at generic states and fail in a part of the domain."""
+    calls = [node for node in formula_nodes(equations) if isinstance(node, Call)]
+    return equations.rounded or any(call.function.name in _LOCAL for call in calls)
 
 
 def domain_states(definition: Definition, count: int) -> np.ndarray | None:
@@ -153,3 +165,66 @@ def _worst_states(
                 if ratios[k] >= 0:
                     found[int(k)] = max(found.get(int(k), 0.0), float(ratios[k]))
     return trial.states[sorted(found, key=found.__getitem__, reverse=True)]
+
+
+def holding_at(
+    definition: Definition, states: np.ndarray, tolerance: float
+) -> tuple[Definition, list[str]]:
+    """Return the definition without structure that fails at states, and what fails, in words.
+
+    Parameters
+    ----------
+    definition
+        Definition of a system with formulas.
+    states
+        States (state, dim), such as those of a dataset.
+    tolerance
+        Largest relative defect of structure that holds.
+    """
+    e = definition.equations
+    domain = states.min(axis=0), states.max(axis=0)
+    trial, broken = TrialStates(e, states, domain, exact=False), list[str]()
+
+    def holds(claim: Claim) -> bool:
+        with np.errstate(all="ignore"):
+            ratios = np.abs(claim.defects) / claim.sizes
+        defect = float(np.nanmax(ratios, initial=0.0))
+        if defect > tolerance:
+            broken.append(f"{claim.where} fails by {defect:.2g}")
+        return defect <= tolerance
+
+    numbered = enumerate(e.reversing_symmetries, start=1)
+    rhos = [r for n, r in numbered if holds(symmetry_claim(trial, r, f"reversing symmetry {n}"))]
+    forms = {}
+    if definition.divergence_free and e.hamiltonian is None:
+        forms = {claim.key: holds(claim) for claim in claims_of(trial, "form") if claim.key}
+    kept = forms.get("divergence_free", definition.divergence_free)
+    canonical = forms.get("symplectic", True) and definition.is_canonical
+    equations = replace(e, reversing_symmetries=tuple(rhos))
+    found = replace(definition, equations=equations, divergence_free=kept, is_canonical=canonical)
+    return (found, broken) if broken else (definition, [])
+
+
+def _other_sides(equations: Equations, states: np.ndarray, table: Mapping[str, Any]) -> np.ndarray:
+    """Return states of a box on sides of branches on which none of the given states lies."""
+    calls = [n for n in formula_nodes(equations) if isinstance(n, Call)]
+    arguments = {n.arguments[0]: None for n in calls if n.function.name in _BRANCHING}
+    formulas = [value for value in arguments if isinstance(value, Expression)][:_BRANCHES]
+    found, low, high = [states[:0]], states.min(axis=0), states.max(axis=0)
+    if table.get("distribution") != "uniform":
+        return found[0]
+    generator = np.random.default_rng(0)
+    for formula in formulas:
+        value = DoubleFormulas([formula], equations.symbols)
+        heights = value(states)[:, 0]
+        if (heights > 0).any() == (heights < 0).any():
+            continue
+        sign, width = (1 if (heights > 0).any() else -1), high - low
+        best = states[np.nanargmin(sign * heights)]
+        for _ in range(_ROUNDS):
+            moves = generator.uniform(-1, 1, (_PROPOSALS, len(best)))
+            proposals = np.vstack([best, np.clip(best + width * moves, low, high)])
+            heights = sign * value(proposals)[:, 0]
+            found.append(proposals[heights < 0])
+            best, width = proposals[np.nanargmin(heights)], width / 2
+    return np.concatenate(found)

@@ -18,6 +18,7 @@ import numpy as np
 
 from vpintegrator.arguments import one_of, positive, whole
 from vpintegrator.data import Dataset, import_dataset
+from vpintegrator.data.inspection import without_broken_structure
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import duration
 from vpintegrator.runtime.deadline import check_time, time_left, until
@@ -214,7 +215,7 @@ def _opened(data: Data, step: float | None, structure: str | None) -> Iterator[T
     if not isinstance(data, np.ndarray | tuple):
         if step is not None or structure is not None:
             raise InputError("step and structure are arguments of arrays; a dataset has its own")
-        yield TrainingData.of(data)
+        yield TrainingData.of(without_broken_structure(data))
         return
     with tempfile.TemporaryDirectory(prefix="vp-fit-") as folder:
         path = Path(folder, "states.h5")
