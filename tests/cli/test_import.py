@@ -49,7 +49,10 @@ def test_measured_data_go_all_the_way(run, done, lab, tmp_path):
     for options, message in (
         (["--against", "rk4"], "rk4 needs the equations of lab"),
         (["--reference", "solution"], "--reference solution needs the equations"),
-        (["--initial", "1,0", "--steps", "5"], "reads 2 states, and no equations"),
+        (
+            ["--initial", "1,0", "--steps", "5"],
+            "starts from measured ones",
+        ),
     ):
         assert refused(run(rollout, "lab-vpt.safetensors", *options, "-o", "b.h5"), message)
     vp.import_dataset("lab.csv", "lab.h5", seed=5, overwrite=True)

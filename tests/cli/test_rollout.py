@@ -190,7 +190,7 @@ def test_models_with_damaged_metadata(run, model, key, value):
     changed.metadata[key] = value
     vp.save(changed, "a.safetensors")
     result = run(main, "a.safetensors", "--steps", "5")
-    assert refused(result, "parameters" if key == "parameters" else "positive number")
+    assert refused(result, "parameters" if key == "parameters" else "must be positive")
 
 
 def test_figures(run, done, model, tmp_path):

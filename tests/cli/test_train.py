@@ -301,14 +301,14 @@ def test_a_signal_keeps_the_best_model(body, tmp_path):
 
 ENDS_ITSELF = """
 import os, signal
-from vpintegrator.training import history
-add = history.History.add
+from vpintegrator.training import History
+add = History.add
 def stop(self, *values):
     better = add(self, *values)
     if self.epochs == 3:
         os.kill(os.getpid(), signal.SIGTERM)
     return better
-history.History.add = stop
+History.add = stop
 from vpintegrator.cli.train import main
 main()
 """

@@ -121,7 +121,7 @@ def test_a_network_stands_beside_methods_and_models(net, swing, tmp_path):
     assert "mine" in (tmp_path / "figures" / "table.tex").read_text()
     again = vp.compare([net, net], (), dataset=swing, steps=5, trajectories=2)
     assert list(again.runs) == ["Net", "Net-2"]
-    with pytest.raises(InputError, match="does not say which system it is for"):
+    with pytest.raises(InputError, match="says which system it is for"):
         vp.compare(net)
 
 

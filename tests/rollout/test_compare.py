@@ -234,7 +234,7 @@ RIGID = trained(VolumePreservingFeedForward(dim=3))
 @pytest.mark.parametrize(
     ("model", "arguments", "message"),
     [
-        (None, {}, "give the system"),
+        (None, {}, "give system"),
         (None, {"system": "pendulum", "against": []}, "nothing to compare"),
         (None, {"system": "pendulum", "against": ["heunn"]}, "did you mean 'heun'"),
         (None, {"system": "rigid-body", "against": ["stoermer-verlet"]}, "vector field"),

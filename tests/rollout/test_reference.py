@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import vpintegrator as vp
+from tests.plotting.test_tables import printed
 from tests.rollout.systems import initial, system
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.rollout import solve_reference
@@ -86,7 +87,7 @@ def test_what_is_known_of_a_median_that_no_method_reaches(chaos):
     report = dataclasses.replace(chaos, runs={"rk4": run})
     assert report.threshold_passed("rk4") == chaos.reference_time
     runs = {**chaos.runs, "other": dataclasses.replace(run, name="other")}
-    table = vp.plotting.markdown_table(dataclasses.replace(chaos, runs=runs))
+    table = printed(dataclasses.replace(chaos, runs=runs), 400)
     assert f"> {chaos.reference_time:.4g}" in table
 
 

@@ -466,7 +466,8 @@ def _structure_defect(slopes: np.ndarray, key: str, trial: ClaimTrial) -> Any:
     sizes, dim = np.minimum(np.abs(slopes), _LARGEST_SLOPE).astype(np.float64), len(slopes)
     # errors of differences are no derivatives
     sizes[sizes <= (0 if trial.is_exact else trial.slope_tolerance * sizes.max())] = 0
-    units = scipy.linalg.matrix_balance(sizes, permute=False, separate=True)[1][0]
+    with np.errstate(invalid="ignore"):  # SciPy makes a permutation of the scales
+        units = scipy.linalg.matrix_balance(sizes, permute=False, separate=True)[1][0]
     ratios = slopes * units / units[:, None]
     scale = 1 + np.abs(ratios).max()
     if key == "divergence_free":

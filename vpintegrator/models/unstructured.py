@@ -1,4 +1,4 @@
-"""One-step maps without structure: linear, polynomial, and the residual network."""
+"""Maps of one step without structure: linear, polynomial, and the residual network."""
 
 from __future__ import annotations
 

@@ -194,10 +194,10 @@ class RolloutFigure(Figure):
             for name, look in self.scene.looks.items()
         ]
 
-    def reference_line(self, **look: Any) -> list[Line2D]:
+    def reference_line(self, look: Mapping[str, Any] = {}) -> list[Line2D]:
         """Return the legend entry of the reference, if there is one."""
-        line = {"lw": 2.4 * self.style.line, "alpha": 0.5, "color": self.style.reference}
-        return [Line2D([], [], label="reference", **line | look)] * self.scene.referenced
+        line = {"lw": 2.4 * self.style.line, "alpha": 0.5, "color": self.style.reference, **look}
+        return [Line2D([], [], label="reference", **line)] * self.scene.referenced
 
     def orbit_legend(self, shown: Collection[int]) -> list[Line2D]:
         """Return the colours of orbits; none if there are too many, or one."""

@@ -110,7 +110,7 @@ def find_system(models: Mapping[str, Any], system: System | str | None) -> Syste
     if not metadata:
         found = next((map.system for map in models.values() if map.system), None)
         if found is None:
-            raise InputError("without a model, give the system")
+            raise InputError("no model or map says which system it is for; give system")
         return found
     origins = {(m["system"], m.get("parameters", "{}")) for m in metadata.values()}
     if len(origins) > 1:
@@ -212,10 +212,13 @@ def states_of_dataset(
     own = data.conditions("test")
     found = np.flatnonzero(np.isclose(own, np.array(values), 1e-9, 0.0).all(axis=1))
     if not len(found):
+        asked, first = (
+            ", ".join(f"{name} = {value:.6g}" for name, value in zip(data.varied, row, strict=True))
+            for row in (values, own[0])
+        )
         raise InputError(
-            f"no test trajectory of {data.path} has {dict(zip(data.varied, values, strict=True))}; "
-            f"name the values of one (the first has {own[0].tolist()}), or give initial states "
-            "(--initial; initial=... in Python)"
+            f"no test trajectory of {data.path} has {asked}; name the values of one (the first "
+            f"has {first}), or give initial states (--initial; initial=... in Python)"
         )
     return data.states("test", found[:trajectories])
 

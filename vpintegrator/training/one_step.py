@@ -84,8 +84,9 @@ def one_step(
     if not data.has(group):
         raise InputError(f"{data.dataset.path} has no {group} trajectories to judge one step by")
     case, end = _Case(data, group), time.perf_counter() + min(seconds, time_left())
-    system, step = data.dataset.system, data.dataset.step
-    chosen = {} if data.dataset.is_family else steps.applicable_methods(system, methods)
+    system, is_family = data.dataset.system, data.dataset.is_family
+    chosen = {} if is_family else steps.applicable_methods(system, methods)
+    step = math.nan if is_family else data.dataset.step
     with steps.compiling(chosen, system, case.states, step, end) as ready:
         own = [case.of_model(*each, end) for each in models.items()]
         rivals = [case.of_method(method, ready(name)) for name, method in chosen.items()]

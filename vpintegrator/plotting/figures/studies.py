@@ -148,7 +148,7 @@ class RotationFigure(RolloutFigure):
         style, (label, where) = self.style, self.places()
         dots: dict[str, Any] = {"ls": "", "marker": "o", "color": style.reference, "alpha": 0.5}
         dots["ms"] = 1.8 * style.mark
-        legend = [*self.legend(), *self.reference_line(**dots)]
+        legend = [*self.legend(), *self.reference_line(dots)]
         figure = self.new(style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
         order = np.argsort(where, kind="stable")

@@ -19,32 +19,6 @@ from vpintegrator.rollout.report import Report, Run
 from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Column, Variable
 
 
-def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    r"""Return the Euclidean distance from the reference at each time, (trajectory, time).
-
-    .. math:: \| z_k - z_k^{\text{reference}} \|_2
-
-    Infinite where a state is not finite although the reference is; NaN where the reference is not.
-
-    Parameters
-    ----------
-    states
-        States of a method, (trajectory, time, dim).
-    reference
-        The reference at the same times, (trajectory, time, dim).
-
-    Examples
-    --------
-    >>> vp.rollout.trajectory_error(np.full((1, 2, 2), [3.0, 4.0]), np.zeros((1, 2, 2)))
-    array([[5., 5.]])
-    """
-    states, reference = _beside(states, reference)
-    known = np.isfinite(reference).all(axis=-1)
-    with np.errstate(all="ignore"):
-        error = infinite_where_nan(np.linalg.norm(states - reference, axis=-1))
-    return np.where(known, error, np.nan)
-
-
 def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
     r"""Return the root mean square of the error over times and components, (trajectory,).
 

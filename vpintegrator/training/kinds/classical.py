@@ -48,13 +48,14 @@ class ClassicalMethods(Kind):
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
         """Yield each method that applies and reaches the target."""
         for method in self.methods:
-            model = self.built(data, "classical", budget.seed, method=method)
+            model = self.built(data, "classical", budget.seed, {"method": method})
             if isinstance(model, str):  # it does not apply
                 continue
             substeps = self._fewest(model, data, budget.target or ROUNDING)
             if substeps is None:
                 continue
-            model = self.build(data, "classical", budget.seed, method=method, substeps=substeps)
+            arguments = {"method": method, "substeps": substeps}
+            model = self.build(data, "classical", budget.seed, arguments)
             data.normalise(model)
             yield Trial(model, f"{method}, {substeps} substeps")
 

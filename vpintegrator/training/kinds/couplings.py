@@ -194,7 +194,7 @@ class _Growth:
     def build(self, **arguments: Any) -> Model | str:
         """Return a model, or why there is none; given options count first."""
         options = {**arguments, **self.kind.options}
-        return self.kind.built(self.data, self.name, self.budget.seed, **options)
+        return self.kind.built(self.data, self.name, self.budget.seed, options)
 
     def fit(
         self, model: Model, epochs: int, patience: int | None = None, **training: Any

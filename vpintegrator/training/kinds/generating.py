@@ -84,7 +84,7 @@ class Splittings(Kind):
             return "no equations of one step and one set of parameters are known"
         if not forms(data):
             return "the flow changes volumes"
-        model = self.built(data, "split", 0, **{"stages": 1, **self.options})
+        model = self.built(data, "split", 0, {"stages": 1, **self.options})
         return why_not_complete(data) or (model if isinstance(model, str) else None)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
@@ -94,7 +94,7 @@ class Splittings(Kind):
         for scheme in schemes:
             if scheme.stages < needed and scheme is not schemes[-1]:
                 continue
-            model = self.build(data, "split", budget.seed, stages=scheme.stages)
+            model = self.build(data, "split", budget.seed, {"stages": scheme.stages})
             splitting_of(model).begin_as(scheme.factors)
             size = f"{scheme.stages} stages begun as {scheme.method}, {count(model)} coefficients"
             training = {"initial_scheme": "none"}
@@ -105,7 +105,7 @@ class Splittings(Kind):
                 needed = scheme.stages * (fits[-1].error / self.rounding) ** (1 / self.order)
 
     def _schemes(self, data: TrainingData, budget: Budget) -> Sequence[Scheme]:
-        model = self.build(data, "split", 0, **{"stages": 1, **self.options})
+        model = self.build(data, "split", 0, {"stages": 1, **self.options})
         schemes = SCHEMES if budget.target is None else (*COARSE, *SCHEMES)
         if splitting_of(model).commutators.numel():
             schemes = WITH_COMMUTATORS
@@ -251,7 +251,7 @@ class GeneratingFunctions(SolvedKind):
         arguments = {**functions, "degree": degree}
         if self.form == "volume" and not self._knows_half_steps(data):
             arguments["reversible"] = self.options.get("reversible", False)
-        return self.build(data, ARCHITECTURES[self.form], budget.seed, **arguments)
+        return self.build(data, ARCHITECTURES[self.form], budget.seed, arguments)
 
     def _knows_half_steps(self, data: TrainingData) -> bool:
         """Whether states half-way are known, to which a reversible model is fitted."""

@@ -174,16 +174,20 @@ class Kind(ABC):
         by = "left out" if single else "blocks"
         return self.fit_of(trial, history, error, error * result.deviation / 2, by)
 
-    def build(self, data: TrainingData, name: str, seed: int, **arguments: Any) -> Model:
+    def build(
+        self, data: TrainingData, name: str, seed: int, arguments: Mapping[str, Any] = {}
+    ) -> Model:
         """Return an untrained model of an architecture, or InputError with the reason why not."""
         options = {"chart": data.chart, **self.options, **arguments}
         keywords = {key: options.pop(key) for key in _KEYWORDS if key in options}
         return build(data.system, name, options, seed=seed, **keywords)
 
-    def built(self, *arguments: Any, **options: Any) -> Model | str:
+    def built(
+        self, data: TrainingData, name: str, seed: int, arguments: Mapping[str, Any] = {}
+    ) -> Model | str:
         """Return the model of ``build``, or the reason why there is none."""
         try:
-            return self.build(*arguments, **options)
+            return self.build(data, name, seed, arguments)
         except InputError as error:
             return str(error)
 

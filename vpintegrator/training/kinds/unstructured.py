@@ -79,7 +79,7 @@ class PolynomialRegression(SolvedKind):
         sizes, before = Sizes(), None
         for degree in range(1, self.highest + 1) if given is None else [given]:
             try:
-                model = self.build(data, "polynomial", budget.seed, degree=degree)
+                model = self.build(data, "polynomial", budget.seed, {"degree": degree})
             except InputError:
                 if before is None:
                     raise
@@ -157,7 +157,7 @@ class Network(Kind):
         most = (budget.seconds / self.iterations / self.seconds) ** (1 / 3)
         widest: Model | None = None
         for width in range(data.dataset.dim, 257):
-            model = self.built(data, name, budget.seed, width=width)
+            model = self.built(data, name, budget.seed, {"width": width})
             if isinstance(model, str):  # such as a number of heads that does not divide it
                 continue
             if widest is not None and count(model) > most:
