@@ -189,8 +189,8 @@ def test_measured_states_of_a_reversible_map(tmp_path):
         states.append(half_step(R * half_step(R * states[-1], -1)))
     (tmp_path / "a.toml").write_text(REVERSIBLE)
     data = dataset(np.stack(states, 1), tmp_path / "a.h5", system=tmp_path / "a.toml")
-    result = vp.fit(data, [GeneratingFunctions(form="volume")], progress=False)
-    assert result.error < 1e-8
+    result = vp.fit(data, [GeneratingFunctions({"degree": 10}, form="volume")], progress=False)
+    assert result.error < 1e-6  # of higher degrees it depends on the rounding of the processor
     assert not len(result.model.reversing_symmetries)
     with pytest.raises(InputError, match="2 maps in a row, and the states between are not known"):
         vp.train(vp.models.build(data.system, "vpgf", {"degree": 4}), data)
