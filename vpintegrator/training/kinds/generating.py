@@ -13,7 +13,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Model
 from vpintegrator.nn.exact_flows import LearnedSplitting
 from vpintegrator.training.kinds.kind import (
-    GOOD,
     ROUNDING,
     Budget,
     Kind,
@@ -127,7 +126,7 @@ class GeneratingFunctions(SolvedKind):
     """Generating functions of polynomials, and of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried where polynomials
-    err by more than 1e-14, and functions of the system where these err by more than 1e-9.
+    err by more than 1e-14.
 
     Attributes
     ----------
@@ -166,7 +165,7 @@ class GeneratingFunctions(SolvedKind):
         return self.form in forms(data) and super().is_needed(data, fits)
 
     def models(self, data: TrainingData, fits: Sequence[Fit], budget: Budget) -> Iterator[Trial]:
-        """Yield polynomials by degree, then exact terms, maps in a row, functions of the system."""
+        """Yield polynomials by degree, then exact terms, and maps in a row."""
         if "functions" in self.options:
             yield from self._degrees(data, fits, budget, {}, self.coefficients)
             return
@@ -187,9 +186,6 @@ class GeneratingFunctions(SolvedKind):
                 row = HAMILTONIAN | ({"repeats": maps} if maps > 1 else {})
                 degree = {"degree": 2} if maps > 1 else {}
                 yield from self._degrees(data, fits, budget, row | degree, self.coefficients)
-        if least(fits) > (budget.target or GOOD):
-            functions = {"functions": "system"}
-            yield from self._degrees(data, fits, budget, functions, self.coefficients)
 
     def _degrees(
         self,
@@ -262,10 +258,9 @@ class GeneratingFunctions(SolvedKind):
         return states_between(data.system, start, data.step, 2) is not None
 
     def _size(self, degree: int, model: Model, functions: Mapping[str, Any]) -> str:
-        words = {"hamiltonian": "exact terms, ", "system": "functions of the system, "}
         row = f"{functions['repeats']} maps in a row, " if "repeats" in functions else ""
-        own = words.get(functions.get("functions", self.options.get("functions", "")), "")
-        return f"{row}{own}degree {degree}, {count(model)} coefficients"
+        exact = "hamiltonian" in (functions.get("functions"), self.options.get("functions"))
+        return f"{row}{'exact terms, ' * exact}degree {degree}, {count(model)} coefficients"
 
     def _is_too_large(self, model: Model, data: TrainingData) -> bool:
         """Whether few data give fewer equations than coefficients need."""
