@@ -28,7 +28,7 @@ from vpintegrator.dynamics.properties import Definition, SystemProperties
 from vpintegrator.dynamics.reading import plain_value
 from vpintegrator.dynamics.return_map import ReturnMap, SectionStates
 from vpintegrator.dynamics.section import ENERGY
-from vpintegrator.dynamics.trial_states import holding_at, is_local
+from vpintegrator.dynamics.trial_states import holding_at
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import displayed
 
@@ -424,7 +424,7 @@ class System(SystemProperties):
         >>> damped.holding_at(np.array([[5.0, 0.0]]), tolerance=1e-9)[0].divergence_free
         False
         """
-        if not self.has_formulas or self.flow is not None or not is_local(self.equations):
+        if not self.has_formulas or self.flow is not None:
             return self, []
         definition, broken = holding_at(self.definition, states, tolerance)
         if not broken:

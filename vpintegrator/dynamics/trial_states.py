@@ -10,7 +10,7 @@ the claims are judged where they fail most.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,10 +52,11 @@ _LOCAL = {*_BRANCHING, "exp", "tanh", "sigmoid", "erf"}  # may vanish but in a p
 def trial_of(definition: Definition) -> TrialStates:
     """Return states of the domain of a system at which its claims are judged."""
     e = definition.equations
-    if not is_local(e):
+    nodes = formula_nodes(e)
+    if not _are_local(e, nodes):
         states = domain_states(definition, POINTS)
         return TrialStates(e, None if states is None else exact_states(states))
-    affordable = _OPERATIONS // (len(formula_nodes(e)) + 1)
+    affordable = _OPERATIONS // (len(nodes) + 1)
     count, domain = int(np.clip(affordable, _FEWEST_STATES, MOST_STATES)), None
     states = domain_states(definition, count)
     if states is None:
@@ -67,7 +68,7 @@ def trial_of(definition: Definition) -> TrialStates:
             return values
 
         table = definition.initial_table or {}
-        states = np.vstack([states, _other_sides(e, states, table)])
+        states = np.vstack([states, _other_sides(e, nodes, states, table)])
         image, most = FormulaMap(e).images if e.stages else rates, affordable // (3 * _STAGES)
         states = np.vstack([states, orbit_states(definition, image, states, most)])
         domain = states.min(axis=0), states.max(axis=0)
@@ -75,9 +76,9 @@ def trial_of(definition: Definition) -> TrialStates:
     return TrialStates(e, exact_states(np.array(chosen)), domain, most=len(chosen))
 
 
-def is_local(equations: Equations) -> bool:
+def _are_local(equations: Equations, nodes: Sequence[Any]) -> bool:
     """Whether a claim may hold at generic states and fail in a part of the domain."""
-    calls = [node for node in formula_nodes(equations) if isinstance(node, Call)]
+    calls = [node for node in nodes if isinstance(node, Call)]
     return equations.rounded or any(call.function.name in _LOCAL for call in calls)
 
 
@@ -182,6 +183,8 @@ def holding_at(
         Largest relative defect of structure that holds.
     """
     e = definition.equations
+    if not _are_local(e, formula_nodes(e)):
+        return definition, []
     domain = states.min(axis=0), states.max(axis=0)
     trial, broken = TrialStates(e, states, domain, exact=False), list[str]()
 
@@ -205,9 +208,11 @@ def holding_at(
     return (found, broken) if broken else (definition, [])
 
 
-def _other_sides(equations: Equations, states: np.ndarray, table: Mapping[str, Any]) -> np.ndarray:
+def _other_sides(
+    equations: Equations, nodes: Sequence[Any], states: np.ndarray, table: Mapping[str, Any]
+) -> np.ndarray:
     """Return states of a box on sides of branches on which none of the given states lies."""
-    calls = [n for n in formula_nodes(equations) if isinstance(n, Call)]
+    calls = [n for n in nodes if isinstance(n, Call)]
     arguments = {n.arguments[0]: None for n in calls if n.function.name in _BRANCHING}
     formulas = [value for value in arguments if isinstance(value, Expression)][:_BRANCHES]
     found, low, high = [states[:0]], states.min(axis=0), states.max(axis=0)

@@ -134,8 +134,9 @@ def solve_reference(
         sizes = component_sizes(system, initial, float(times[-1] - times[0]))
     every = 1 if system.is_discrete else 2  # the reference has a state at each middle, too
     # in the memory the states of one time lie together: (time, trajectory, dim)
-    states, control = np.empty((2, len(times), *initial.shape)).swapaxes(1, 2)
-    states[:, 0] = control[:, 0] = initial
+    both = np.empty((2, len(times), *initial.shape)).swapaxes(1, 2)
+    states, control = both
+    both[:, :, 0] = initial
 
     def advanced(new: int) -> None:
         nonlocal found
@@ -164,9 +165,8 @@ def solve_reference(
         done += len(part) - 1
         if progress:
             progress("reference", done, count)
-    outside = outside_bound(system, np.stack([states, control]), bound).any(axis=0)
-    outside = np.logical_or.accumulate(outside, axis=1)  # (trajectory, time)
-    states[outside], control[outside] = np.nan, np.nan
+    outside = outside_bound(system, both, bound).any(axis=0)  # (trajectory, time)
+    both[:, np.logical_or.accumulate(outside, axis=1)] = np.nan
     return Reference(states, _relative(system, states - control, states), states - control)
 
 
