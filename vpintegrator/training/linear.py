@@ -286,7 +286,8 @@ def linear_part(model: Model, before: torch.Tensor, after: torch.Tensor) -> torc
     fixed = [k for k, _ in arguments.get("periodic", ())] + [*arguments.get("cyclic", ())]
     others = np.array([k not in fixed for k in range(n)], dtype=float)
     z, image = (states[:, :n] - states[:, :n].mean(0) for states in (before, after))
-    A = torch.linalg.lstsq(z, image).solution.mT.numpy()
+    # PyTorch leaves the pivots of its solver undefined, and with them the last bits
+    A = np.linalg.lstsq(z.numpy(), image.numpy())[0].T
     with warnings.catch_warnings():  # of an inaccurate logarithm, which the fit corrects
         warnings.simplefilter("ignore")
         X = linalg.logm(A)
