@@ -9,12 +9,6 @@ from tests.nn.laws import assert_close, randomise, sample
 from vpintegrator import models, nn
 
 DOUBLE = torch.float64
-MIRROR = torch.diag(torch.tensor([1.0, 1.0, -1.0]))
-
-
-def in_heads(weights, X, layer):
-    """Multihead attention by its weights: each head of its values, beside one another."""
-    return (weights @ layer.value(X)).transpose(-2, -3).flatten(-2)
 
 
 @pytest.mark.parametrize(
@@ -43,37 +37,28 @@ def test_the_output_is_the_weights_times_the_window(layer, window):
         assert_close(weights @ weights.mT, identity.expand_as(weights))
 
 
-def test_each_block_is_rotated_by_its_own_weights():
-    layer = randomise(nn.CoupledAttention(3, 4), 1.0, seed=1)
+@pytest.mark.parametrize(
+    ("layer", "applied"),
+    [
+        (
+            nn.CoupledAttention(3, 4),
+            lambda layer, weights, X: torch.cat(
+                [weights[:, k] @ X[..., block] for k, block in enumerate(layer.blocks)], -1
+            ),
+        ),
+        (
+            nn.MultiHeadAttention(3, 3),
+            lambda layer, weights, X: (weights @ layer.value(X)).transpose(-2, -3).flatten(-2),
+        ),
+    ],
+    ids=["coupled", "multihead"],
+)
+def test_each_block_or_head_has_weights_of_its_own(layer, applied):
+    layer = randomise(layer.double(), 1.0, seed=1)
     X = sample(2, 4, 3)
     weights = layer.attention_weights(X)
     assert weights.shape == (2, 3, 4, 4)
-    blocks = [weights[:, k] @ X[..., block] for k, block in enumerate(layer.blocks)]
-    assert_close(torch.cat(blocks, -1), layer(X))
-
-
-def test_multihead_weights_times_the_values_are_the_heads():
-    layer = randomise(nn.MultiHeadAttention(4, 2), 1.0, seed=2)
-    X = sample(3, 5, 4)
-    weights = layer.attention_weights(X)
-    assert weights.shape == (3, 2, 5, 5)
-    assert_close(in_heads(weights, X, layer), layer(X))
-
-
-def test_general_multihead_weights_are_those_of_torch():
-    theirs = torch.nn.MultiheadAttention(
-        6, 2, bias=True, kdim=5, vdim=4, batch_first=True, dtype=DOUBLE
-    )
-    randomise(theirs, 1.0, seed=3)
-    ours = nn.GeneralMultiHeadAttention(6, 2, key_dim=5, value_dim=4, key_width=3)
-    with torch.no_grad():
-        for index, name in enumerate(("query", "key", "value")):
-            part = ours.value if name == "value" else getattr(ours.scores, name)
-            part.weight.flatten(0, 1).copy_(getattr(theirs, f"{name[0]}_proj_weight"))
-            part.bias.copy_(theirs.in_proj_bias.chunk(3)[index])
-    query, key, value = sample(2, 3, 6), sample(2, 7, 5, seed=1), sample(2, 7, 4, seed=2)
-    _, expected = theirs(query, key, value, average_attn_weights=False)
-    assert_close(ours.attention_weights(query, key, value), expected, 1e-12)
+    assert_close(applied(layer, weights, X), layer(X))
 
 
 def test_the_weights_of_a_model_are_those_of_its_layers_in_their_order():
