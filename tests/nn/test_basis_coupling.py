@@ -103,27 +103,36 @@ def test_angles_are_wrapped(seed):
     assert_close(layer(z + turn), layer(z) + turn, 1e-12)
 
 
+def assert_laws(model, Z):
+    """Volume, the inverse, every reversing symmetry of windows and their products."""
+    assert determinant_error(model, Z[0]) <= 1e-12
+    assert_close(model.inverse(model(Z)), Z, 1e-11)
+    for rho in model.reversing_symmetries:
+        assert_close(model(model(Z).flip(-2) @ rho.mT).flip(-2) @ rho.mT, Z, 1e-11)
+        for other in model.reversing_symmetries:
+            assert_close(model(Z @ (rho @ other).mT), model(Z) @ (rho @ other).mT, 1e-11)
+
+
+def reversible(model, seed, scale, **options):
+    """A model of polynomials with random weights, and its mean and spread."""
+    torch.manual_seed(seed)
+    made = ARCHITECTURES[model](functions="polynomial", **options)
+    count = sum(p.numel() for p in made.parameters())
+    randomise(made.core, scale / count**0.5, seed)
+    generator = np.random.default_rng(seed)
+    made.set_normalisation(
+        generator.normal(size=made.dim), generator.uniform(0.5, 2, size=made.dim)
+    )
+    return made
+
+
 @pytest.mark.parametrize("model", ["vpff", "vpt", "vpmt"])
 @settings(max_examples=8)
 @given(st.integers(0, 10**6), st.sampled_from([{}, {0: 2.5, 2: 7}]))
 def test_models_of_polynomials_keep_volume_and_are_reversible(model, seed, periodic):
-    torch.manual_seed(seed)
-    made = ARCHITECTURES[model](
-        dim=3,
-        depth=1,
-        functions="polynomial",
-        degree=4,
-        periodic=periodic,
-        reversing_symmetries=SIGN_FLIPS,
-    )
-    randomise(made.core, 0.2, seed)
-    made.set_normalisation([0.3, -0.2, 0.1], [0.9, 1.1, 2])
-    Z = sample(made.window, 3, seed=seed, scale=0.5)
-    assert determinant_error(made, Z) <= 1e-12
-    assert_close(made.inverse(made(Z)), Z, 1e-11)
-    for rho in made.reversing_symmetries:
-        reversed_ = made((made(Z).flip(-2)) @ rho.mT).flip(-2) @ rho.mT
-        assert_close(reversed_, Z, 1e-11)
+    options = {"dim": 3, "depth": 1, "degree": 4, "reversing_symmetries": SIGN_FLIPS}
+    made = reversible(model, seed, 2.0, periodic=periodic, **options)
+    assert_laws(made, sample(2, made.window, 3, seed=seed, scale=0.5))
 
 
 @pytest.mark.parametrize("rhos", [[FLIP_MOMENTUM], [FLIP_MOMENTUM, FLIP_ANGLE], [EXCHANGE_BOTH]])
@@ -131,27 +140,13 @@ def test_models_of_polynomials_keep_volume_and_are_reversible(model, seed, perio
 @given(st.integers(0, 10**6))
 def test_models_of_angles_turn_and_reverse_about_any_shift(rhos, seed):
     """Whatever mean and spread the states have, periods and symmetries are exact."""
-    torch.manual_seed(seed)
-    made = vp.models.VolumePreservingFeedForward(
-        dim=4,
-        depth=2,
-        functions="polynomial",
-        degree=3,
-        split="halves",
-        periodic=[[0, 2.5], [1, 2.5]],
-        reversing_symmetries=rhos,
-    )
-    randomise(made.core, 0.1, seed)
-    generator = np.random.default_rng(seed)
-    made.set_normalisation(generator.normal(size=4), generator.uniform(0.5, 2, size=4))
+    options = {"dim": 4, "depth": 2, "degree": 3, "split": "halves", "reversing_symmetries": rhos}
+    made = reversible("vpff", seed, 1.0, periodic=[[0, 2.5], [1, 2.5]], **options)
     assert_close(made.scale[:2], torch.full((2,), 2.5 / (2 * math.pi), dtype=torch.float64), 1e-15)
     Z = sample(5, 1, 4, seed=seed)
     turn = 2.5 * torch.tensor([1, -2, 0, 0], dtype=torch.float64)
     assert_close(made(Z + turn), made(Z) + turn, 1e-12)
-    for rho in made.reversing_symmetries:
-        assert_close(made(made(Z) @ rho.mT) @ rho.mT, Z, 1e-11)
-        for other in made.reversing_symmetries:
-            assert_close(made(Z @ (rho @ other).mT), made(Z) @ (rho @ other).mT, 1e-11)
+    assert_laws(made, Z)
 
 
 SYSTEMS = ["toda", "coupled-oscillators", "double-pendulum", "three-body", "charged-particle"]
@@ -163,28 +158,21 @@ SYSTEMS = ["toda", "coupled-oscillators", "double-pendulum", "three-body", "char
 def test_models_of_the_functions_of_a_system_keep_its_laws(name, seed):
     """Whatever mean and spread the states have, every symmetry of the system is exact."""
     system = vp.load_system(name, **({"n": 3} if name == "toda" else {}))
-    torch.manual_seed(seed)
-    made = vp.models.VolumePreservingFeedForward(
+    made = reversible(
+        "vpff",
+        seed,
+        0.3,
         dim=system.dim,
         depth=1,
-        functions="polynomial",
         degree=2,
         expressions=system.functions,
         periodic=system.periods,
         split="halves" if system.is_hamiltonian else "coordinates",
         reversing_symmetries=system.reversing_symmetries,
     )
-    count = sum(p.numel() for p in made.parameters())
-    randomise(made.core, 0.3 / count**0.5, seed)
-    generator = np.random.default_rng(seed)
-    Z = torch.from_numpy(system.sample_initial(4, generator)).unsqueeze(1)
+    Z = torch.from_numpy(system.sample_initial(4, np.random.default_rng(seed))).unsqueeze(1)
     made.set_normalisation(Z.mean((0, 1)), Z.std((0, 1)) + 0.5)
-    assert determinant_error(made, Z[0]) <= 1e-12
-    assert_close(made.inverse(made(Z)), Z, 1e-11)
-    for rho in made.reversing_symmetries:
-        assert_close(made(made(Z) @ rho.mT) @ rho.mT, Z, 1e-11)
-        for other in made.reversing_symmetries:
-            assert_close(made(Z @ (rho @ other).mT), made(Z) @ (rho @ other).mT, 1e-11)
+    assert_laws(made, Z)
 
 
 def test_functions_that_a_block_cannot_use_are_left_out():
