@@ -22,64 +22,63 @@ N, M = 4, 2  # components, and parameters
 READ = {"parameters": M}
 
 
+def of(kind, *arguments, **options):
+    """An example of a class that reads parameters."""
+    return lambda d, T: kind(*arguments, **options, **READ)
+
+
 def gradients(kind, *arguments, **options):
     """A coupling of n degrees of freedom by twice the same potential."""
-    return nn.GradientCoupling(*(kind(*arguments, **options) for _ in range(2)))
+    made = of(kind, *arguments, **options)
+    return lambda d, T: nn.GradientCoupling(made(d, T), made(d, T))
+
+
+def symmetric(kind, *arguments, **options):
+    """A coupling by potentials that turn their sign with the form."""
+    return lambda d, T: nn.GradientCoupling(
+        *(kind(*arguments, group=group, **options, **READ) for group in SIGNED)
+    )
 
 
 def reversible(signs):
-    psi = nn.Composition(*(nn.BasisCoupling(N, 2, **READ) for _ in range(2)))
-    return nn.Reversible(psi, np.diag(signs))
+    made = of(nn.BasisCoupling, N, 2)
+    return lambda d, T: nn.Reversible(nn.Composition(made(d, T), made(d, T)), np.diag(signs))
 
 
 EXAMPLES = {
-    "polynomials of parameters": lambda d, T: nn.BasisCoupling(N, 3, sweep=[0, 1, 2, 3, 2], **READ),
-    "polynomials of angles": lambda d, T: nn.BasisCoupling(
-        N, 3, sweep=[0, 1], periodic=[2], **READ
-    ),
-    "polynomials in blocks": lambda d, T: nn.BasisCoupling(
-        N, 3, split=[[0, 1], [2, 3]], sweep=[0, 1, 0], **READ
-    ),
-    "vanishing": lambda d, T: nn.BasisCoupling(N, 3, vanishing=[1], **READ),
-    "symmetric polynomials, vanishing": lambda d, T: nn.BasisCoupling(
-        N, 3, vanishing=[0], symmetries=FLIPS, **READ
-    ),
-    "polynomials of formulas": lambda d, T: nn.BasisCoupling(
-        N, 2, sweep=[0, 1, 2], **FORMULAS, **READ
-    ),
+    "polynomials of parameters": of(nn.BasisCoupling, N, 3, sweep=[0, 1, 2, 3, 2]),
+    "polynomials of angles": of(nn.BasisCoupling, N, 3, sweep=[0, 1], periodic=[2]),
+    "polynomials in blocks": of(nn.BasisCoupling, N, 3, split=[[0, 1], [2, 3]], sweep=[0, 1, 0]),
+    "vanishing": of(nn.BasisCoupling, N, 3, vanishing=[1]),
+    "symmetric polynomials, vanishing": of(nn.BasisCoupling, N, 3, vanishing=[0], symmetries=FLIPS),
+    "polynomials of formulas": of(nn.BasisCoupling, N, 2, sweep=[0, 1, 2], **FORMULAS),
     "rotated polynomials": lambda d, T: nn.Rotated(
         nn.BasisCoupling(N, 2, **READ), nn.spread_rotation(1, N)
     ),
-    "gradients of polynomials": lambda d, T: gradients(nn.BasisPotential, 2, 3, **READ),
-    "gradients of polynomials of formulas": lambda d, T: gradients(
-        nn.BasisPotential, 2, 3, components=[0, 1, 4, 5], expressions=["sin(z[0]*z[5])"], **READ
+    "gradients of polynomials": gradients(nn.BasisPotential, 2, 3),
+    "gradients of polynomials of formulas": gradients(
+        nn.BasisPotential, 2, 3, components=[0, 1, 4, 5], expressions=["sin(z[0]*z[5])"]
     ),
-    "gradients of neurons": lambda d, T: gradients(nn.NeuronPotential, 2, 5, **READ),
-    "gradients of symmetric neurons": lambda d, T: nn.GradientCoupling(
-        *(nn.NeuronPotential(2, 5, group=group, **READ) for group in SIGNED)
+    "gradients of neurons": gradients(nn.NeuronPotential, 2, 5),
+    "gradients of symmetric neurons": symmetric(nn.NeuronPotential, 2, 5),
+    "gradients of symmetric polynomials": symmetric(nn.BasisPotential, 2, 3),
+    "neurons of parameters": of(nn.AdditiveCoupling, N, 5),
+    "neurons, vanishing": of(nn.AdditiveCoupling, N, 5, vanishing=[1]),
+    "symmetric neurons, vanishing": of(
+        nn.AdditiveCoupling, N, 5, vanishing=[0], symmetries=[TURNED]
     ),
-    "gradients of symmetric polynomials": lambda d, T: nn.GradientCoupling(
-        *(nn.BasisPotential(2, 3, group=group, **READ) for group in SIGNED)
-    ),
-    "neurons of parameters": lambda d, T: nn.AdditiveCoupling(N, 5, **READ),
-    "neurons, vanishing": lambda d, T: nn.AdditiveCoupling(N, 5, vanishing=[1], **READ),
-    "symmetric neurons, vanishing": lambda d, T: nn.AdditiveCoupling(
-        N, 5, vanishing=[0], symmetries=[TURNED], **READ
-    ),
-    "gradients of neurons, vanishing": lambda d, T: nn.GradientCoupling(
-        *(nn.NeuronPotential(2, 5, vanishing=[0], group=group, **READ) for group in SIGNED)
-    ),
-    "neurons in blocks": lambda d, T: nn.AdditiveCoupling(N, 5, split="halves", **READ),
-    "symmetric neurons": lambda d, T: nn.AdditiveCoupling(N, 5, symmetries=FLIPS, **READ),
-    "symmetric neurons, mixed": lambda d, T: nn.AdditiveCoupling(
-        N, 5, split="halves", symmetries=[EXCHANGE, TURNED], **READ
+    "gradients of neurons, vanishing": symmetric(nn.NeuronPotential, 2, 5, vanishing=[0]),
+    "neurons in blocks": of(nn.AdditiveCoupling, N, 5, split="halves"),
+    "symmetric neurons": of(nn.AdditiveCoupling, N, 5, symmetries=FLIPS),
+    "symmetric neurons, mixed": of(
+        nn.AdditiveCoupling, N, 5, split="halves", symmetries=[EXCHANGE, TURNED]
     ),
     "composition of parameters": lambda d, T: nn.Composition(
         nn.BasisCoupling(N, 2, sweep=[0, 1], **READ), nn.AdditiveCoupling(N, 3, **READ)
     ),
-    "reversible of parameters": lambda d, T: reversible([1.0, 1, -1, -1, 1, 1]),
-    "reversible in parameters": lambda d, T: reversible([1.0, 1, 1, 1, -1, -1]),
-    "reversible in states and parameters": lambda d, T: reversible([1.0, 1, -1, -1, -1, 1]),
+    "reversible of parameters": reversible([1.0, 1, -1, -1, 1, 1]),
+    "reversible in parameters": reversible([1.0, 1, 1, 1, -1, -1]),
+    "reversible in states and parameters": reversible([1.0, 1, -1, -1, -1, 1]),
 }
 
 
