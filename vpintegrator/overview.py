@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -17,21 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.arguments import as_path
-from vpintegrator.catalogue import (
-    DATASETS,
-    SYSTEMS,
-    catalogue,
-    recipe_summaries,
-    system_summaries,
-)
+from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.models.registry import ARCHITECTURES, DESCRIPTIONS
 from vpintegrator.names import CLASSICAL_METHODS
 from vpintegrator.storage.files import check_input
+from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
-    from vpintegrator.data.inspection import Group
     from vpintegrator.dynamics import System
     from vpintegrator.models import Model
     from vpintegrator.plotting.figure import Figure
@@ -52,14 +46,8 @@ GIVEN_OTHERWISE = {
     "expressions": "functions=system takes those of the system",
     "field": "the equations are those of the system",
 }
-_COMPONENTS = 12  # listed one by one
+_ENTRIES, _COLUMNS = 24, 90  # entries of a table that are shown; columns of those in one line
 _PAIRS = 8  # of positions and momenta that are shown
-_OF_TRAINING = {
-    "system_name": "system",
-    "step": "step",
-    "dataset": "dataset",
-    "initial_scheme": "trained from",
-}
 _READ = ("system", "training", "region", "one_step")  # metadata that facts hold as they are read
 _SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT"}
 Lines = Iterator[tuple[str, str]]  # headings, and what is known under them
@@ -172,27 +160,71 @@ def show(
 # --- lists ----------------------------------------------------------------------------------------
 
 
+def system_summaries() -> list[dict[str, Any]]:
+    """Return name, title, subject, dim, size and kind of the systems of the catalogue, by subject.
+
+    ``size`` are the names of the parameters that set the number of components. Nothing is derived
+    or checked, so that the list appears at once; a test sees to it that the files tell the truth.
+    """
+    from vpintegrator.dynamics.reading import component_names
+
+    result = []
+    for name, table in _tables(SYSTEMS):
+        parameters, words = table.get("parameters", {}), re.findall(r"\w+", str(table["state"]))
+        free = table.get("divergence_free", False)
+        kind = "divergence-free" if free else "not divergence-free"
+        if "hamiltonian" in table:
+            kind = "Hamiltonian"
+        elif "map" in table:
+            symplectic = table.get("symplectic", False)
+            kind = "symplectic map" if symplectic else "volume-preserving map" if free else "map"
+        size = ", ".join(key for key in parameters if key in words)
+        about = {"name": name, "title": table["title"], "subject": table["subject"]}
+        about |= {"dim": len(component_names(table, name)), "size": size, "kind": kind}
+        result.append(about)
+    return sorted(result, key=lambda each: (each["subject"], each["name"]))
+
+
+def recipe_summaries() -> list[dict[str, Any]]:
+    """Return name, title, number of trajectories, steps and step of all recipes, by name."""
+    return [
+        {"name": name, "count": sum(table["trajectories"].values())}
+        | {key: table[key] for key in ("title", "steps", "step")}
+        for name, table in _tables(DATASETS)
+    ]
+
+
+def _tables(package: str) -> list[tuple[str, dict[str, Any]]]:
+    entries = catalogue(package).items()
+    return [(name, read_toml(entry.read_text(encoding="utf-8"), name)) for name, entry in entries]
+
+
 def _systems() -> Overview:
-    rows = list[tuple[str, ...]]()
-    for subject, group in itertools.groupby(system_summaries(), key=lambda each: each.subject):
+    rows, summaries = list[tuple[str, ...]](), system_summaries()
+    for subject, group in itertools.groupby(summaries, key=lambda each: each["subject"]):
         rows.append((f"{subject}:",))
         for each in group:
-            dim = f"{each.dim} ({each.size})" if each.size else str(each.dim)
-            structure = each.kind.replace("not divergence-free", "neither")
-            rows.append((f"  {each.name}", dim, structure, each.title))
+            dim = f"{each['dim']} ({each['size']})" if each["size"] else str(each["dim"])
+            structure = each["kind"].replace("not divergence-free", "neither")
+            rows.append((f"  {each['name']}", dim, structure, each["title"]))
     titles = ("system", "dim", "structure", "title")
     text = _table(titles, rows) + "\ndim: with the parameter that sets it, as in -p n=16"
-    return Overview(text, {"systems": [asdict(each) for each in system_summaries()]})
+    return Overview(text, {"systems": summaries})
 
 
 def _recipes() -> Overview:
+    summaries = recipe_summaries()
     rows = [
-        (each.name, f"{each.count} of {each.steps} steps of {each.step:g}", each.title)
-        for each in recipe_summaries()
+        (
+            each["name"],
+            f"{each['count']} of {each['steps']} steps of {each['step']:g}",
+            each["title"],
+        )
+        for each in summaries
     ]
     text = _table(("recipe", "trajectories", "title"), rows)
     text += "\nevery system is a recipe, too: 1,300 trajectories"
-    return Overview(text, {"recipes": [asdict(each) for each in recipe_summaries()]})
+    return Overview(text, {"recipes": summaries})
 
 
 def _methods() -> Overview:
@@ -234,12 +266,9 @@ def _show_method(name: str) -> Overview:
     from vpintegrator.maps import find_method
 
     method = find_method(name)
-    facts = {"method": name, "order": method.order, "source": method.source}
-    return Overview(
-        f"{method.title} ({name})\n  order          {method.order}\n"
-        f"  structure      {_kept(method)}\n  source         {method.source}",
-        facts | {"structure": _kept(method)},
-    )
+    facts = {"method": name, "order": method.order}
+    facts |= {"structure": _kept(method), "source": method.source}
+    return Overview(_text(method.title, facts), facts)
 
 
 def _show_recipe(name: str) -> Overview:
@@ -307,19 +336,20 @@ def _sections(system: System, width: int) -> Lines:
     from vpintegrator.dynamics.typeset import (
         divergence_unicode,
         equations_unicode,
+        in_a_line,
         invariants_unicode,
         symmetries_unicode,
     )
     from vpintegrator.maps import applicable_methods
 
-    equations = "not known: measured"
+    e, equations = system.equations, "not known: measured"
     if system.has_formulas:
         equations = equations_unicode(system, width)
     elif system.derivatives:
         equations = f"a Python function, {system.function or 'without a name'}"
-    yield "Map" if system.equations.stages else "Equations", equations
-    if returns := system.equations.returns:
-        yield "Return map", returns.words
+    yield "Map" if e.stages else "Equations", equations
+    if e.returns:
+        yield "Return map", e.returns.words
     if system.is_canonical:
         yield "Positions and their momenta", _conjugate(system)
     if system.parameters:
@@ -340,7 +370,9 @@ def _sections(system: System, width: int) -> Lines:
         title = "Derivative" if system.is_discrete else "Divergence"
         yield title, divergence_unicode(system)
     if system.chart:
-        yield f"Other coordinates, {system.chart.system.kind} there", _chart(system)
+        texts = {k: v if isinstance(v, list) else [v] for k, v in e.table["chart"]["map"].items()}
+        lines = [f"{name} = {', '.join(map(in_a_line, own))}" for name, own in texts.items()]
+        yield f"Other coordinates, {system.chart.system.kind} there", "\n".join(lines)
     hidden = "step" if system.is_discrete else ""  # is always one
     if suggested := [f"{k} {v:g}" for k, v in system.defaults.items() if k != hidden]:
         yield "Suggested", ", ".join(suggested)
@@ -359,15 +391,6 @@ def _conjugate(system: System) -> str:
     if conjugate_pairs(names[: system.phase_dim], velocities=True) is None:
         text += "\nthe names of the components do not say so: positions come first, then momenta"
     return text
-
-
-def _chart(system: System) -> str:
-    """Return the new components, a line each, as in the file."""
-    chart, lines = system.equations.table["chart"], []
-    for name, texts in chart["map"].items():
-        texts = texts if isinstance(texts, list) else [texts]
-        lines.append(f"{name} = {', '.join(' '.join(str(text).split()) for text in texts)}")
-    return "\n".join(lines)
 
 
 def _value(value: Any) -> str:
@@ -411,39 +434,48 @@ def _show_file(path: Path, width: int | None) -> Overview:
         from vpintegrator.rollout import open_rollout
 
         return _show_report(open_rollout(path), width)
-    from vpintegrator.models import load
-
-    model = load(path)
-    text = _text(f"Model: {model.description}", _of_model(model, path))
-
-    def training() -> Figure:
-        from vpintegrator.plotting.figures.models import TrainingFigure, read_training
-
-        return TrainingFigure(read_training(path))
-
-    return Overview(text, model_facts(model), training)
+    return _show_model(path)
 
 
-def _text(title: str, lines: Lines) -> str:
-    """Return lines with their headings; a heading that is that of the line before is left out."""
-    result, before = [title], ""
-    for heading, text in lines:
-        result.append(f"  {'' if heading == before else heading:<15}{text}")
-        before = heading
-    return "\n".join(result)
+def _text(title: str, facts: Mapping[str, Any]) -> str:
+    """Return facts as lines with headings; the entries of a table stand in one line if they fit."""
+    lines = [title]
+    for key, value in facts.items():
+        texts = _entries(value) if isinstance(value, Mapping) else [_plain(value)]
+        if len(", ".join(texts)) <= _COLUMNS:
+            texts = list(filter(None, [", ".join(texts)]))
+        elif (rest := len(texts) - _ENTRIES) > 0:
+            texts[_ENTRIES:] = [f"and {rest} more"]
+        headings = [key.replace("_", " "), *[""] * len(texts)]
+        lines += [f"  {head:<14} {text}" for head, text in zip(headings, texts, strict=False)]
+    return "\n".join(lines)
+
+
+def _entries(table: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name}: {_plain(value)}" if isinstance(value, Mapping) else f"{name} {_plain(value)}"
+        for name, value in table.items()
+    ]
+
+
+def _plain(value: Any) -> str:
+    """Return a fact as text; a tuple is a range."""
+    match value:
+        case float():
+            return f"{value:.6g}"
+        case (float(low), float(high)) if isinstance(value, tuple):
+            return f"from {low:.6g} to {high:.6g}"
+        case list() | tuple():
+            value = f"({', '.join(map(_plain, value))})"
+        case Mapping():
+            value = ", ".join(_entries(value))
+    return printable(str(value), 2 * _COLUMNS)
 
 
 def _show_report(report: Report, width: int | None) -> Overview:
-    count, times = _number(len(report.reference), "trajectory"), len(report.times)
-    kinds = ", ".join(f"{name} ({run.kind})" for name, run in report.runs.items())
-    lines = [
-        *_of_system(report.system),
-        ("states", f"{count}, {_number(times, 'stored time')}"),
-        ("step", f"{report.step:g}, one in {report.every} stored, to t = {report.times[-1]:g}"),
-        ("methods", kinds),
-    ]
-    text = _text(f"Rollout: {report.system.title}", iter(lines))
-    table = report_text(report, width, notes=True)
+    facts = report_facts(report)
+    own = {key: value for key, value in facts.items() if key not in ("table", "one_step")}
+    text = _text(f"Rollout: {report.system.title}", own)
 
     def overview() -> Figure:
         from vpintegrator.plotting.figures.overview import OverviewFigure
@@ -451,7 +483,7 @@ def _show_report(report: Report, width: int | None) -> Overview:
 
         return OverviewFigure(Scene(report))
 
-    return Overview(f"{text}\n{table}", report_facts(report), overview)
+    return Overview(f"{text}\n{report_text(report, width, notes=True)}", facts, overview)
 
 
 def report_text(report: Report, width: int | None = None, *, notes: bool = False) -> str:
@@ -486,14 +518,45 @@ def report_facts(report: Report) -> dict[str, Any]:
 
 def _show_dataset(dataset: Dataset) -> Overview:
     from vpintegrator.data.inspection import inspect_dataset
+    from vpintegrator.storage.reading import read_json
+
+    attributes, system, groups = dataset.attributes, dataset.system, inspect_dataset(dataset)
+    recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
+    facts = dataset_facts(dataset)
+    if returns := system.equations.returns:
+        facts["return_map"] = returns.words
+    facts["solver"] = "iterated by formula" if system.is_discrete else "not known"
+    facts |= {key: attributes[key] for key in ("solver", "rtol", "atol") if key in attributes}
+    origins = ("imported", "split", "initial_conditions", "vary")
+    facts |= {key: recipe[key] for key in origins if isinstance(recipe.get(key), dict)}
+    low = np.fmin.reduce([group.low for group in groups.values()])
+    high = np.fmax.reduce([group.high for group in groups.values()])
+    pairs = zip(low.tolist(), high.tolist(), strict=True)
+    facts |= {
+        "steps" if "step" in dataset.varied or system.is_discrete else "times": {
+            name: group.times for name, group in groups.items()
+        },
+        "missing": {name: group.missing for name, group in groups.items() if group.missing},
+        "infinite": {name: group.infinite for name, group in groups.items() if group.infinite},
+        "ranges": dict(zip(system.components, pairs, strict=True)),
+        "largest_change": {
+            invariant.replace("_", " "): {
+                name: group.changes[invariant] for name, group in groups.items() if group.shape[0]
+            }
+            for invariant in system.invariants
+        },
+        "made_with": read_json(
+            str(attributes.get("versions", "{}")), f"{dataset.path}: the attribute 'versions'"
+        ),
+        "format": f"{attributes['format']}, version {attributes['format_version']}",
+    }
 
     def preview() -> Figure:
         from vpintegrator.plotting.preview import PreviewFigure
 
         return PreviewFigure(dataset)
 
-    lines = _of_dataset(dataset, inspect_dataset(dataset))
-    return Overview(_text(dataset.title, lines), dataset_facts(dataset), preview)
+    return Overview(_text(dataset.title, facts | {"title": {}}), facts, preview)
 
 
 def dataset_facts(dataset: Dataset) -> dict[str, Any]:
@@ -503,8 +566,8 @@ def dataset_facts(dataset: Dataset) -> dict[str, Any]:
         "system": dataset.system.name,
         "parameters": dict(dataset.parameters),
         "components": list(dataset.system.components),
-        "step": list(dataset.varied["step"]) if "step" in dataset.varied else dataset.step,
-        "varied": {name: list(bounds) for name, bounds in dataset.varied.items()},
+        "step": tuple(dataset.varied["step"]) if "step" in dataset.varied else dataset.step,
+        "varied": {name: tuple(bounds) for name, bounds in dataset.varied.items()},
         "seed": dataset.seed,
         "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
         "accuracy": dict(dataset.accuracy),
@@ -513,188 +576,59 @@ def dataset_facts(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _of_dataset(dataset: Dataset, groups: dict[str, Group]) -> Lines:
-    system = dataset.system
-    yield from _of_system(system)
-    yield "state", f"{dataset.dim} components: {_plain(', '.join(system.components))}"
-    yield "step", dataset.step_text
-    for name, (low, high) in dataset.varied.items():
-        if name != "step":
-            yield "varies", f"{_plain(name)} from {low:.6g} to {high:.6g}"
-    unit = "t/step" if "step" in dataset.varied else "t"
-    unit = "iteration" if system.is_discrete else unit
-    for name, group in groups.items():
-        count, length, _ = group.shape
-        span = f"{unit} = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"
-        yield name, f"{_number(count, 'trajectory')}, {_number(length, 'time')}; {span}"
-    yield from _of_origin(dataset)
-    yield "states", ", ".join(_unusual(groups)) or "all observed and finite"
-    low = np.fmin.reduce([group.low for group in groups.values()])
-    high = np.fmax.reduce([group.high for group in groups.values()])
-    if np.isfinite(low).any():
-        yield from _ranges("ranges", system.components, low, high)
-    for invariant in system.invariants:
-        used = {name: group for name, group in groups.items() if group.shape[0]}
-        changes = ", ".join(f"{name} {g.changes[invariant]:.1e}" for name, g in used.items())
-        yield "invariants", f"{invariant.replace('_', ' ')}: {changes}"
-    if system.invariants:
-        yield "invariants", "(largest change, relative to the group's largest value)"
-    yield from _of_versions(dataset)
-
-
-def _of_system(system: System) -> Lines:
-    parameters = ", ".join(f"{key} = {value}" for key, value in system.parameters.items())
-    known = "; its equations are not known" if system.is_measured else ""
-    parameters = f"; {parameters}" if parameters else ""
-    yield "system", f"{system.title} ({system.name}){parameters}{known}"
-    if returns := system.equations.returns:
-        yield "return map", returns.words
-
-
-def _of_origin(dataset: Dataset) -> Lines:
-    """Yield the source of the states and their accuracy."""
-    from vpintegrator.data.inspection import accuracy_text
-    from vpintegrator.storage.toml import read_toml
-
-    attributes, accuracy = dataset.attributes, dataset.accuracy
-    recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
-    imported = recipe.get("imported")
-    if isinstance(imported, dict):
-        variable = f", {imported['variable']}" if imported.get("variable") else ""
-        source = imported.get("source", "an unknown file")
-        yield "imported from", f"{source}{variable} (seed {dataset.seed})"
-        yield from notes_of_import(dataset)
-    else:
-        yield "seed", str(dataset.seed)
-        tolerances = [key for key in ("rtol", "atol") if key in attributes]
-        known = [f"{key} {_short(attributes[key])}" for key in tolerances]
-        solver = "none: iterated by formula" if dataset.system.is_discrete else "not known"
-        yield "solver", ", ".join([_short(attributes.get("solver", solver)), *known])
-    if "estimated_error" in accuracy:
-        yield "accuracy", accuracy_text(_short(accuracy["estimated_error"], ".1e"), accuracy)
-    for key in ("split", "initial_conditions", "vary"):
-        if isinstance(recipe.get(key), dict):
-            entries = (f"{k} {_plain(v)}" for k, v in recipe[key].items())
-            yield key.replace("_", " "), ", ".join(entries)
-
-
 def notes_of_import(dataset: Dataset) -> list[tuple[str, str]]:
     """Return lines on what an import assumed of its source."""
-    from vpintegrator.storage.toml import read_toml
-
     record = read_toml(dataset.recipe, f"recipe in {dataset.path}").get("imported")
     notes = record.get("notes") if isinstance(record, dict) else None
     return [("note", str(text)) for text in notes] if isinstance(notes, list) else []
 
 
-def _number(count: int, noun: str) -> str:
-    """Return ``1 trajectory``, ``2 trajectories``."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else plural}"
-
-
-def _plain(value: Any) -> str:
-    text = printable(value if isinstance(value, str) else json.dumps(value))
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _short(value: Any, digits: str = "g") -> str:
-    """Return a number with few digits, or any other value of a file as text."""
-    return format(value, digits) if isinstance(value, float | np.floating) else _plain(str(value))
-
-
-def _unusual(groups: dict[str, Group]) -> Iterator[str]:
-    for name, group in groups.items():
-        if group.missing:
-            share = 100 * group.missing / (group.shape[0] * group.shape[1])
-            yield f"{name}: {group.missing} ({share:.3g} %) missing"
-        if group.infinite:
-            yield f"{name}: {group.infinite} infinite"
-
-
-def _ranges(heading: str, names: Any, low: np.ndarray, high: np.ndarray) -> Lines:
-    """Yield the range of each of the first components, and that of all others together."""
-    for name, least, most in zip(names[:_COMPONENTS], low, high, strict=False):
-        yield heading, f"{_plain(name)} from {least:.6g} to {most:.6g}"
-    if (rest := len(names) - _COMPONENTS) > 0:
-        least, most = np.fmin.reduce(low[_COMPONENTS:]), np.fmax.reduce(high[_COMPONENTS:])
-        yield heading, f"and {rest} more, {least:.6g} to {most:.6g}"
-
-
-def _of_versions(dataset: Dataset) -> Lines:
-    from vpintegrator.storage.reading import read_json
-
-    attributes = dataset.attributes
-    where = f"{dataset.path}: the attribute 'versions'"
-    versions = read_json(str(attributes.get("versions", "{}")), where)
-    yield "made with", ", ".join(f"{name} {number}" for name, number in versions.items())
-    yield "format", f"{attributes['format']}, version {attributes['format_version']}"
-    yield "fingerprint", dataset.fingerprint
-
-
-def _of_model(model: Model, path: Path) -> Lines:
+def _show_model(path: Path) -> Overview:
     from vpintegrator.compiled.one_step import OneStepTable
     from vpintegrator.dynamics.training_domain import Domain
-    from vpintegrator.rollout.start import find_system
-    from vpintegrator.storage.reading import read_json
-    from vpintegrator.training.one_step import KEY
+    from vpintegrator.models import load
 
-    metadata = model.metadata
-    count = sum(p.numel() for p in model.parameters())
-    yield "architecture", f"{model.name}, {count} parameters"
-    for key, value in model.arguments.items():
-        yield "architecture", f"{key} = {_plain(value)}"
-    yield "dtype", str(model.scale.dtype).removeprefix("torch.")
-    structure = model.structure
-    others = {
-        "preserves the volume of its chart": model.measure_preserving
-        and not structure.keeps_volume,
-        "invertible": model.invertible,
-    }
-    words = [*structure.words, *(name for name, holds in others.items() if holds)]
-    yield "structure", ", ".join(words) or "none"
-    if "attention" in metadata:
-        yield "attention", _plain(metadata["attention"].removeprefix("attention: "))
-    if "system" in metadata and "[return_map]" in metadata["system"]:
-        system = find_system({model.name: model}, None)
-        if returns := system.equations.returns:
-            yield "return map", returns.words
-    for key, heading in _OF_TRAINING.items():
-        if key in metadata:
-            yield heading, _plain(str(metadata[key]))
-    for name, (low, high) in model.ranges.items():
-        yield "family", f"{_plain(name)} from {low:.6g} to {high:.6g}"
-    if KEY in metadata:
-        table = OneStepTable.from_text(metadata[KEY], f"{path}: the table of one step")
-        yield from (("one step", line) for line in str(table).splitlines())
-    if "region" in metadata:
-        region = Domain.from_text(metadata["region"], f"{path}: the region of training")
-        ranges = region.components | region.invariants
-        yield from _ranges("trained on", [*ranges], *np.transpose([*ranges.values()]))
-    training = read_json(metadata.get("training", "{}"), f"{path}: the record of its training")
-    record = [
-        f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in training.items()
-        if not isinstance(value, list | dict) and value != ""
-    ]
-    if record:
-        yield "training", ", ".join(record).replace("_", " ")
+    model = load(path)
+    facts = model_facts(model)
+    shown = facts | {"one_step": {}}
+    if facts["region"]:
+        region = Domain.from_text(model.metadata["region"], f"{path}: the region of training")
+        shown["region"] = region.components | region.invariants
+    text = _text(f"Model: {model.description}", shown)
+    if facts["one_step"]:
+        table = OneStepTable.from_text(model.metadata["one_step"], f"{path}: the table of one step")
+        text += f"\n{table}"
+
+    def training() -> Figure:
+        from vpintegrator.plotting.figures.models import TrainingFigure, read_training
+
+        return TrainingFigure(read_training(path))
+
+    return Overview(text, facts, training)
 
 
 def model_facts(model: Model) -> dict[str, Any]:
-    """Return the properties of a model; values of its training are the strings of its metadata."""
+    """Return the properties of a model; values of its metadata are strings."""
     from vpintegrator.storage.reading import read_json
 
+    metadata = model.metadata
+    training = read_json(metadata.get("training", "{}"), "the record of its training")
     return {
         "model": model.name,
         "arguments": dict(model.arguments),
         "parameters": sum(p.numel() for p in model.parameters()),
+        "dtype": str(model.scale.dtype).removeprefix("torch."),
         "form": model.structure.form,
+        "structure": [*model.structure.words, *["invertible"] * model.invertible],
         "measure_preserving": model.measure_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
-        "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
-        "one_step": read_json(model.metadata.get("one_step", "{}"), "the table of one step"),
-        "metadata": {k: v for k, v in model.metadata.items() if k not in _READ},
+        "family": dict(model.ranges),
+        "region": read_json(metadata.get("region", "{}"), "the region of training"),
+        "one_step": read_json(metadata.get("one_step", "{}"), "the table of one step"),
+        "training": {
+            k: v for k, v in training.items() if not isinstance(v, list | dict) and v != ""
+        },
+        "metadata": {k: v for k, v in metadata.items() if k not in _READ},
     }
 
 

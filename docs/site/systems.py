@@ -15,7 +15,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 
 import vpintegrator as vp
-from vpintegrator.catalogue import system_summaries
+from vpintegrator.overview import system_summaries
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -36,10 +36,10 @@ class Catalogue(Directive):
 
 def markdown() -> Iterator[str]:
     """The lines of all sections."""
-    for subject, group in itertools.groupby(system_summaries(), key=lambda each: each.subject):
+    for subject, group in itertools.groupby(system_summaries(), key=lambda each: each["subject"]):
         yield f"\n## {subject}"
         for summary in group:
-            system = vp.load_system(summary.name)
+            system = vp.load_system(summary["name"])
             suggested = (f"{name} {value:g}" for name, value in system.defaults.items())
             yield f"\n### {system.title} (`{system.name}`)\n"
             yield system._repr_markdown_()

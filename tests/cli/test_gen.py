@@ -43,7 +43,7 @@ def test_each_trajectory_has_its_own_step_and_parameters(done):
     assert dataset.varied == {"step": (0.05, 0.4), "I1": (1.5, 2.5)}
     assert "log = true" in dataset.recipe
     output = done(show, "rigid-body.h5")
-    for text in ("step           0.05 to 0.4", "I1 from 1.5 to 2.5", "t/step = 0 to 5"):
+    for text in ("from 0.05 to 0.4", "I1 from 1.5 to 2.5", "train from 0 to 5"):
         assert text in output
     found = json.loads(done(show, "rigid-body.h5", "--json", "--quiet"))
     assert found["varied"] == {"step": [0.05, 0.4], "I1": [1.5, 2.5]}

@@ -67,7 +67,7 @@ def test_what_the_import_assumed_is_printed_and_kept(done, lab):
     (note,) = re.findall(r"note +(one step of the equations misses.*)", output)
     assert float(re.findall(r"by (\S+) of", note)[0]) < 1e-7
     assert note[:60] in done(show, "a.h5")
-    assert "imported from  lab.csv, q,p (seed 0)" in done(show, "a.h5")
+    assert "imported       source lab.csv" in done(show, "a.h5")
 
 
 def test_a_table_without_a_header(run, done, lab, tmp_path):

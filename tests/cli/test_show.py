@@ -3,7 +3,6 @@
 import inspect
 import json
 
-import numpy as np
 import pytest
 
 import vpintegrator as vp
@@ -71,8 +70,8 @@ def test_files(done, run, tmp_path):
     report = done(main, "b.h5", "-o", "b.pdf")
     for text, output in (
         *((text, dataset) for text in ("pendulum", "seed", "DOP853", "energy: train")),
-        *((text, model) for text in ("vpff", "volume-preserving", "step", "test error")),
-        *((text, report) for text in ("Rollout: Mathematical pendulum", "a (learned)", "RMSE")),
+        *((text, model) for text in ("vpff", "volume-preserving", "step", "test_error")),
+        *((text, report) for text in ("Rollout: Mathematical pendulum", "RMSE")),
     ):
         assert text in output
     for name in ("a.png", "m.svg", "b.pdf"):
@@ -84,14 +83,3 @@ def test_files(done, run, tmp_path):
     assert text == str(vp.show(vp.open_dataset("a.h5")))
     assert dataset == f"{text}\npicture written to a.png\n"
     assert vp.show(vp.open_rollout("b.h5")).facts["table"][0]["method"] == "a"
-
-
-def test_ranges_are_those_of_the_components_named(done):
-    states = np.random.default_rng(0).uniform(-1, 1, (5, 6, 14))
-    states[..., 0] += 100
-    vp.import_dataset(states, "a.h5", step=0.1)
-    lines = [line.split() for line in done(main, "a.h5").splitlines()]
-    rest = states[..., 12:]
-    assert ["and", "2", "more,", f"{rest.min():.6g}", "to", f"{rest.max():.6g}"] in lines
-    first = states[..., 0]
-    assert f"from {first.min():.6g} to {first.max():.6g}".split() in [line[-4:] for line in lines]

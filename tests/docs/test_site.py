@@ -12,8 +12,8 @@ import click
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.catalogue import system_summaries
 from vpintegrator.cli.command import COMMANDS
+from vpintegrator.overview import system_summaries
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,8 +48,8 @@ def test_the_site(built, site):
                 assert f'id="cmdoption-{command}-{name.strip("-")}"' in page
     page = (built / "reference" / "systems.html").read_text(encoding="utf-8")
     for summary in system_summaries():
-        assert summary.name in page
-        assert html.escape(vp.load_system(summary.name).title, quote=False) in page
+        assert summary["name"] in page
+        assert html.escape(vp.load_system(summary["name"]).title, quote=False) in page
     notebooks = {path.stem for path in (built / "notebooks").glob("*.ipynb")}
     assert {path.stem for path in ROOT.glob("docs/tutorials/*.md")} <= notebooks
 

@@ -8,12 +8,12 @@ import scipy.integrate
 import scipy.linalg
 import scipy.special
 
-from vpintegrator.catalogue import recipe_summaries, system_summaries
 from vpintegrator.data import load_recipe
 from vpintegrator.dynamics import InitialConditions, list_systems, load_system, solve
+from vpintegrator.overview import recipe_summaries, system_summaries
 
 COUNT = 4
-FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.kind]
+FLOWS = [each["name"] for each in system_summaries() if "map" not in each["kind"]]
 
 
 @cache
@@ -62,18 +62,16 @@ def test_agrees_with_scipy(name):
 
 def test_the_list_tells_the_truth():
     found = system_summaries()
-    assert [summary.name for summary in found] != []
-    assert {summary.name for summary in found} == set(list_systems())
+    assert {summary["name"] for summary in found} == set(list_systems())
     for summary in found:
-        system = load(summary.name)
-        assert (summary.dim, summary.kind) == (system.dim, system.kind)
-        assert system.subject == summary.subject != ""
-        assert system.title and system.reference and system.description
+        system = load(summary["name"])
+        for key in ("dim", "kind", "subject", "title"):
+            assert summary[key] == getattr(system, key) != "", key
+        assert system.reference and system.description
         assert system.defaults.keys() >= {"step", "steps"}
     for summary in recipe_summaries():
-        recipe = load_recipe(summary.name)
-        told = (summary.title, summary.count, summary.steps, summary.step)
-        assert told == (recipe.title, recipe.count, recipe.steps, recipe.step)
+        recipe = load_recipe(summary.pop("name"))
+        assert {key: getattr(recipe, key) for key in summary} == summary
 
 
 @pytest.mark.parametrize("name", ["toda", "fput", "advection", "lennard-jones-chain"])

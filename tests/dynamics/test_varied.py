@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.catalogue import system_summaries
 from vpintegrator.dynamics.expressions import vectorised
 from vpintegrator.dynamics.solve import ScaledFlow
+from vpintegrator.overview import system_summaries
 
 POWER = """
 state = ["q", "p"]
@@ -25,7 +25,7 @@ CASES = {
     "power": (POWER, ["c", "a", "k"]),
 }
 NUMBERS = st.floats(0.3, 3.0)
-FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.kind]
+FLOWS = [each["name"] for each in system_summaries() if "map" not in each["kind"]]
 
 
 @pytest.mark.parametrize("case", CASES)

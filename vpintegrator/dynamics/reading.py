@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from itertools import count
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -103,12 +104,17 @@ def read_components(
     result: dict[int, Value] = {}
     for key, text in entries.items():
         here = f"{where} {key}"
-        if key not in arrays and key not in components:
+        if key in arrays:
+            indices, texts = (
+                arrays[key],
+                text if isinstance(text, list) else [text] * len(arrays[key]),
+            )
+        elif key in components:
+            indices, texts = (components.index(key),), [text]
+        else:
             known = [*arrays, *components]
             hint = nearest(key, known) or f" (it has: {', '.join(known[:12])})"
             raise InputError(f"{here}: the state has no component '{key}'{hint}")
-        indices = arrays[key] if key in arrays else (components.index(key),)
-        texts = text if isinstance(text, list) and key in arrays else [text] * len(indices)
         if len(texts) != len(indices):
             raise InputError(f"{here}: {len(texts)} expressions for {len(indices)} components")
         if key in arrays and ("i" in scope.values or "i" in scope.integers):
@@ -117,8 +123,7 @@ def read_components(
             if index in result:
                 raise InputError(f"{here}: component {components[index]} is given twice")
             local = {"i": i} if key in arrays else {}
-            own = replace(scope, integers={**scope.integers, **local})
-            result[index] = parse(entry, own, here)
+            result[index] = parse(entry, replace(scope, integers={**scope.integers, **local}), here)
     return result
 
 
@@ -169,10 +174,9 @@ def read_equations(
         Naming the file, the key and, inside an expression, the column.
     """
     own = table.get("parameters", {})
-    for name in overrides:
-        if name not in own:
-            hint = nearest(name, own) or f" (it has: {', '.join(own) or 'none'})"
-            raise InputError(f"{source} has no parameter '{name}'{hint}")
+    if unknown := [name for name in overrides if name not in own]:
+        hint = nearest(unknown[0], own) or f" (it has: {', '.join(own) or 'none'})"
+        raise InputError(f"{source} has no parameter '{unknown[0]}'{hint}")
     definitions = {**own, **overrides}
     scope = read_parameters(definitions, source)
     equations = read_state_and_formulas(table, source, scope, definitions)
@@ -196,8 +200,7 @@ def read_parameters(
     scope = Scope(values, integers, Algebra())
     own = {name: scope.algebra.symbol(name) for name in symbols}
     for name, text in definitions.items():
-        where = f"{source}, [parameters] {name}"
-        check_name(name, where)
+        where = f"{source}, [parameters] {check_name(name, f'{source}, [parameters] {name}')}"
         if isinstance(text, Sequence) and not isinstance(text, str):
             values[name] = tuple(parse(entry, scope, where) for entry in text)
             continue
@@ -207,9 +210,9 @@ def read_parameters(
     return scope
 
 
-def _as_floats(value: Any) -> int | float | list[int | float]:
+def _as_floats(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [entry if isinstance(entry, int) else float(entry) for entry in value]
+        return [_as_floats(entry) for entry in value]
     return value if isinstance(value, int) else float(value)
 
 
@@ -220,6 +223,11 @@ def read_state_and_formulas(
     return _Reader(table, source, parameters).equations(definitions)
 
 
+def component_names(table: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    """Return the names of the components of a system file, of which no formula is read."""
+    return _Reader(table, source, read_parameters(table.get("parameters", {}), source)).components
+
+
 class _Reader:
     """Reader of a file's state and formulas.
 
@@ -227,48 +235,52 @@ class _Reader:
     ----------
     table, source
         Table of the file, and its name for messages.
-    scope
+    parameters
         The parameters.
     """
 
-    def __init__(self, table: Mapping[str, Any], source: str, scope: Scope) -> None:
-        self.table, self.source, self.algebra = table, source, scope.algebra
+    def __init__(self, table: Mapping[str, Any], source: str, parameters: Scope) -> None:
+        self.table, self.source, self.parameters = table, source, parameters
+        self.algebra, self.time = parameters.algebra, table.get("time")
         for key, partners in _PARTNERS.items():
             if key in table and not any(partner in table for partner in partners):
                 raise InputError(f"{source}: '{key}' goes with {' or '.join(partners)}")
+        if self.time not in (None, "t"):  # a reserved name
+            check_name(self.time, f"{source}, time")
+        self.period: Value = 0  # of the time, if it has one
+        if "period" in table:
+            self.period = parse(table["period"], parameters, f"{source}, period")
+            if not isinstance(self.period, Expression) and self.period <= 0:
+                self._refuse("period", f"a period is a positive number, not {_shown(self.period)}")
         self.arrays: dict[str, tuple[int, ...]] = {}
-        self.time, self.period = self._read_time(scope)
-        self.components = self._read_components(scope)
+        self.components = self._read_components()
+        # without the time
+        self.phase_components = self.components[: len(self.components) - (self.time is not None)]
         names = [name.replace("[", "_").replace("]", "") for name in self.components]
-        taken = Counter([*scope.values, *self.arrays, *names])
+        taken = Counter([*parameters.values, *self.arrays, *names, *table.get("auxiliary", {})])
         if twice := next((name for name, count in taken.items() if count > 1), None):
-            raise InputError(
-                f"{source}, state: the name '{twice}' is used twice, or typeset as another; "
-                "rename one"
-            )
+            words = f"the name '{twice}' is used twice, or typeset as another; rename one"
+            self._refuse("state", words)
         self.symbols = tuple(map(self.algebra.symbol, names))
-        values = dict(scope.values)
+        values = dict(parameters.values)
         for name, indices in self.arrays.items():
             values[name] = tuple(self.symbols[i] for i in indices)
         if not self.arrays:
             values |= dict(zip(self.components, self.symbols, strict=True))
         elif self.time is not None:
             values[self.time] = self.symbols[-1]
-        self.parameters, self.scope = scope, replace(scope, values=values)
-        for name, text in table.get("auxiliary", {}).items():
-            where = f"{source}, [auxiliary] {name}"
-            if check_name(name, where) in values or name in scope.integers:
-                raise InputError(f"{where}: the name '{name}' is used twice")
-            values[name] = parse(text, self.scope, where)
+        self.scope = replace(parameters, values=values)
 
-    @property
-    def phase_components(self) -> tuple[str, ...]:
-        """Components without the time."""
-        return self.components[: len(self.components) - (self.time is not None)]
+    def _refuse(self, key: str, words: str) -> NoReturn:
+        raise InputError(f"{self.source}, {key}: {words}")
 
     def equations(self, definitions: Mapping[str, Any]) -> Equations:
         """Return the equations."""
-        table, where = self.table, f"{self.source}, [invariants]"
+        table, where, values = self.table, f"{self.source}, [invariants]", dict(self.scope.values)
+        self.scope = replace(self.scope, values=values)
+        for name, text in table.get("auxiliary", {}).items():
+            own = f"{self.source}, [auxiliary] {name}"
+            values[check_name(name, own)] = parse(text, self.scope, own)
         invariants = {
             readable(name, where): parse(text, self.scope, f"{where} {name}")
             for name, text in table.get("invariants", {}).items()
@@ -301,75 +313,55 @@ class _Reader:
         )
 
     def _read(self, entries: Mapping[str, Any], where: str) -> dict[int, Value]:
+        where = f"{self.source}, {where}"
         return read_components(entries, where, self.scope, self.components, self.arrays)
 
-    def _read_time(self, scope: Scope) -> tuple[str | None, Number | None]:
-        """Return the name of the time and the period; None where nothing depends on it."""
-        name, where = self.table.get("time"), f"{self.source}, period"
-        if name is None:
-            return None, None
-        if name != "t":  # a reserved name
-            check_name(name, f"{self.source}, time")
-        period = parse(self.table["period"], scope, where) if "period" in self.table else None
-        if period is None or isinstance(period, Expression):  # of parameters without values
-            return name, None
-        if period <= 0:
-            raise InputError(f"{where}: a period is a positive number, not {float(period):g}")
-        return name, period
-
-    def _read_components(self, scope: Scope) -> tuple[str, ...]:
+    def _read_components(self) -> tuple[str, ...]:
         """Return the names of the components, and note the arrays."""
-        state, where = self.table.get("state"), f"{self.source}, state"
+        state, where, scope = self.table.get("state"), f"{self.source}, state", self.parameters
         components: list[str] = []
         if isinstance(state, Mapping):
+            known = {key: scope.integers.get(key, entry) for key, entry in scope.values.items()}
             for name, length in state.items():
                 check_name(name, where)
-                known = {key: scope.integers.get(key, entry) for key, entry in scope.values.items()}
                 count = parse(length, replace(scope, values=known), where)
                 if not isinstance(count, int) or not 1 <= count <= MAXIMUM_DIMENSION:
-                    raise InputError(
-                        f"{where}: the length of '{name}' is {_shown(count)}, not a whole number "
-                        f"between 1 and {MAXIMUM_DIMENSION}"
+                    self._refuse(
+                        "state",
+                        f"the length of '{name}' is {_shown(count)}, not a whole number between 1 "
+                        f"and {MAXIMUM_DIMENSION}",
                     )
                 self.arrays[name] = tuple(range(len(components), len(components) + count))
                 components += [f"{name}[{i}]" for i in range(count)]
         elif isinstance(state, list) and all(isinstance(name, str) for name in state):
             components = [check_name(name, where) for name in state]
         if not components:
-            raise InputError(
-                f'{where}: expected names, as in state = ["q", "p"], or arrays, as in '
-                "state = {q = 2, p = 2}"
-            )
+            names, arrays = 'state = ["q", "p"]', "state = {q = 2, p = 2}"
+            self._refuse("state", f"expected names, as in {names}, or arrays, as in {arrays}")
         components += [] if self.time is None else [self.time]
         if len(components) > MAXIMUM_DIMENSION:
-            raise InputError(f"{where}: more than {MAXIMUM_DIMENSION} components in all")
+            self._refuse("state", f"more than {MAXIMUM_DIMENSION} components in all")
         return tuple(components)
 
     def _read_map(self) -> tuple[tuple[Stage, ...], int]:
         """Return the stages of a map, and how often they are applied in a step."""
-        table, source = self.table, self.source
-        if "map" not in table:
+        if "map" not in self.table:
             return (), 1
-        entries = table["map"] if isinstance(table["map"], list) else [table["map"]]
+        entries = self.table["map"]
+        entries = entries if isinstance(entries, list) else [entries]
         if not entries or not all(isinstance(entry, Mapping) and entry for entry in entries):
-            raise InputError(
-                f'{source}, [map]: write new values of components, as in q = "q + p", in a table '
-                "[map] or in several [[map]] one after the other"
-            )
-        single = len(entries) == 1
-        stages = [
-            self._read(entry, f"{source}, [map]" if single else f"{source}, [[map]] {number},")
-            for number, entry in enumerate(entries, start=1)
-        ]
+            words = 'write new values of components, as in q = "q + p", in a table [map] or in '
+            self._refuse("[map]", f"{words}several [[map]] one after the other")
+        places = ["[map]"] if len(entries) == 1 else (f"[[map]] {n}," for n in count(1))
+        stages = tuple(map(self._read, entries, places))
         # parameters that are whole numbers mean these, even where others are left open
         known = replace(self.parameters, values=dict(self.parameters.integers))
-        count = parse(table.get("iterations", 1), known, f"{source}, iterations")
-        if not isinstance(count, int) or not 1 <= count <= _MOST_ITERATIONS:
-            raise InputError(
-                f"{source}, iterations: expected a whole number of at least 1 and at most "
-                f"{_MOST_ITERATIONS}, found {table['iterations']!r}"
-            )
-        return tuple(stages), count
+        iterations = parse(self.table.get("iterations", 1), known, f"{self.source}, iterations")
+        if not isinstance(iterations, int) or not 1 <= iterations <= _MOST_ITERATIONS:
+            bounds = f"at least 1 and at most {_MOST_ITERATIONS}"
+            words = f"expected a whole number of {bounds}, found {self.table['iterations']!r}"
+            self._refuse("iterations", words)
+        return stages, iterations
 
     def _read_order(self) -> tuple[int, ...]:
         """Return the order of positions and momenta, empty where they stand so.
@@ -379,15 +371,13 @@ class _Reader:
         InputError
             If the components are no positions and as many momenta, or their names contradict that.
         """
-        names, table = self.phase_components, self.table
-        declared = [key for key in ("hamiltonian", "symplectic") if table.get(key, False)]
-        if not declared and ("map" not in table or len(names) % 2):
+        names = self.phase_components
+        declared = [key for key in ("hamiltonian", "symplectic") if self.table.get(key, False)]
+        if not declared and ("map" not in self.table or len(names) % 2):
             return ()
-        if declared and len(names) % 2:
-            raise InputError(
-                f"{self.source}, {declared[0]}: the state lists positions and then as many "
-                f"momenta, but it has {len(names)} components"
-            )
+        if len(names) % 2:
+            words = "the state lists positions and then as many momenta, but it has"
+            self._refuse(declared[0], f"{words} {len(names)} components")
         try:
             return canonical_order(names, f"{self.source}, state")
         except InputError:
@@ -397,43 +387,39 @@ class _Reader:
 
     def _read_vector_field(self, order: Sequence[int]) -> tuple[Value | None, tuple[Value, ...]]:
         """Return the Hamiltonian, if there is one, and the vector field."""
-        table, source = self.table, self.source
-        given = [
-            key for key in ("hamiltonian", "vector_field", "map", "measured") if table.get(key)
-        ]
+        table, ways = self.table, ("hamiltonian", "vector_field", "map", "measured")
+        given = [key for key in ways if table.get(key)]
         if len(given) != 1:
             raise InputError(
-                f'{source}: give either hamiltonian = "..." or a table [vector_field] or [map], or '
-                "measured = true where the equations are not known"
+                f'{self.source}: give either hamiltonian = "..." or a table [vector_field] or '
+                "[map], or measured = true where the equations are not known"
             )
         if given[0] in ("map", "measured"):
             return None, ()
         clock: tuple[Value, ...] = () if self.time is None else (1,)
         if given == ["hamiltonian"]:
             half = len(self.phase_components) // 2
-            hamiltonian = parse(table["hamiltonian"], self.scope, f"{source}, hamiltonian")
+            hamiltonian = parse(table["hamiltonian"], self.scope, f"{self.source}, hamiltonian")
             order = order or range(2 * half)
             halves = order[:half], order[half:]
             rates = hamiltonian_rates(hamiltonian, self.symbols, halves, self.algebra)
             return hamiltonian, (*rates, *clock)
-        where = f"{source}, [vector_field]"
-        field = self._read(table["vector_field"], where)
-        if self.time is not None and len(self.components) - 1 in field:
-            raise InputError(
-                f"{where} {self.time}: this is the time, whose rate is 1; leave it out"
-            )
+        field = self._read(table["vector_field"], "[vector_field]")
         missing = [name for i, name in enumerate(self.phase_components) if i not in field]
         if missing:
-            raise InputError(f"{where}: no equation for {', '.join(missing[:6])}")
+            self._refuse("[vector_field]", f"no equation for {', '.join(missing[:6])}")
+        if len(field) > len(self.phase_components):
+            words = "this is the time, whose rate is 1; leave it out"
+            self._refuse(f"[vector_field] {self.time}", words)
         return None, (*(field[i] for i in range(len(field))), *clock)
 
     def _read_symmetries(self) -> tuple[tuple[dict[int, Number], ...], ...]:
         column = {symbol: j for j, symbol in enumerate(self.symbols)}
         matrices = []
         for number, entry in enumerate(self.table.get("reversing_symmetry", []), start=1):
-            where = f"{self.source}, [[reversing_symmetry]] {number}"
+            where = f"[[reversing_symmetry]] {number}"
             if not isinstance(entry, Mapping):
-                raise InputError(f"{where}: write each as a table [[reversing_symmetry]]")
+                self._refuse(where, "write each as a table [[reversing_symmetry]]")
             images: dict[int, Value] = dict(enumerate(self.symbols))  # others are unchanged
             if self.time is not None:  # but for time, which goes back
                 images[len(images) - 1] = self.algebra.scale(-1, self.symbols[-1])
@@ -441,26 +427,21 @@ class _Reader:
             rows = [_linear(images[i], column, self.algebra) for i in range(len(images))]
             matrix = tuple(row for row in rows if row is not None)
             if len(matrix) < len(rows) or not _is_involution(matrix):
-                raise InputError(
-                    f"{where}: the map must be linear in the state, with constants, and applied "
-                    "twice give the state back"
-                )
+                words = "the map must be linear in the state, with constants, and applied twice"
+                self._refuse(where, f"{words} give the state back")
             matrices.append(matrix)
         return tuple(matrices)
 
     def _read_periods(self) -> dict[int, Number]:
-        where, entries = f"{self.source}, [periodic]", self.table.get("periodic", {})
-        periods: dict[int, Number] = {}
-        if self.period is not None:
+        periods = dict[int, Number]()
+        if not isinstance(self.period, Expression):  # of parameters without values
             periods[len(self.components) - 1] = self.period
-        for i, period in self._read(entries, where).items():
+        for i, period in self._read(self.table.get("periodic", {}), "[periodic]").items():
             if isinstance(period, Expression) or period < 0:
-                raise InputError(
-                    f"{where} {self.components[i]}: a period is a positive number, or 0 for a "
-                    f"component of an array that is no angle, not {_shown(period)}"
-                )
-            periods |= {i: period} if period else {}
-        return periods
+                words = "a period is a positive number, or 0 for a component of an array that is no"
+                self._refuse(f"[periodic] {self.components[i]}", f"{words} angle")
+            periods[i] = period
+        return {i: period for i, period in periods.items() if period}
 
 
 def _shown(value: Value) -> str:

@@ -67,12 +67,12 @@ class _Formulas:
         stages = self.table.get("map", {})
         self.maps = stages if isinstance(stages, list) else [stages]
         self.auxiliary = list(self.table.get("auxiliary", {}).items())
-        energy = _in_a_line(self.table.get("hamiltonian", "0"))
+        energy = in_a_line(self.table.get("hamiltonian", "0"))
         invariants = self.table.get("invariants", {})
         entries = [energy]
         for table in (self.table.get("vector_field", {}), *self.maps, invariants):
             for entry in table.values():
-                entries += map(_in_a_line, entry if isinstance(entry, list) else [entry])
+                entries += map(in_a_line, entry if isinstance(entry, list) else [entry])
         parts = ast.walk(syntax_tree(energy))
         self.as_written = bool(
             self.auxiliary
@@ -98,7 +98,7 @@ class _Formulas:
 
     def read(self, text: Any, i: int | None = None) -> Any:
         """Return a text in a line, or its expression, for the index i of an array."""
-        line = _in_a_line(text)
+        line = in_a_line(text)
         index = {} if i is None else {"i": i}
         return line if self.as_written else self._translated(syntax_tree(line), index)
 
@@ -256,7 +256,8 @@ def _number(value: float) -> sympy.Expr:
     return sympy.Rational(near) if float(near) == value else sympy.Float(float(value), 6)
 
 
-def _in_a_line(text: Any) -> str:
+def in_a_line(text: Any) -> str:
+    """Return a text of a file without its line breaks."""
     return " ".join(str(text).split())
 
 
@@ -281,7 +282,7 @@ def _unicode(name: str, mark: str, right: Any, width: int, sign: str = " = ") ->
         dotted = f"{name[0]}\u0307{name[1:]}" if mark == "dot" else name
         left = unicodedata.normalize("NFC", dotted)  # one character, and one column
         return textwrap.fill(
-            f"{left}{sign}{_in_a_line(right)}",
+            f"{left}{sign}{in_a_line(right)}",
             width,
             subsequent_indent="    ",
             break_long_words=False,
