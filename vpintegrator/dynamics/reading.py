@@ -434,7 +434,7 @@ class _Reader:
 
     def _read_periods(self) -> dict[int, Number]:
         periods = dict[int, Number]()
-        if not isinstance(self.period, Expression):  # of parameters without values
+        if self.period and not isinstance(self.period, Expression):  # with parameters of no value
             periods[len(self.components) - 1] = self.period
         for i, period in self._read(self.table.get("periodic", {}), "[periodic]").items():
             if isinstance(period, Expression) or period < 0:
