@@ -71,26 +71,21 @@ def test_charts_of_the_catalogue_say_the_same(name):
 
 
 def test_what_is_not_given_is_derived():
-    field = '[chart.vector_field]\nx = ["p/c", "0"]'
     derived = load_system(duffing()).chart.system
-    given_ = load_system(
-        duffing(
-            '[chart.vector_field]\nx = ["(x[1] - (c*x[0])**2)/c**2", '
-            '"-c**2*(c*x[0])**3 + 2*x[0]*(x[1] - (c*x[0])**2)"]'
-        )
-    ).chart.system
+    field = '[chart.vector_field]\nx = ["(x[1] - (c*x[0])**2)/c**2", {}]'
+    rate = '"-c**2*(c*x[0])**3 + 2*x[0]*(x[1] - (c*x[0])**2)"'
+    given_ = load_system(duffing(field.format(rate))).chart.system
     Z = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(derived.vector_field(Z), given_.vector_field(Z), rtol=1e-13)
     assert not derived.is_hamiltonian and derived.divergence_free
     with pytest.raises(InputError, match=r"unknown name 'p'"):
-        load_system(duffing(field))
+        load_system(duffing(field.format('"p"')))
 
 
 @given(st.floats(0.1, 10))
 def test_parameters_hold_in_the_chart(c):
-    system = load_system(duffing(), c=c)
-    z = np.array([[0.3, -0.8]])
-    np.testing.assert_allclose(system.chart.inverse(system.chart(z)), z, atol=1e-12)
+    chart, z = load_system(duffing(), c=c).chart, np.array([[0.3, -0.8]])
+    np.testing.assert_allclose(chart.inverse(chart(z)), z, atol=1e-12)
 
 
 def test_angles_of_a_chart():
@@ -120,8 +115,6 @@ def test_measured_systems_have_charts_too():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("chart = 1\n" + duffing().split("[chart]")[0], "chart: expected a table"),
-        (duffing().replace("[chart.inverse]", "[chart.inverted]"), "unknown key 'inverted'"),
         (duffing().replace('q = "c*x[0]"', ""), "no expression for q"),
         (
             duffing().replace('q = "c*x[0]"', 'q = "x[0]"'),

@@ -20,7 +20,6 @@ y = "x*exp(-2*x*y) + 2**(x - y) - 0.1*sin(x + 1/y) + sqrt(x**2*y)*(2**x)**0.3"
     [
         ("rigid-body", []),
         ("pendulum", []),  # the sine of an angle
-        ("coupled-oscillators", ["sigmoid(z[0])"]),
         ("double-pendulum", ["(1 + sin(z[0] - z[1])**2)**(-1)"]),
         ("kepler", ["(z[0]**2 + z[1]**2)**(-1.5)"]),
         ('measured = true\nstate = ["x"]', []),
@@ -34,7 +33,6 @@ def test_functions_of_systems(name, functions):
 @pytest.mark.parametrize(
     ("name", "functions"),
     [
-        ("rigid-body", []),
         ("henon-heiles", []),
         ("coupled-oscillators", ["sigmoid(z[0])"]),
         ("kepler", ["(z[0]**2 + z[1]**2)**(-0.5)"]),

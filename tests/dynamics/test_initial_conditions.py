@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vpintegrator.dynamics import InitialConditions, load_system
 from vpintegrator.errors import InputError
@@ -36,22 +34,16 @@ def test_the_great_circles_of_the_published_study():
     }
     found = draw(table, None)
     a = np.arange(0.1, 2 * np.pi, 0.01)
-    circle, zero = np.sin(a), np.zeros_like(a)
-    expected = np.concatenate(
-        [np.stack([circle, zero, np.cos(a)], -1), np.stack([zero, circle, np.cos(a)], -1)]
-    )
+    s, c, zero = np.sin(a), np.cos(a), np.zeros_like(a)
+    expected = np.concatenate([np.stack([s, zero, c], -1), np.stack([zero, s, c], -1)])
     assert len(found) == 1238
     np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expected, axis=0), atol=1e-14)
 
 
-@given(st.floats(-5, 5), st.floats(0, 5))
-def test_uniform_stays_in_its_box(low, size):
-    found = draw({"distribution": "uniform", "low": low, "high": [low + size] * 3})
-    assert (found >= low).all()
-    assert (found <= low + size).all()
-
-
-def test_normal_has_its_moments():
+def test_uniform_and_normal():
+    found = draw({"distribution": "uniform", "low": -2, "high": [3, 4, 5]}, 20_000)
+    np.testing.assert_allclose(found.min(0), -2, atol=0.01)
+    np.testing.assert_allclose(found.max(0), [3, 4, 5], atol=0.01)
     found = draw({"distribution": "normal", "mean": [1, 2, 3], "std": 0.5}, 20_000)
     np.testing.assert_allclose(found.mean(0), [1, 2, 3], atol=0.02)
     np.testing.assert_allclose(found.std(0), 0.5, atol=0.02)
@@ -68,9 +60,7 @@ def test_sphere_is_uniform_on_its_surface():
 def test_energy_shell():
     table = {"distribution": "energy-shell", "energy": [-0.5, "0.5*m"], "low": "-pi", "high": "pi"}
     energy = PENDULUM.hamiltonian(draw(table, 500, PENDULUM))
-    assert len(energy) == 500
-    assert energy.min() >= -0.5
-    assert energy.max() <= 0.5
+    assert len(energy) == 500 and energy.min() >= -0.5 and energy.max() <= 0.5
     with pytest.raises(InputError, match="only 0 of"):
         draw({**table, "energy": [100, 101]}, 5, PENDULUM)
 
@@ -80,7 +70,6 @@ def test_energy_shell():
     [
         ({}, "is none of points, curves"),
         ({"distribution": "uniform", "low": 0}, "needs high"),
-        ({"distribution": "uniform", "low": [0, 0], "high": 1}, "expected 3 numbers"),
         ({"distribution": "uniform", "low": "z1", "high": 1}, "unknown name 'z1'"),
         ({"distribution": "normal", "sigma": 1}, "unknown key 'sigma'"),
         ({"distribution": "points", "points": [[1, 2]]}, "entry 0: expected 3 numbers"),
@@ -106,8 +95,7 @@ FORMULA = {
 def test_formula():
     z = draw(FORMULA, 4000, CHAIN)
     fraction = z[:, :3] - np.arange(3)
-    assert fraction.min() >= 0
-    assert fraction.max() <= 1 / 3
+    assert fraction.min() >= 0 and fraction.max() <= 1 / 3
     # the entries of an array are independent
     np.testing.assert_allclose(np.corrcoef(fraction.T), np.eye(3), atol=0.06)
     radius = np.hypot(z[:, 3], z[:, 4])
@@ -122,20 +110,14 @@ def test_formula():
         ("random", {"a": [0, 1, 2]}, r"random a: expected \[low, high\]"),
         ("random", {"a": {"mean": 0, "std": -1}}, "random a: std cannot be negative"),
         ("random", {"n": [0, 1]}, "the name 'n' has a meaning already"),
-        ("random", [0, 1], "random: expected a table"),
         ("state", {"q": "b", "p": 0}, r"state q, column 1: unknown name 'b'"),
         ("state", "a", "state: expected a table"),
+        ("state", {"q": "log(u[i] - 2)", "p": 0}, "state: a formula has no finite value"),
     ],
 )
 def test_mistakes_in_a_formula(part, entry, message):
     with pytest.raises(InputError, match=message):
         draw({**FORMULA, part: entry}, 5, CHAIN)
-
-
-def test_a_formula_without_value():
-    table = {**FORMULA, "state": {"q": "log(u[i] - 2)", "p": 0}}
-    with pytest.raises(InputError, match="state: a formula has no finite value"):
-        draw(table, 5, CHAIN)
 
 
 def test_bounds_by_array():
