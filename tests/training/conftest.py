@@ -1,12 +1,14 @@
 """A small dataset and a small model."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.names import OPTIMIZERS
-from vpintegrator.training import Budget
+from vpintegrator.training import Budget, Fit, History
 from vpintegrator.training.training_data import TrainingData
 
 # linear is for generating functions
@@ -36,6 +38,14 @@ def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
+def fit_with(error, *, parameters=10, deviation=0.0, judged="held out", **options):
+    """The result of a training that ended with an error."""
+    options = {"explicit": True, "structured": True} | options
+    history, model = History("linear", 0, parameters), SimpleNamespace(name="model")
+    return Fit(model, "kind", "", error, deviation, judged, 1.0, **options, history=history,
+               stopped_by="solved")  # fmt: skip
+
+
 def fits_of(kind, dataset, **budget):
     """All fits of a kind of map, in order."""
     data = TrainingData.of(dataset)
@@ -44,3 +54,9 @@ def fits_of(kind, dataset, **budget):
     for trial in kind.models(data, fits, Budget(**budget)):
         fits += [kind.train(trial, data, Budget(**budget))]  # read by the next trial
     return fits
+
+
+def images(model, states):
+    """States (state, dim) after a call of a map of single states."""
+    with torch.no_grad():
+        return model(torch.as_tensor(states)[:, None])[:, 0].numpy()

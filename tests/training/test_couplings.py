@@ -1,6 +1,5 @@
 """Couplings as a kind of map: which sizes are trained, and which of them is kept."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,15 +7,14 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from tests.training.conftest import fits_of
+from tests.training.conftest import fit_with, fits_of, weights
 from vpintegrator.errors import InputError
 from vpintegrator.training import Budget, Couplings, History
 from vpintegrator.training.kinds.kind import count
-from vpintegrator.training.results import Fit, best
+from vpintegrator.training.results import best
 from vpintegrator.training.training_data import TrainingData
 
 DAMPED = """
-title = "Damped pendulum"
 state = ["q", "p"]
 [vector_field]
 q = "p"
@@ -50,14 +48,6 @@ class Pretended(Couplings):
         return self.fit_of(trial, history, error, 0.0)
 
 
-def known(error, explicit):
-    """The fit of another map."""
-    history = History("linear", 0, 1)
-    words = {"kind": "", "size": "", "judged_by": "held out", "stopped_by": "solved"}
-    return Fit(None, error=error, deviation=0.0, seconds=0.0, explicit=explicit, structured=True,
-               history=history, **words)  # fmt: skip
-
-
 @pytest.mark.thorough
 def test_the_functions_of_the_system_are_tried(tmp_path):
     """An exponential is in the equations: no polynomial is as good, and the larger grow from it."""
@@ -85,7 +75,7 @@ def test_the_least_error_decides(body, neurons, functions):
     fits = fits_of(kind, body, epochs=1_000)
     assert best(fits).model.arguments.get("functions", "neurons") == functions
     assert best(fits).error == min(3.1e-3, *neurons)
-    trained = Counter(fit.size.startswith("neurons") for fit in fits[:-1])[True]
+    trained = sum(fit.size.startswith("neurons") for fit in fits[:-1])
     assert trained == (2 if neurons[0] < 4 * 3.1e-3 else 1)
 
 
@@ -130,13 +120,13 @@ def test_refusals_are_sentences(tmp_path, system, form, options, reason):
     [(1e-8, True, True), (1e-10, True, False), (1e-13, False, True), (1e-15, False, False)],
 )
 def test_nothing_is_trained_that_cannot_be_chosen(body, error, explicit, needed):
-    assert Couplings().is_needed(TrainingData(body), [known(error, explicit)]) == needed
+    assert Couplings().is_needed(TrainingData(body), [fit_with(error, explicit=explicit)]) == needed
 
 
 def test_few_iterations_are_spent_beside_a_good_map(body):
     kind, data = Pretended(errors={"polynomial": [1e-5], "neurons": [1.0]}), TrainingData(body)
     for error, least, most in ((1e-10, 1, 200), (1e-8, 201, 4_000)):
-        fits = [known(error, explicit=False)]
+        fits = [fit_with(error, explicit=False)]
         epochs = 0
         for trial in kind.models(data, fits, Budget()):
             fits.append(kind.train(trial, data, Budget()))
@@ -154,8 +144,8 @@ def test_all_weights_are_trained(body, name, predicted):
         model = best(fits_of(kind, body, epochs=60, target=1e-3, seed=seed)).model
         torch.manual_seed(seed)
         drawn = vp.models.build(body.system, name, {"functions": "polynomial", **options})
-        weights = zip(model.parameters(), drawn.parameters(), strict=True)
-        assert all(p.requires_grad and not torch.equal(p, first) for p, first in weights)
+        pairs = zip(model.parameters(), drawn.parameters(), strict=True)
+        assert all(p.requires_grad and not torch.equal(p, first) for p, first in pairs)
         maps.append(model(torch.from_numpy(body.states("test")[:, :3])))
     assert not torch.equal(*maps)
 
@@ -179,18 +169,13 @@ def test_attention_learns_what_states_before_tell(tmp_path):
     data = vp.import_dataset(states, tmp_path / "a.h5", step=1.0)
     options = {"degree": 2, "depth": 1}
     errors = []
-    for name, sizes in (
-        ("vpmt", {"window": 3, "attention_width": 2, "heads": 1}),
-        ("vpff", {}),
-    ):
+    windowed = {"window": 3, "attention_width": 2, "heads": 1}
+    for name, sizes in (("vpmt", windowed), ("vpff", {})):
         kind = Couplings(options | sizes, PLAIN, architecture=name)
         errors.append(best(fits_of(kind, data, epochs=150)).error)
     assert errors[0] < errors[1] / 3
 
 
 def test_two_fits_are_equal_to_the_last_bit(body):
-    weights = []
-    for _ in range(2):
-        fits = fits_of(Couplings({"depth": 1}, PLAIN), body, epochs=100, target=1e-4)
-        weights.append(torch.cat([p.detach().flatten() for p in fits[-1].model.parameters()]))
-    assert torch.equal(*weights)
+    kind, limits = Couplings({"depth": 1}, PLAIN), {"epochs": 100, "target": 1e-4}
+    assert torch.equal(*(weights(fits_of(kind, body, **limits)[-1].model) for _ in range(2)))

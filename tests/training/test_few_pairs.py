@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from tests.training.conftest import fits_of
+from tests.training.conftest import fits_of, images
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.training import Couplings, GeneratingFunctions
 from vpintegrator.training.linear import fit_pairs, layer_pairs
@@ -24,72 +24,64 @@ def twist(z):
     return np.stack([q, p], 1)
 
 
-def pairs(path, count=60, seed=0, noise=0.0, **options):
-    rng = np.random.default_rng(seed)
+def pairs(folder, count=60, noise=0.0):
+    rng = np.random.default_rng(0)
     before = rng.uniform(-0.8, 0.8, (count, 2))
-    after = twist(before) + noise * rng.normal(size=before.shape)
-    return vp.import_dataset(
-        (before, after), path, pairs=True, components=["q", "p"], overwrite=True, **options
-    )
+    both = before, twist(before) + noise * rng.normal(size=before.shape)
+    return vp.import_dataset(both, folder / "a.h5", pairs=True, components=["q", "p"])
 
 
-def fresh():
-    z = np.random.default_rng(99).uniform(-0.7, 0.7, (200, 2))
-    return torch.from_numpy(z), torch.from_numpy(twist(z))
+FRESH = np.random.default_rng(99).uniform(-0.7, 0.7, (200, 2))
 
 
-def make(dataset, model="spff"):
-    return lambda arguments: vp.models.build(dataset.system, model, arguments, seed=0)
+def normalised(data, name="spff", **arguments):
+    sizes = {"functions": "polynomial", "depth": 2} if name == "spff" else {}
+    model = vp.models.build(data.system, name, sizes | arguments, seed=0)
+    data.normalise(model)
+    return model
 
 
 def test_all_pairs_but_those_of_the_test_group_are_known(tmp_path):
-    data = TrainingData(pairs(tmp_path / "few.h5"))
+    data = TrainingData(pairs(tmp_path))
     before, after, _, folds = data.known_pairs
     assert len(before) == 51 and len(set(folds)) == 51
     np.testing.assert_allclose(after, twist(before.numpy()))
     assert data.is_few
-
-
-def test_data_of_known_equations_and_many_pairs_are_not_few(tmp_path):
+    orbits = np.random.default_rng(0).normal(size=(40, 3, 2))
+    orbits = vp.import_dataset(orbits, tmp_path / "orbits.h5", step=1.0)
+    assert not TrainingData(orbits).known_pairs.are_single
     known = vp.generate("pendulum", tmp_path / "pendulum.h5", count=10, steps=4)
     assert not TrainingData(known).is_few
-    assert not TrainingData(pairs(tmp_path / "many.h5", 2 * FEW)).is_few
 
 
 def test_the_leave_one_out_error_tells_the_error_on_fresh_states(tmp_path):
-    data = TrainingData(pairs(tmp_path / "noisy.h5", 120, noise=1e-3))
-    model = make(data.dataset)({"functions": "polynomial", "degree": 6, "depth": 2})
-    data.normalise(model)
+    data = TrainingData(pairs(tmp_path, 120, noise=1e-3))
+    model = normalised(data, degree=6)
     before, after, *_ = data.known_pairs
     fit = fit_few_pairs(model, Pair(before[:, None], after[:, None]))
-    z, images = fresh()
-    with torch.no_grad():
-        true = (model(z[:, None])[:, 0] - images) / images.std(0)
-    expected = float((true.square().mean() + (1e-3 / images.std(0)).square().mean()).sqrt())
+    true = twist(FRESH)
+    wrong, noise = (images(model, FRESH) - true) / true.std(0), 1e-3 / true.std(0)
+    expected = np.sqrt((wrong**2).mean() + (noise**2).mean())
     assert fit.error == pytest.approx(expected, rel=0.25)
-    with torch.no_grad():
-        own = (model(before[:, None])[:, 0] - after) / after.std(0)
-    assert float(own.square().mean().sqrt()) < fit.error
+    own = (images(model, before) - after.numpy()) / after.numpy().std(0)
+    assert np.sqrt((own**2).mean()) < fit.error
 
 
 def test_few_pairs_suffice_for_couplings(tmp_path):
-    fits = fits_of(Couplings(architecture="spff"), pairs(tmp_path / "few.h5"))
-    z, images = fresh()
-    with torch.no_grad():
-        error = (best(fits).model(z[:, None])[:, 0] - images).square().mean().sqrt()
+    fits = fits_of(Couplings(architecture="spff"), pairs(tmp_path))
+    error = np.sqrt(((images(best(fits).model, FRESH) - twist(FRESH)) ** 2).mean())
     assert error < 1e-4 and best(fits).model.structure.is_symplectic
     assert {fit.judged_by for fit in fits} == {"left out"}
     assert best(fits).deviation > 0
 
 
 def test_pairs_are_left_out_of_few_data_alone(tmp_path):
-    many = pairs(tmp_path / "many.h5", 2 * FEW)
-    fits = fits_of(Couplings({"degree": 2, "depth": 1}), many, epochs=10)
-    assert {fit.judged_by for fit in fits} == {"held out"}
-    # neurons are no shears with derivatives, and another loss is no fit to all pairs
-    few = pairs(tmp_path / "few.h5")
-    fits = fits_of(Couplings({"degree": 2, "depth": 1}, {"horizon": 1}), few, epochs=10)
-    assert {fit.judged_by for fit in fits} == {"held out"}
+    """Another loss is no fit to all pairs."""
+    for count, training in ((2 * FEW, {}), (60, {"horizon": 1})):
+        (tmp_path / f"{count}").mkdir()
+        data = pairs(tmp_path / f"{count}", count)
+        fits = fits_of(Couplings({"degree": 2, "depth": 1}, training), data, epochs=10)
+        assert {fit.judged_by for fit in fits} == {"held out"}
 
 
 def test_blocks_of_an_orbit_are_left_out_together(tmp_path):
@@ -111,29 +103,22 @@ def test_blocks_of_an_orbit_are_left_out_together(tmp_path):
 
 def test_kinds_are_compared_without_the_pairs_at_the_edge(tmp_path):
     """One pair that is left out has an image far off: its square decides the mean."""
-    data = pairs(tmp_path / "few.h5", 60)
-    model = make(data, "sgf")({"degree": 6})
-    training = TrainingData(data)
-    training.normalise(model)
-    fit = fit_pairs(model, layer_pairs(model, training, 60))
+    data = TrainingData(pairs(tmp_path))
+    model = normalised(data, "sgf", degree=6)
+    fit = fit_pairs(model, layer_pairs(model, data, 60))
     assert 0 < fit.typical < fit.error
-    found = vp.fit(data, [GeneratingFunctions({"degree": 6})], progress=False)
+    found = vp.fit(data.dataset, [GeneratingFunctions({"degree": 6})], progress=False)
     assert found.tried[0].error == pytest.approx(fit.typical)
-    states = np.random.default_rng(0).normal(size=(40, 3, 2))
-    orbits = vp.import_dataset(states, tmp_path / "orbits.h5", step=1.0)
-    assert not TrainingData(orbits).known_pairs.are_single
 
 
 @pytest.mark.parametrize("name", ["sgf", "spff"])
 def test_equal_pairs_count_once_and_keep_their_folds(name, tmp_path):
-    data = TrainingData(pairs(tmp_path / "few.h5", 80, noise=1e-3))
+    data = TrainingData(pairs(tmp_path, 80, noise=1e-3))
     before, after, *_ = data.known_pairs
     folds = np.arange(len(before)) % 5
     errors = []
     for places in (torch.arange(len(before)), torch.arange(2 * len(before)) // 2):
-        sizes = {"functions": "polynomial", "depth": 2} if name == "spff" else {}
-        model = make(data.dataset, name)({"degree": 4, **sizes})
-        data.normalise(model)
+        model = normalised(data, name, degree=4)
         z, image, numbers = before[places], after[places], folds[places.numpy()]
         if name == "spff":
             fit = fit_few_pairs(model, Pair(z[:, None], image[:, None]), numbers)

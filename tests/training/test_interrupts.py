@@ -80,16 +80,9 @@ def test_a_signal_at_any_moment_keeps_the_best_that_was_shown(small, one_step, t
     timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
     with contextlib.suppress(KeyboardInterrupt):
         timer.start()
-        train(
-            one_step(),
-            small,
-            optimizer="adam",
-            batch=40,
-            epochs=3 + seed % 5 * 5,
-            compiled=False,
-            output=path,
-            progress=lambda history: seen.append(history.best_validation_error),
-        )
+        options = {"optimizer": "adam", "batch": 40, "epochs": 3 + seed % 5 * 5, "output": path}
+        options["progress"] = lambda history: seen.append(history.best_validation_error)
+        train(one_step(), small, compiled=False, **options)
         timer.join()
         time.sleep(0.01)  # a signal after the end is no matter of the training
     assert path.exists() or not seen
@@ -119,11 +112,7 @@ def test_a_signal_ends_all_blocks_round_the_work_between_two_parts_of_it():
         done.append("never")
     assert done == ["the part at hand", "what belongs to the result"]
     assert (inner.by, outer.by) == ("interrupt", "interrupt")
-    check_time()
-
-
-def test_the_end_of_the_time_of_an_inner_block_is_none_of_the_outer_one():
-    with stopping() as outer:
+    with stopping() as outer:  # the time of an inner block is none of the outer one
         with stopping() as inner, until(0.0):
             check_time()
         check_time()

@@ -1,7 +1,5 @@
 """Models that are not to be relied on."""
 
-import warnings
-
 import pytest
 import torch
 
@@ -31,10 +29,3 @@ def test_what_is_told(validation, test, words):
     told = doubt(model, windows, ErrorScale((0,), 2.0), history)
     assert words in told
     assert bool(words) == bool(told)
-
-
-def test_a_good_model_is_not_doubted(body, one_step):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        history = vp.train(one_step(), body, epochs=30, compiled=False, progress=False)
-    assert history.warning == ""

@@ -7,10 +7,10 @@ import torch
 import vpintegrator as vp
 from tests.training.conftest import fits_of
 from vpintegrator import models
-from vpintegrator.data.pairs import Pairs
 from vpintegrator.dynamics.solve import states_between
 from vpintegrator.models.growth import attention
 from vpintegrator.training import Couplings
+from vpintegrator.training.kinds.kind import count
 from vpintegrator.training.kinds.shooting import shooting_start
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.results import best
@@ -24,19 +24,6 @@ iterations = 40
 p = "p - (q + q**3)/20"
 [[map]]
 q = "q + p/10"
-[initial_conditions]
-distribution = "uniform"
-low = [-0.6, -0.6]
-high = [0.6, 0.6]
-"""
-FORCED = """
-title = "Forced"
-state = ["q", "p"]
-time = "t"
-period = "2*pi"
-hamiltonian = "p**2/2 + q**2/2 + q**4/8 - q*cos(t)/10"
-[[reversing_symmetry]]
-p = "-p"
 [initial_conditions]
 distribution = "uniform"
 low = [-0.6, -0.6]
@@ -57,8 +44,8 @@ def builder(data, name="auto", reversible=None, **options):
 
 
 def learn(part, data):
-    options = {"initial_scheme": "none", "normalise": False, "compiled": False, "progress": False}
-    return vp.train(part, data, epochs=40, patience=10, judged=False, **options)
+    options = {"initial_scheme": "none", "normalise": False, "compiled": False, "judged": False}
+    return vp.train(part, data, epochs=40, patience=10, **options)
 
 
 def dataset(tmp_path, text, step):
@@ -69,7 +56,7 @@ def dataset(tmp_path, text, step):
     "text, step, options",
     [
         ("pendulum", 4.0, {}),
-        (FORCED, 4.0, {"degree": 4, "reversible": False}),
+        ("forced-duffing", None, {"degree": 4, "reversible": False}),
         (RING, 1.0, {}),
         ("rigid-body", 4.0, {}),
     ],
@@ -88,29 +75,24 @@ def test_layers_are_those_of_the_model_itself(tmp_path):
     seen = []
 
     def note(part, data):
-        seen.append((part, data.pairs(part), sum(p.numel() for p in part.parameters())))
+        seen.append((part, count(part)))
 
     model = shooting_start(builder(data), data, note)
-    assert sum(count for _, _, count in seen) == sum(p.numel() for p in model.parameters())
+    assert sum(number for _, number in seen) == count(model)
     z = torch.rand(5, 1, 2, dtype=torch.float64)
     psi = z
-    for part, pairs, _ in seen:
-        assert isinstance(pairs, Pairs)
+    for part, _ in seen:
         psi = part(psi)
     expected = model.coordinates.inverse(model.core.psi(model.coordinates(z)))
     torch.testing.assert_close(psi, expected, rtol=1e-13, atol=1e-13)
 
 
-def test_measured_states_have_no_segments(tmp_path):
+def test_nothing_is_begun_of_measured_or_several_states_or_that_is_too_large(tmp_path):
     states = np.random.default_rng(0).normal(size=(20, 2, 2))
-    measured = TrainingData(vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0))
+    measured = TrainingData(vp.import_dataset(states, tmp_path / "m.h5", step=1.0))
     assert shooting_start(builder(measured), measured, learn) is None
-    assert states_between(measured.dataset.system, states[:, 0], 1.0, 4) is None
     short = vp.load_system(RING.replace("40", "2"))
     assert states_between(short, states[:, 0], 1.0, 8) is None
-
-
-def test_nothing_is_begun_that_is_too_large_or_predicts_several_states(tmp_path):
     data = TrainingData(vp.generate("rigid-body", tmp_path / "a.h5", count=9, steps=4, step=4.0))
     assert shooting_start(lambda depth: None, data, learn) is None
     several = builder(data, "vpt", window=2, prediction_window=2, degree=2)

@@ -36,33 +36,24 @@ def relative_error(model, states, training, moving=(0, 1, 2)):
 )
 def test_errors_of_a_training(body, tmp_path, optimizer, dtype):
     torch.manual_seed(2)
-    model = vp.models.StandardTransformer(
-        dim=3, window=3, prediction_window=2, depth=1, width=4, dtype=getattr(torch, dtype)
-    )
-    seen = []
-    history = vp.train(
-        model,
-        body,
-        optimizer=optimizer,
-        epochs=3,
-        compiled=False,
-        progress=lambda h: seen.append(h.validation_error[-1]),
-    )
-    vp.save(model, tmp_path / "model.safetensors")
-    model = vp.load(tmp_path / "model.safetensors")
+    sizes = {"window": 3, "prediction_window": 2, "depth": 1, "width": 4}
+    model = vp.models.StandardTransformer(dim=3, **sizes, dtype=getattr(torch, dtype))
+    seen, path = [], tmp_path / "model.safetensors"
+    options = {"optimizer": optimizer, "compiled": False, "output": path}
+    options["progress"] = lambda history: seen.append(history.validation_error[-1])
+    history = vp.train(model, body, epochs=3, **options)
+    model = vp.load(path)
     rel = 1e-10 if dtype == "float64" else 1e-5
     training = body.states("train")
-    found = relative_error(model, body.states("validation"), training)
-    assert history.best_validation_error == pytest.approx(found, rel=rel)
-    assert history.test_error == pytest.approx(
-        relative_error(model, body.states("test"), training), rel=rel
-    )
+    groups = {"validation": history.best_validation_error, "test": history.test_error}
+    for group, error in groups.items():
+        found = relative_error(model, body.states(group), training)
+        assert error == pytest.approx(found, rel=rel)
     assert history.validation_error == seen
     assert history.best_validation_error == min(seen)
     assert history.best_epoch == 1 + seen.index(min(seen))
     assert history.parameters == sum(p.numel() for p in model.parameters())
-    told = json.loads(model.metadata["training"])
-    assert told["test_error"] == history.test_error
+    assert json.loads(model.metadata["training"])["test_error"] == history.test_error
 
 
 @pytest.mark.parametrize("name", ["vpff", "resnet"])

@@ -35,15 +35,20 @@ def trained(dataset, degree):
     return model
 
 
+def error_of(data, group, method, substeps=1):
+    """Error one step ahead of a classical method with substeps."""
+    states, step = data.dataset.states(group), data.dataset.step / substeps
+    first, images = (part.reshape(-1, states.shape[2]) for part in (states[:, :-1], states[:, 1:]))
+    wrong = vp.integrate(data.system, method, first, step, substeps)[:, -1] - images
+    moving, spread = data.error_scale
+    return np.sqrt((wrong[:, list(moving)] ** 2).sum(1).mean()) / spread
+
+
 def test_errors_are_those_of_one_step_on_the_test_group(pendulum):
     model = trained(pendulum, 8)
     table = vp.one_step(model, pendulum, seconds=0)
-    test = pendulum.states("test")
-    first, image = test[:, :-1].reshape(-1, 2), test[:, 1:].reshape(-1, 2)
-    spread = pendulum.states("train").reshape(-1, 2).std(0)
     for row in table.methods:
-        other = vp.integrate(pendulum.system, row.name, first, pendulum.step, 1)[:, 1]
-        error = np.sqrt(((other - image) ** 2).sum(1).mean() / (spread**2).sum())
+        error = error_of(TrainingData(pendulum), "test", row.name)
         assert row.error == pytest.approx(error, rel=0.3)
     known = json.loads(model.metadata["training"])["test_error"]
     assert [row.error for row in table.models] == [pytest.approx(known)]
@@ -54,25 +59,16 @@ def test_errors_are_those_of_one_step_on_the_test_group(pendulum):
 
 def test_methods_take_the_fewest_substeps_that_err_as_little_as_the_model(pendulum):
     start = time.process_time()
-    model = trained(pendulum, 5)
+    model, data = trained(pendulum, 5), TrainingData(pendulum)
     table = vp.one_step(model, pendulum, seconds=60)
     assert time.process_time() - start < 10
-    first, image = pendulum.states("test")[:, :-1], pendulum.states("test")[:, 1:]
-    spread = np.linalg.norm(pendulum.states("train").reshape(-1, 2).std(0))
-
-    def error(method, substeps):
-        step = pendulum.step / substeps
-        states = vp.integrate(pendulum.system, method, first.reshape(-1, 2), step, substeps)
-        return np.sqrt(((states[:, -1] - image.reshape(-1, 2)) ** 2).sum(1).mean()) / spread
-
     (own,) = table.models
-    assert {rival.name for rival in own.rivals} == {
-        row.name for row in table.methods if not row.note
-    }
+    assert {rival.name for rival in own.rivals} == {r.name for r in table.methods if not r.note}
     for rival in own.rivals:
         if rival.name in ("rk4", "blanes-moan-6", "dormand-prince-8"):
-            assert error(rival.name, rival.substeps) <= 1.01 * own.error
-            assert rival.substeps == 1 or error(rival.name, rival.substeps - 1) > 0.99 * own.error
+            assert error_of(data, "test", rival.name, rival.substeps) <= 1.01 * own.error
+            fewer = rival.substeps - 1
+            assert not fewer or error_of(data, "test", rival.name, fewer) > 0.99 * own.error
             assert 0 < rival.cost < 1
     assert own.cheapest_rival.words in table.sentence and table.sentence.startswith("sgf errs by ")
     assert all(0 < row.cost < 1 for row in table.rows)
@@ -87,16 +83,13 @@ def test_several_models_stand_in_their_order_under_names_of_their_own(pendulum):
         vp.one_step(models, pendulum, methods=["boris"])
 
 
-def table_of(cost=2e-7, note="", rivals=(), notes=(), error=1e-9):
-    rivals = tuple(Rival(*rival) for rival in rivals)
-    notes = dict(notes)
-    rows = [OneStep("rk4", "classical", 1e-5, 1e-8, notes.get("rk4", ""))]
-    rows += [OneStep("<gauss>", "classical", 1e-6, 7e-6, notes.get("<gauss>", ""))]
-    return OneStepTable((OneStep("sgf", "model", error, cost, note, rivals), *rows))
-
-
 RIVALS = (("rk4", 9, 2.1e-7), ("<gauss>", 1, 7e-6))
-NONE = (("rk4", None, math.nan, "rounding"), ("<gauss>", None, math.nan, "rounding"))
+NONE = ("rk4", None, math.nan, "rounding")
+
+
+def table_of(cost=2e-7, note="", rivals=RIVALS, error=1e-9):
+    model = OneStep("sgf", "model", error, cost, note, tuple(Rival(*rival) for rival in rivals))
+    return OneStepTable((model, OneStep("rk4", "classical", 1e-5, 1e-8, "no compiler")))
 
 
 @pytest.mark.parametrize(
@@ -104,38 +97,24 @@ NONE = (("rk4", None, math.nan, "rounding"), ("<gauss>", None, math.nan, "roundi
     [
         ({}, "The cheapest classical method with this error is rk4 with 9 substeps, at about the"),
         ({"cost": 1e-6}, "rk4 with 9 substeps, at 0.21 times the cost."),
-        ({"cost": 1e-8}, "rk4 with 9 substeps, at 21 times the cost."),
         ({"rivals": RIVALS[1:]}, "<gauss> with 1 substep, at 35 times the cost."),
         ({"note": "too large"}, "Its cost is not compared: too large."),
-        ({"rivals": NONE}, "No classical method of the table reaches this error."),
+        ({"rivals": [NONE]}, "No classical method of the table reaches this error."),
         ({"error": 1e-16}, "The cheapest classical method with an error at rounding is rk4"),
         ({"rivals": [("rk4", 9)]}, "No cost of a classical method with this error was measured"),
         ({"rivals": ()}, ""),
     ],
 )
 def test_sentences(options, sentence):
-    table = table_of(**({"rivals": RIVALS} | options))
-    assert sentence in table.sentence
-
-
-def test_a_table_is_printed_and_shown():
-    table = table_of(1.234e-7, rivals=[RIVALS[0], NONE[1]], notes=[("<gauss>", "in NumPy")])
-    lines = str(table).splitlines()
-    assert lines[1].split() == ["sgf", "1.0e-09", "120", "ns"]
-    assert lines[2].split() == ["rk4", "1.0e-05", "10", "ns", "9", "substeps", "210", "ns"]
-    assert lines[3].split()[:6] == ["<gauss>", "1.0e-06", "7", "µs", "not", "reached"]
-    assert lines[3].endswith("in NumPy; rounding") and lines[-1] == table.sentence
+    assert sentence in table_of(**options).sentence
 
 
 def test_texts_are_read_again_and_others_refused():
-    table = table_of(error=math.inf, rivals=[*RIVALS, NONE[0]], notes=[("rk4", "no compiler")])
+    table = table_of(error=math.inf, rivals=[*RIVALS, NONE])
     again = OneStepTable.from_text(table.text, "the file")
     assert str(again) == str(table) and again.rows[1:] == table.rows[1:]
-    assert (
-        again.models[0].error == math.inf
-        and again.models[0].rivals[:2] == table.models[0].rivals[:2]
-    )
-    for text in ("[1", "{}", '{"rows": 1}', '{"rows": [{"name": "a"}]}', '{"rows": [1]}'):
+    assert again.models[0].rivals[:2] == table.models[0].rivals[:2]
+    for text in ("[1", '{"rows": 1}', '{"rows": [{"name": "a"}]}'):
         with pytest.raises(InputError, match="the file"):
             OneStepTable.from_text(text, "the file")
 
@@ -162,8 +141,6 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
     assert kept.sentence in result.output
     shown = CliRunner().invoke(show.main, [str(path)])
     assert " ".join(kept.sentence.split()) in " ".join(shown.output.split())
-    told = CliRunner().invoke(train_command.main, [*arguments, "--overwrite", "--json"])
-    assert json.loads(told.stdout)[KEY]["rows"][1]["name"] == kept.methods[0].name
 
 
 # classical methods as candidates
@@ -172,24 +149,13 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["pendulum", "rigid-body", "chirped-pendulum"])
 def test_candidates_are_the_fewest_substeps_below_the_error(name, tmp_path):
     data = TrainingData(vp.generate(name, tmp_path / "a.h5", count=20, steps=10))
-    pair = data.held_out(vp.models.LinearMap(dim=data.dataset.dim))
-    first, image = pair.inputs.numpy(), pair.targets.numpy()
-    scale = data.error_scale
-
-    def error_of(method, substeps):
-        step = data.dataset.step / substeps
-        found = vp.integrate(data.dataset.system, method, first[:, 0], step, substeps)[:, -1]
-        wrong = (found - image[:, 0])[:, list(scale.components)]
-        return np.sqrt((wrong**2).sum(1).mean()) / scale.spread
-
     fits = vp.fit(data.dataset, [ClassicalMethods()], prefer="cost", target=1e-9).tried
     assert {"rk4", "dormand-prince-8"} <= {fit.model.arguments["method"] for fit in fits}
     for fit in fits:
         method, substeps = fit.model.arguments["method"], fit.model.arguments["substeps"]
-        assert fit.error <= 1e-9 and fit.error == pytest.approx(
-            error_of(method, substeps), rel=1e-4
-        )
-        assert substeps == 1 or error_of(method, substeps - 1) > 1e-9
+        error = error_of(data, "validation", method, substeps)
+        assert fit.error <= 1e-9 and fit.error == pytest.approx(error, rel=1e-4)
+        assert substeps == 1 or error_of(data, "validation", method, substeps - 1) > 1e-9
 
 
 def test_the_cheapest_map_is_no_dearer_than_a_classical_method(pendulum):

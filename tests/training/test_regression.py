@@ -7,7 +7,7 @@ from numpy.polynomial.chebyshev import chebvander2d
 from scipy.linalg import expm
 
 import vpintegrator as vp
-from tests.training.conftest import fits_of
+from tests.training.conftest import fits_of, images
 from vpintegrator.errors import InputError
 from vpintegrator.training import LinearMaps, PolynomialRegression, kinds_of
 from vpintegrator.training.regression import PENALTIES, fit_linear_map, fit_polynomial
@@ -72,29 +72,16 @@ def test_the_last_fifth_of_an_orbit_judges_its_linear_map():
     assert fit.judged_by == "blocks" and last < fit.error < 1.1 * last
 
 
-def test_refusals():
-    z = torch.zeros(5, 2).double()
-    with pytest.raises(InputError, match="two or more pairs of finite states"):
-        fit_linear_map(vp.models.LinearMap(dim=2), z[:1], z[:1])
-    with pytest.raises(TypeError, match="window"):
-        vp.models.LinearMap(dim=2, window=2)
-
-
 def henon(z):
     return np.stack([1 - 1.4 * z[:, 0] ** 2 + z[:, 1], 0.3 * z[:, 0]], 1)
 
 
-def fitted(before, after, degree, **options):
-    model = vp.models.PolynomialMap(dim=before.shape[1], degree=degree)
+def fitted(before, after, degree, periodic=None, **options):
+    model = vp.models.PolynomialMap(dim=2, degree=degree, periodic=periodic or {})
     z, y = torch.from_numpy(before), torch.from_numpy(after)
     model.set_normalisation(z.mean(0), z.std(0))
     model.adapt(z)
     return model, fit_polynomial(model, z, y, **options)
-
-
-def images(model, states):
-    with torch.no_grad():
-        return model(torch.from_numpy(states[:, None]))[:, 0].numpy()
 
 
 def error(model, before, after):
@@ -157,34 +144,11 @@ def test_a_component_without_influence_is_followed_far_away():
 
 
 def test_angles_have_harmonics(states):
-    model = vp.models.PolynomialMap(dim=2, degree=3, periodic={0: 2 * np.pi})
-    z = torch.from_numpy(3 * states)
-    y = torch.stack([z[:, 0] + 0.1 * z[:, 1], 0.9 * z[:, 1] - 0.1 * z[:, 0].sin()], 1)
-    model.set_normalisation(z.mean(0), z.std(0))
-    model.adapt(z)
-    fit_polynomial(model, z, y)
-    turned = z + torch.tensor([2 * np.pi, 0.0])
-    expected = y + torch.tensor([2 * np.pi, 0.0])
-    assert torch.allclose(model(turned[:, None])[:, 0], expected, atol=1e-12)
-
-
-def test_friction_is_a_reason_for_polynomials():
-    """A flow that changes volumes: the exact flow of a damped oscillator is a linear map."""
-
-    def oscillator(t, y):
-        x, v = y
-        return [v, -x - v / 5]
-
-    system = vp.System.from_function(oscillator, dim=2)
-    data = TrainingData.of(vp.generate(system, "damped.h5", count=20, steps=10, step=0.3))
-    kind = PolynomialRegression()
-    assert kind.admits(data) is None
-    assert kind.is_needed(data, [])
-    fits = fits_of(kind, data)
-    assert min(fit.error for fit in fits) < 1e-12
-    assert {fit.judged_by for fit in fits} == {"held out"}
-    assert not fits[0].structured
-    assert not fits[0].model.structure.keeps_volume
+    """A turn more of an angle is a turn more of its image."""
+    z, turn = 3 * states, np.array([2 * np.pi, 0.0])
+    y = np.stack([z[:, 0] + 0.1 * z[:, 1], 0.9 * z[:, 1] - 0.1 * np.sin(z[:, 0])], 1)
+    model, _ = fitted(z, y, 3, periodic={0: 2 * np.pi})
+    np.testing.assert_allclose(images(model, z + turn), y + turn, atol=1e-12)
 
 
 def test_degrees_end_where_the_error_no_longer_falls(states):

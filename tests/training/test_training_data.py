@@ -1,7 +1,5 @@
 """What training reads of a dataset: the same from memory and from the file, part by part."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -67,5 +65,3 @@ def test_a_fit_reads_once_and_is_tested_at_its_end(body, monkeypatch):
     assert reads == ["train", "train", "validation", "test"]  # a few states judge the structure
     assert len(found.tried) > 1
     assert 0 < found.history.test_error < 1
-    told = json.loads(found.model.metadata["training"])
-    assert told["test_error"] == found.history.test_error
