@@ -73,7 +73,7 @@ def test_what_the_import_assumed_is_printed_and_kept(done, lab):
 def test_a_table_without_a_header(run, done, lab, tmp_path):
     rows = (tmp_path / lab).read_text().splitlines()[1:]
     (tmp_path / "bare.csv").write_text("\n".join(rows))
-    assert refused(run(main, "bare.csv"), "name them with --columns")
+    assert refused(run(main, "bare.csv"), "name all 4 columns with --columns")
     assert "states         q, p" in done(main, "bare.csv", "--columns", "run,t,q,p")
 
 

@@ -121,7 +121,7 @@ def test_names_tell_positions_from_momenta_in_any_order(dof, seed, style):
     [
         ((BEFORE, AFTER[:20]), True, {}, r"found \(1, 40, 4\) before and \(1, 20, 4\) after"),
         ((BEFORE[:6], AFTER[:6]), True, {"components": ["x"]}, "1 components are named"),
-        ((BEFORE[:8].T, AFTER[:8].T), True, {}, "fewer pairs than components"),
+        ((BEFORE[:8].T, AFTER[:8].T), True, {}, "more pairs than components"),
         ((BEFORE, AFTER), True, {"structure": "hamiltonian"}, "structure must be one of symplect"),
         ((BEFORE, AFTER), True, {"times": [0.0, 1.0]}, "pairs of states have no times"),
         ({"a": BEFORE}, ("a", "b"), {}, "has no variable 'b'"),

@@ -245,7 +245,7 @@ def test_equations_are_compared_with_the_states_and_their_time_is_known(vary, tm
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        (np.zeros(3), {"step": 1}, r"but array \(3,\)"),
+        (np.zeros(3), {"step": 1}, r"expected one array of states.*found array \(3,\)"),
         (np.zeros((6, 1, 2)), {"step": 1}, "needs two states or more"),
         (np.zeros((6, 5, 2)), {}, "does not say the time between two states"),
         (np.zeros((6, 5, 2)), {"step": -1}, "step = -1 must be positive"),
@@ -260,7 +260,7 @@ def test_equations_are_compared_with_the_states_and_their_time_is_known(vary, tm
         (np.zeros((6, 5, 2)), {"step": 1, "parameters": {"g": 1}}, "give one with --system"),
         (np.zeros((6, 5, 2)), {"step": 1, "system": "rigid-body"}, "has 3 components"),
         (np.zeros((6, 5, 3)), {"step": 1, "structure": "symplectic"}, "as many momenta"),
-        ({"a": STATES, "b": STATES}, {"step": 1}, "may be the states, a, b"),
+        ({"a": STATES, "b": STATES}, {"step": 1}, "expected one array of states"),
         ({"a": STATES, "k": np.ones(4)}, {"step": 1, "parameter_columns": ["k"]}, "each of 6"),
         ({"a": STATES}, {"step": 1, "parameter_columns": ["k"]}, "has no variable 'k'"),
         ({"a": STATES, "b": STATES[:, 1:]}, {"variable": "a,b"}, "or several arrays of the same"),
@@ -284,10 +284,10 @@ def test_mistakes(source, options, message, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "0,1,2\n1,2,3\n", "name them with --columns"),
+        ("a.csv", "0,1,2\n1,2,3\n", "name all 3 columns with --columns"),
         ("a.csv", "t;q;p\n0;1;2\n1;2;3\n", "that pandas.read_csv reads"),
-        ("a.csv", "t,q\n0,1\n1,2,3,4\n", "cannot be read as a table"),
-        ("a.csv", "", "cannot be read as a table"),
+        ("a.csv", "t,q\n0,1\n1,2,3,4\n", "cannot be read, it may be damaged"),
+        ("a.csv", "", "cannot be read, it may be damaged"),
         ("a.xlsx", "t", "give .npz, .npy, .h5, .mat or .csv"),
         ("a.npz", "t,q", "cannot be read, it may be damaged"),
         ("a.mat", "t,q", "cannot be read, it may be damaged"),
@@ -310,7 +310,7 @@ def test_nothing_is_unpickled_and_links_are_not_followed(tmp_path):
     with h5py.File(tmp_path / "link.h5", "w") as file:
         file["x"] = h5py.ExternalLink("external.h5", "x")
     for name in ("external.h5", "link.h5"):
-        with pytest.raises(InputError, match=r"other files|holds no array"):
+        with pytest.raises(InputError, match=r"other files|found nothing"):
             import_dataset(tmp_path / name, tmp_path / "a.h5", step=1)
 
 

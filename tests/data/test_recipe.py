@@ -58,7 +58,7 @@ def test_a_recipe_file_finds_its_system_beside_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('system = "rigid-bod"\nstep = 1', "system: there is no system 'rigid-bod'.*'rigid-body'"),
+        ('system = "rigid-bod"\nstep = 1', "there is no system 'rigid-bod'.*'rigid-body'"),
         ('system = "pendulum"\nstep = -1', "step = -1 must be positive"),
         ('system = "pendulum"\nsteps = 0', "steps = 0 must be a whole number, 1 to"),
         ('system = "pendulum"\nsped = 1', "unknown key 'sped'"),

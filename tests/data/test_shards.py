@@ -15,7 +15,7 @@ import pytest
 import xarray
 
 from vpintegrator.data import generate, load_recipe, open_dataset
-from vpintegrator.data.dataset_file import Conditions, digests, fingerprint
+from vpintegrator.data.dataset_file import digests, fingerprint
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 from vpintegrator.storage.files import locked
@@ -48,7 +48,7 @@ def test_one_file_and_a_view_hold_the_same(whole, view):
     assert whole.accuracy["sample"] == 32  # eight of each of four shards
     assert same_states(whole, view)
     known = {group: digests(view.states(group)) for group in view.shapes}
-    assert view.fingerprint == fingerprint(known, view.step, Conditions({}, {}))
+    assert view.fingerprint == fingerprint(known, view.step, {})
 
 
 def test_states_are_those_of_one_integration(whole):

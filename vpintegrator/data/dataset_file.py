@@ -16,8 +16,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,30 +35,14 @@ FORMAT_VERSION = 2
 _PLAIN = 1  # version of files in which nothing varies
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Step and parameters that vary from trajectory to trajectory; empty where nothing varies.
-
-    Attributes
-    ----------
-    varied
-        Range of each quantity by name; ``step`` comes first if it varies.
-    values
-        Values (trajectory, name) for each group.
-    """
-
-    varied: Mapping[str, tuple[float, float]]
-    values: Mapping[str, np.ndarray]
-
-
 def write_dataset(
     path: str | os.PathLike[str],
     overwrite: bool,
     system: System,
     step: float,
     attributes: Mapping[str, Any],
-    groups: Mapping[str, tuple[Any, np.ndarray, int | np.ndarray]],
-    conditions: Conditions,
+    groups: Mapping[str, tuple[Any, np.ndarray, int | np.ndarray, np.ndarray]],
+    varied: Mapping[str, tuple[float, float]],
     *,
     known: Mapping[str, bytes] | None = None,
     shards: tuple[str, Sequence[int]] | None = None,
@@ -74,9 +57,10 @@ def write_dataset(
         System, step, and further attributes of the root.
     groups
         Of each group: states (trajectory, time, dim), an array, an object on disk to copy, or a
-        layout of other files; their times; and numbers of the trajectories, or the first.
-    conditions
-        Step and parameters that vary.
+        layout of other files; their times; numbers of the trajectories, or the first; and step and
+        parameters that vary, (trajectory, name).
+    varied
+        Range of each quantity that varies by name; ``step`` comes first if it does.
     known
         Digests of the trajectories of each group, see :func:`digests`, if known.
     shards
@@ -90,32 +74,40 @@ def write_dataset(
     if known is None:
         known = {name: digests(states) for name, (states, *_) in groups.items()}
     with create_hdf5(path, overwrite) as f:
-        version = FORMAT_VERSION if conditions.varied else _PLAIN
+        version = FORMAT_VERSION if varied else _PLAIN
         write_header(f, FORMAT, version, system, step)
         f.attrs.update(attributes)
-        f.attrs["fingerprint"] = fingerprint(known, step, conditions)
-        if conditions.varied:
-            f.attrs["varied"] = json.dumps(conditions.varied)
-        for name, (states, times, numbers) in groups.items():
+        values = {name: conditions for name, (*_, conditions) in groups.items() if varied}
+        f.attrs["fingerprint"] = fingerprint(known, step, values)
+        if varied:
+            f.attrs["varied"] = json.dumps(varied)
+        for name, (states, times, numbers, conditions) in groups.items():
             group = f.create_group(name, track_order=True)
             write_states(group, states, times, system, numbers)
-            if conditions.varied:
-                _write_conditions(group, conditions.varied, conditions.values[name])
+            if varied:
+                _write_conditions(group, list(varied), conditions)
         write_overview(f, system)
         if shards is not None:
-            _write_shards(f, *shards)
+            f.attrs["shards"], sizes = shards
+            numbers = np.arange(len(sizes), dtype=np.int64)
+            scale = _write_column(f, "shard", numbers, "number of the file in the folder of shards")
+            scale.make_scale("shard")
+            lengths = np.array(sizes, np.int64)
+            column = _write_column(f, "shard_size", lengths, "its size in bytes")
+            column.dims[0].attach_scale(scale)
 
 
-def fingerprint(known: Mapping[str, bytes], step: float, conditions: Conditions) -> str:
+def fingerprint(known: Mapping[str, bytes], step: float, values: Mapping[str, np.ndarray]) -> str:
     """Return the hash of the step and of all states, from the digests of their trajectories.
 
-    It is the same on every machine for the same numbers.
+    It is the same on every machine for the same numbers. Of a family it includes the ``values`` of
+    step and parameters of each group, (trajectory, name).
     """
     whole = hashlib.sha256(np.float64(step).astype("<f8").tobytes())
     for name in sorted(known):
         whole.update(name.encode() + known[name])
-        if conditions.varied:
-            whole.update(hashlib.sha256(_bytes(conditions.values[name])).digest())
+        if values:
+            whole.update(hashlib.sha256(_bytes(values[name])).digest())
     return whole.hexdigest()
 
 
@@ -133,7 +125,7 @@ def condition_variable(name: str) -> str:
     return name if name == STEP else f"parameter_{name}"
 
 
-def _write_conditions(group: h5py.Group, names: Iterable[str], values: np.ndarray) -> None:
+def _write_conditions(group: h5py.Group, names: Sequence[str], values: np.ndarray) -> None:
     """A variable of the trajectories for each thing that varies, named as coordinates of states."""
     variables = [condition_variable(name) for name in names]
     for name, variable, column in zip(names, variables, values.T, strict=True):
@@ -146,16 +138,6 @@ def _write_conditions(group: h5py.Group, names: Iterable[str], values: np.ndarra
     if STEP in names:
         group["time"].attrs["long_name"] = "number of steps: the time is so many times the step"
         group["time"].attrs["units"] = "1"
-
-
-def _write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:
-    """Write the name of the folder that holds the states to the root."""
-    file.attrs["shards"] = folder
-    numbers = np.arange(len(sizes), dtype=np.int64)
-    scale = _write_column(file, "shard", numbers, "number of the file in the folder of shards")
-    scale.make_scale("shard")
-    dataset = _write_column(file, "shard_size", np.array(sizes, np.int64), "its size in bytes")
-    dataset.dims[0].attach_scale(scale)
 
 
 def _write_column(group: h5py.Group, name: str, values: np.ndarray, title: str) -> h5py.Dataset:

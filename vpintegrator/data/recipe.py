@@ -13,7 +13,7 @@ import numpy as np
 from vpintegrator.arguments import positive, whole
 from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.data.split import GROUPS, Split, consecutive
-from vpintegrator.data.variation import Variation, check_variation
+from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import (
     SMALLEST_TOLERANCE,
@@ -49,7 +49,7 @@ class Recipe:
     split
         Assignment of trajectories, or of parts of them in time, to the groups.
     vary
-        Step and parameters that vary from trajectory to trajectory; None for nothing.
+        Step and parameters that vary from trajectory to trajectory.
     method, rtol, atol
         Solver and tolerances, see :func:`vpintegrator.dynamics.solve`; or a classical method such
         as ``"implicit-midpoint"``, which takes ``step`` and no tolerances.
@@ -73,7 +73,7 @@ class Recipe:
     trajectories: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TRAJECTORIES))
     initial_conditions: Mapping[str, Any] = field(default_factory=dict)
     split: Split = field(default_factory=Split)
-    vary: Variation | None = None
+    vary: Variation = field(default_factory=Variation)
     method: str = "DOP853"
     rtol: float = 1e-12
     atol: float = 1e-12
@@ -83,27 +83,25 @@ class Recipe:
     source: str = "recipe"
 
     def __post_init__(self) -> None:
-        where, groups = self.source, self.trajectories
-        self.system.require_equations("integrating")
-        check_keys(groups, GROUPS, f"{where}, [trajectories]")
+        where, system = self.source, self.system
+        system.require_equations("integrating")
+        check_keys(self.trajectories, GROUPS, f"{where}, [trajectories]")
         counts = {
             name: whole(f"{where}, [trajectories] {name}", count, int(name == "train"), _LARGEST)
-            for name, count in {"train": 0, **groups}.items()
+            for name, count in {"train": 0, **self.trajectories}.items()
         }
-        object.__setattr__(self, "trajectories", {name: counts[name] for name in groups})
+        known = {name: counts[name] for name in self.trajectories}
+        object.__setattr__(self, "trajectories", known)
         for name, least in (("steps", 1), ("seed", 0)):
             value = whole(f"{where}, {name}", getattr(self, name), least, _LARGEST)
             object.__setattr__(self, name, value)
         positive(f"{where}, step", self.step)
         positive(f"{where}, [solver] rtol", self.rtol)
         positive(f"{where}, [solver] atol", self.atol)
-        if self.vary is not None and not self.vary.ranges:
-            object.__setattr__(self, "vary", None)
         self._check_method(f"{where}, [solver]: ")
-        if self.system.is_discrete and self.step != 1:
+        if system.is_discrete and self.step != 1:
             raise InputError(
-                f"{where}, step: a step of {self.system.name}, a map, is one iteration; leave it "
-                "out"
+                f"{where}, step: a step of {system.name}, a map, is one iteration; leave it out"
             )
         self.parts()  # there must be times enough to cut
         if self.split.by == "trajectory" and self.split.fractions is not None:
@@ -111,34 +109,33 @@ class Recipe:
                 f"{where}, [split]: the numbers of trajectories are given in [trajectories]; "
                 "fractions are for a split by time"
             )
-        if self.vary is not None:
-            self.system.require_formulas("varying a step or parameters")
-            check_variation(self.vary, self.system, where)
+        if self.vary.ranges:
+            system.require_formulas("varying a step or parameters")
+            self.vary.check(system, where)
 
     def __repr__(self) -> str:
         groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
-        varied = "" if self.vary is None else f", {', '.join(self.vary.ranges)} vary"
+        varied = f", {', '.join(self.vary.ranges)} vary" if self.vary.ranges else ""
         return (
             f"<Recipe {self.system.name}: {groups} trajectories of {self.steps:,} steps of "
             f"{self.step:g}{varied}, seed {self.seed}>"
         )
 
     @cached_property
-    def varied(self) -> System | None:
-        """The system with the varying parameters left open; None if nothing varies."""
-        if self.vary is None:
-            return None
-        return self.system.with_open(self.vary.parameters)
+    def varied(self) -> System:
+        """The system, with the parameters left open that vary."""
+        return self.system.with_open(self.vary.parameters) if self.vary.ranges else self.system
+
+    def parameters(self, conditions: np.ndarray) -> np.ndarray | None:
+        """Return the parameters of trajectories, (trajectory, name); None where nothing varies."""
+        return self.vary.split(conditions, self.step)[1] if self.vary.ranges else None
 
     def conditions(self) -> np.ndarray:
         """Return the step and parameters that vary, for all trajectories: (trajectory, name).
 
         The values of each group cover the ranges evenly.
         """
-        if self.vary is None:
-            return np.empty((self.count, 0))
-        cut = self.split.by == "time"
-        counts = [self.count] if cut else [self.trajectories.get(group, 0) for group in GROUPS]
+        counts = [self.count] if self.split.by == "time" else self._counts
         return self.vary.draw(counts, self.seed)
 
     def solve(
@@ -172,7 +169,7 @@ class Recipe:
         counts = np.arange(self.steps + 1) if counts is None else counts
         rtol = max(self.rtol / tighter, SMALLEST_TOLERANCE)
         options = method or self.method, rtol, self.atol / tighter, progress, sizes
-        if self.varied is None or self.vary is None:
+        if not self.vary.ranges:
             return solve(self.system, initial, self.step * counts, *options)
         steps, parameters = self.vary.split(conditions, self.step)
         return solve_varied(self.varied, initial, steps, parameters, counts, *options)
@@ -184,9 +181,9 @@ class Recipe:
         """
         if self.system.is_discrete:
             return None
-        flow = self.system
-        if self.varied is not None and self.vary is not None:
-            flow = ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
+        flow = self.varied
+        if self.vary.ranges:
+            flow = ScaledFlow(flow, *self.vary.split(conditions, self.step))
         return component_sizes(flow, initial, self.duration)
 
     @property
@@ -210,18 +207,21 @@ class Recipe:
     @property
     def duration(self) -> float:
         """Duration of a trajectory in time; in steps if something varies."""
-        return self.steps if self.vary is not None else self.step * self.steps
+        return self.steps if self.vary.ranges else self.step * self.steps
 
     @property
     def times(self) -> np.ndarray:
         """Times of the states of a trajectory, (time,); in steps if steps vary."""
-        own = self.vary is not None and self.vary.of_step is not None
-        return (1.0 if own else self.step) * np.arange(self.steps + 1)
+        return (1.0 if self.vary.of_step else self.step) * np.arange(self.steps + 1)
 
     @property
     def count(self) -> int:
         """Number of trajectories in all groups together."""
-        return sum(self.trajectories.get(group, 0) for group in GROUPS)
+        return sum(self._counts)
+
+    @property
+    def _counts(self) -> list[int]:
+        return [self.trajectories.get(group, 0) for group in GROUPS]
 
     def _check_method(self, where: str) -> None:
         """Raise InputError unless there is the method, and it can make such states."""
@@ -235,7 +235,7 @@ class Recipe:
         from vpintegrator.maps import find_method  # loads the methods where one is named
 
         find_method(self.method).require(self.system)
-        if self.vary is not None:
+        if self.vary.ranges:
             raise InputError(
                 f"{where}{self.method} takes one step and one set of parameters for all "
                 "trajectories; leave out what varies, or take a solver"
@@ -266,63 +266,48 @@ class Recipe:
         InputError
             If there are none, or fewer than are wanted.
         """
-        generator = np.random.default_rng(self.seed)
-        system, parameters, table = self.system, None, self.initial_conditions
-        if self.vary is not None and self.varied is not None and self.vary.parameters:
-            # each state from the distribution of its own parameters
-            system, parameters = self.varied, self.vary.split(self.conditions(), self.step)[1]
+        # each state from the distribution of its own parameters
+        table, system = self.initial_conditions, self.varied
         conditions = system.states_of(table, self.source) if table else system.initial_conditions
-        return conditions.sample(self.count, generator, parameters)
+        generator, own = np.random.default_rng(self.seed), self.parameters(self.conditions())
+        return conditions.sample(self.count, generator, own)
 
     def parts(self) -> dict[str, tuple[slice, slice]]:
         """Return, for each group, the slices of its trajectories and of their times."""
         if self.split.by == "time":
-            whole = slice(0, self.count)
+            every = slice(0, self.count)
             cut = consecutive(self.split.counts(self.steps + 1, fewest=2))
-            return {group: (whole, times) for group, times in cut.items()}
-        counts = [self.trajectories.get(group, 0) for group in GROUPS]
-        whole = slice(0, self.steps + 1)
-        return {group: (which, whole) for group, which in consecutive(counts).items()}
+            return {group: (every, times) for group, times in cut.items()}
+        times = slice(0, self.steps + 1)
+        return {group: (which, times) for group, which in consecutive(self._counts).items()}
 
     def with_count(self, count: int) -> Recipe:
         """Return the recipe for ``count`` trajectories in all, in the same proportions."""
         whole("count", count, 3 if self.split.by == "trajectory" else 1)
-        total = self.count
-        counts = {
-            group: max(round(count * self.trajectories.get(group, 0) / total), 1)
-            if self.trajectories.get(group, 0)
-            else 0
-            for group in GROUPS
-        }
-        counts["train"] += count - sum(counts.values())
-        return dataclasses.replace(self, trajectories=counts)
+        share = [round(count * own / self.count) for own in self._counts]
+        counts = [max(new, 1) if own else 0 for new, own in zip(share, self._counts, strict=True)]
+        counts[0] += count - sum(counts)
+        return dataclasses.replace(self, trajectories=dict(zip(GROUPS, counts, strict=True)))
 
     @property
     def text(self) -> str:
         """The recipe as TOML, with every value it was run with."""
-        named = {"title": self.title, "reference": self.reference}
-        values = {
-            **{key: text for key, text in named.items() if text},
-            **self._system_entries(),
-            "step": self.step,
-            "steps": self.steps,
-            "seed": self.seed,
-        }
+        system = self.system
+        known = catalogue(SYSTEMS).get(system.name)
+        entries = {"title": self.title, "reference": self.reference, "system_name": ""}
+        entries["system"] = system.name
+        if known is None or known.read_text(encoding="utf-8") != system.text:
+            # one's own travels as its text; by the end of a line it is told from a name
+            entries["system_name"] = system.name
+            entries["system"] = system.text if "\n" in system.text else f"{system.text}\n"
+        values: dict[str, Any] = {key: text for key, text in entries.items() if text}
         tables: dict[str, Mapping[str, Any]] = {
-            "parameters": self.system.definitions,
+            "parameters": system.definitions,
             "trajectories": self.trajectories,
             "initial_conditions": self.initial_conditions,
             "split": self.split.table,
-            "vary": self.vary.table if self.vary else {},
+            "vary": self.vary.table,
             "solver": self.solver,
         }
+        values |= {"step": self.step, "steps": self.steps, "seed": self.seed}
         return toml_text(values, tables)
-
-    def _system_entries(self) -> dict[str, str]:
-        """The system, by name where the catalogue's is meant; one's own travels as its text."""
-        name, text = self.system.name, self.system.text
-        known = catalogue(SYSTEMS).get(name)
-        if known is not None and known.read_text(encoding="utf-8") == text:
-            return {"system": name}
-        # by the end of a line it is told from a name
-        return {"system_name": name, "system": text if "\n" in text else text + "\n"}

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems
+from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.split import GROUPS, Split
 from vpintegrator.data.variation import Variation
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.load import find_description, is_path
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys, read_toml
 
 _SOLVER = ("method", "rtol", "atol")
@@ -65,7 +65,7 @@ def load_recipe(
     >>> vp.load_recipe("rigid-body").system.name
     'rigid-body'
     """
-    values = {
+    values: dict[str, Any] = {
         "step": step,
         "steps": steps,
         "trajectories": trajectories,
@@ -75,17 +75,17 @@ def load_recipe(
         "atol": atol,
         "seed": seed,
     }
-    overrides: dict[str, Any] = {key: each for key, each in values.items() if each is not None}
+    if step is None:
+        values["step"] = _middle_step(vary, "recipe")
+    changes = {key: each for key, each in values.items() if each is not None}
     tables = {key: each for key, each in (("split", split), ("vary", vary)) if each is not None}
-    if step is None and (middle := _middle_step(vary, "recipe")):
-        overrides["step"] = middle
     if isinstance(source, Recipe):
         if parameters:
-            overrides["system"] = source.system.with_parameters(parameters)
-        recipe = dataclasses.replace(source, **overrides)
+            changes["system"] = source.system.with_parameters(parameters)
+        recipe = dataclasses.replace(source, **changes)
     elif isinstance(source, System):
         system = source.with_parameters(parameters) if parameters else source
-        recipe = _for_system(system, source.name, overrides)
+        recipe = _recipe(system, source.name, {"title": system.title}, changes)
     else:
         known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
         text, found, path = find_description(source, known, "dataset or system")
@@ -94,67 +94,62 @@ def load_recipe(
         table = read_toml(text, label)
         if "state" in table or "system" not in table:
             system = System(text, name, parameters or {}, source=label)
-            recipe = _for_system(system, label, overrides)
+            recipe = _recipe(system, label, {"title": system.title}, changes)
         else:
             folder = None if path is None else path.parent
-            recipe = _read(table, label, folder, parameters or {}, overrides)
+            system, entries = _read(table, label, folder, parameters or {})
+            recipe = _recipe(system, label, entries, changes)
     recipe = _with_tables(recipe, tables)
     return recipe if count is None else recipe.with_count(count)
 
 
-def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Recipe:
+def _recipe(
+    system: System, label: str, entries: Mapping[str, Any], changes: Mapping[str, Any]
+) -> Recipe:
+    """Return the recipe of the system's defaults, entries of a file, and changes of these."""
     system.require_equations("integrating")
-    step = overrides.get("step", system.defaults.get("step"))
-    if step is None:
-        raise InputError(f"{label} suggests no step; give one with --step (step=... in Python)")
-    rest = {key: value for key, value in overrides.items() if key != "step"}
-    rest.setdefault("steps", system.defaults.get("steps", 100))
+    suggested = {key: value for key, value in system.defaults.items() if key in ("step", "steps")}
     if system.flow is not None:  # a step is a whole solution, whose errors add up
-        rest = {"rtol": _RETURN_TOLERANCE, "atol": _RETURN_TOLERANCE, **rest}
-    return Recipe(system=system, step=step, title=system.title, source=label, **rest)
+        suggested |= {"rtol": _RETURN_TOLERANCE, "atol": _RETURN_TOLERANCE}
+    values = {"steps": 100, **suggested, **entries, **changes}
+    if "step" not in values:
+        raise InputError(f"{label} suggests no step; give one with --step (step=... in Python)")
+    return Recipe(system=system, source=label, **values)
 
 
 def _read(
-    table: Mapping[str, Any],
-    label: str,
-    folder: Path | None,
-    parameters: Mapping[str, Any],
-    overrides: Mapping[str, Any],
-) -> Recipe:
+    table: Mapping[str, Any], label: str, folder: Path | None, parameters: Mapping[str, Any]
+) -> tuple[System, dict[str, Any]]:
+    """Return the system of the table of a recipe, and the other arguments of the recipe."""
     names = [field.name for field in dataclasses.fields(Recipe)]
     plain = [name for name in names if name not in (*_SOLVER, *_TABLES, "system", "source")]
-    kinds: dict[type, list[str]] = {
-        dict: ["parameters", "trajectories", "initial_conditions", "solver", *_TABLES],
-        str: ["title", "reference", "system", "system_name"],
+    texts = ["title", "reference", "system", "system_name"]
+    kinds = {
+        **dict.fromkeys(["parameters", "trajectories", "initial_conditions", "solver"], dict),
+        **dict.fromkeys(_TABLES, dict),
+        **dict.fromkeys(texts, str),
     }
-    check_keys(table, [*plain, *kinds[dict], *kinds[str]], label)
-    for kind, keys in kinds.items():
-        for key in keys:
-            if not isinstance(table.get(key, kind()), kind):
-                words = f"a table, written [{key}]" if kind is dict else "text in quotes"
-                raise InputError(f"{label}: '{key}' must be {words}, not {table[key]!r}")
-    solver = table.get("solver", {})
+    check_keys(table, [*plain, *kinds], label)
+    for key, kind in kinds.items():
+        if not isinstance(table.get(key, kind()), kind):
+            words = "text in quotes" if kind is str else f"a table, written [{key}]"
+            raise InputError(f"{label}: '{key}' must be {words}, not {table[key]!r}")
+    solver, name = table.get("solver", {}), table["system"]
     check_keys(solver, _SOLVER, f"{label}, [solver]")
-    name = table["system"]
     values = {**table.get("parameters", {}), **parameters}
-    # a path in a recipe is meant from the recipe's own folder
-    target: str | Path = folder / name if folder is not None and is_path(name) else name
     if "\n" in name:
         system = System(name, table.get("system_name") or None, values, source=f"{label}, system")
-    elif is_path(name) or name in list_systems():
-        system = load_system(target, **values)
+    elif is_path(name) and folder is not None:  # meant from the recipe's own folder
+        system = load_system(folder / name, **values)
     else:
-        hint = nearest(name, list_systems()) or f"; there are {', '.join(list_systems())}"
-        raise InputError(f"{label}, system: there is no system '{name}' in the catalogue{hint}")
-    values = {
-        "step": _middle_step(table.get("vary"), label) or system.defaults.get("step"),
-        "steps": system.defaults.get("steps", 100),
+        system = load_system(name, **values)
+    middle = _middle_step(table.get("vary"), label)
+    return system, {
+        **({} if middle is None else {"step": middle}),
         **{key: table[key] for key in plain if key in table},
         **solver,
         **{key: read(table[key], label) for key, read in _TABLES.items() if key in table},
-        **overrides,
     }
-    return Recipe(system=system, source=label, **values)
 
 
 def _middle_step(vary: Any, where: str) -> float | None:
@@ -166,12 +161,10 @@ def _middle_step(vary: Any, where: str) -> float | None:
 
 def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
     """Return the recipe with entries of such tables replaced."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = dict(tables)
     for key, given in tables.items():
-        changes[key] = given
         if isinstance(given, Mapping):
-            own = getattr(recipe, key)
-            table = {} if own is None else dict(own.table)
+            table = dict(getattr(recipe, key).table)
             if any(name in given for name in GROUPS):
                 table = {k: v for k, v in table.items() if k not in GROUPS}
             changes[key] = _TABLES[key]({**table, **given}, "recipe")

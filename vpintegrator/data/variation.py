@@ -12,13 +12,13 @@ values; the initial states do not depend on them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.arguments import is_number
+from vpintegrator.arguments import is_number, plain
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.errors import InputError
@@ -43,12 +43,33 @@ class Range:
     high: float
     log: bool = False
 
+    @classmethod
+    def from_entry(cls, entry: Any, where: str) -> Range:
+        """Read an entry of the table ``[vary]``, whose name ``where`` ends with."""
+        given = entry
+        if isinstance(entry, list | tuple) and len(entry) == 2:
+            given = {"low": entry[0], "high": entry[1]}
+        keys = given.keys() if isinstance(given, Mapping) else set()
+        known = {"low", "high"} <= keys <= {"low", "high", "log"}
+        if not (known and is_number(given["low"]) and is_number(given["high"])):
+            raise InputError(
+                f"{where}: expected the least and the largest value, as in [1.5, 2.5] or "
+                f"{{ low = 0.1, high = 10, log = true }}, found {entry!r}"
+            )
+        low, high = float(given["low"]), float(given["high"])
+        log = plain(f"{where}, log", given.get("log", False), (bool,))
+        least = 0.0 if log or where.endswith(f" {STEP}") else -math.inf
+        if not least < low < high or not math.isfinite(high - low):
+            raise InputError(
+                f"{where}: {low:g} must be below the largest value, {high:g}; a step, and a value "
+                "with a uniform logarithm, is positive"
+            )
+        return cls(low, high, log)
+
     @property
     def table(self) -> Any:
         """Return the range as a recipe writes it."""
-        if self.log:
-            return {"low": self.low, "high": self.high, "log": True}
-        return [self.low, self.high]
+        return vars(self) if self.log else [self.low, self.high]
 
     @property
     def middle(self) -> float:
@@ -57,11 +78,9 @@ class Range:
 
     def at(self, part: Any) -> Any:
         """Return quantiles, for parts between 0 and 1."""
-        if self.log:
-            value = self.low * (self.high / self.low) ** np.asarray(part)
-        else:
-            value = self.low + (self.high - self.low) * np.asarray(part)
-        return np.clip(value, self.low, self.high)  # whatever rounding does
+        part, low, high = np.asarray(part), self.low, self.high
+        value = low * (high / low) ** part if self.log else low + (high - low) * part
+        return np.clip(value, low, high)  # whatever rounding does
 
 
 @dataclass(frozen=True)
@@ -72,6 +91,7 @@ class Variation:
     ----------
     ranges
         Ranges by name: ``step`` first if it varies, then parameters in the order of the system.
+        Empty where nothing varies.
 
     Examples
     --------
@@ -82,7 +102,7 @@ class Variation:
     (4, 2)
     """
 
-    ranges: Mapping[str, Range]
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> Variation:
@@ -94,7 +114,7 @@ class Variation:
             If a range cannot be understood.
         """
         names = sorted(table, key=lambda name: name != STEP)  # the step first, else as they stand
-        return cls({name: _range(table[name], f"{where}, [vary] {name}") for name in names})
+        return cls({n: Range.from_entry(table[n], f"{where}, [vary] {n}") for n in names})
 
     @property
     def table(self) -> dict[str, Any]:
@@ -125,72 +145,48 @@ class Variation:
             return np.full(len(conditions), step), conditions
         return conditions[:, 0], conditions[:, 1:]
 
-    def draw(self, counts: Iterable[int], seed: int) -> np.ndarray:
+    def draw(self, counts: Sequence[int], seed: int) -> np.ndarray:
         """Return values (trajectory, name) for groups of so many trajectories, one after another.
 
         They depend on the seed and the counts alone.
         """
         generator = np.random.default_rng([seed, _STREAM])
-        groups = []
-        for count in counts:
-            columns = []
-            for entry in self.ranges.values():
+        values = np.empty((sum(counts), len(self.ranges)))
+        for group in np.split(values, np.cumsum(counts)[:-1]):
+            count = len(group)
+            for k, entry in enumerate(self.ranges.values()):
                 place = generator.permutation(count) + generator.uniform(size=count)
-                columns.append(entry.at(place / max(count, 1)))
-            groups.append(np.stack(columns, axis=-1))
-        return np.concatenate(groups)
+                group[:, k] = entry.at(place / max(count, 1))
+        return values
 
+    def check(self, system: System, where: str) -> None:
+        """Check that parameters can vary, and that the structure of the system does not vary.
 
-def _range(entry: Any, where: str) -> Range:
-    given = entry
-    if isinstance(entry, list | tuple) and len(entry) == 2:
-        given = {"low": entry[0], "high": entry[1]}
-    if isinstance(entry, Range):
-        given = vars(entry)
-    known = isinstance(given, Mapping) and {"low", "high"} <= given.keys() <= {"low", "high", "log"}
-    numbers = known and all(is_number(given[key]) for key in ("low", "high"))
-    if not numbers or not isinstance(given.get("log", False), bool):
-        raise InputError(
-            f"{where}: expected the least and the largest value, as in [1.5, 2.5] or "
-            f"{{ low = 0.1, high = 10, log = true }}, found {entry!r}"
-        )
-    low, high, log = float(given["low"]), float(given["high"]), given.get("log", False)
-    least = 0.0 if log or where.endswith(f" {STEP}") else -math.inf
-    if not least < low < high or not math.isfinite(high - low):
-        positive = "; a step, and a value with a uniform logarithm, is positive" if low <= 0 else ""
-        raise InputError(f"{where}: {low:g} must be below the largest value, {high:g}{positive}")
-    return Range(low, high, log)
+        The system is read with the smallest values, the largest, and values between, so that the
+        declarations of its file are checked for them.
 
-
-def check_variation(variation: Variation, system: System, where: str) -> None:
-    """Check that parameters can vary, and that the structure of the system does not vary.
-
-    The system is read with the smallest values, the largest, and values between, so that the
-    declarations of its file are checked for them.
-
-    Raises
-    ------
-    InputError
-        If there is no such parameter, or the dimension, a period or a symmetry depends on it.
-    """
-    parameters = {key: entry for key, entry in variation.ranges.items() if key != STEP}
-    try:
-        system.with_open(list(parameters))
-    except InputError as error:
-        raise InputError(f"{where}, [vary]: {error}") from None
-    # the corners, and a point that nothing distinguishes
-    inside = [(k + 1) * _GOLDEN % 1 for k in range(len(parameters))]
-    for parts in (0.0 * np.array(inside), np.ones(len(inside)), inside) if parameters else ():
-        pairs = zip(parameters.items(), parts, strict=True)
-        values = {key: float(entry.at(part)) for (key, entry), part in pairs}
-        told = ", ".join(f"{key} = {value:.6g}" for key, value in values.items())
+        Raises
+        ------
+        InputError
+            If there is no such parameter, or the dimension, a period or a symmetry depends on it.
+        """
+        where, names = f"{where}, [vary]", self.parameters
         try:
-            member = System(system.text, system.name, {**system.definitions, **values})
+            system.with_open(names)
         except InputError as error:
-            raise InputError(f"{where}, [vary]: {error} (with {told})") from None
-        for what in ("periods", "reversing_symmetries", "divergence_free"):
-            if not np.array_equal(getattr(member, what), getattr(system, what)):
-                raise InputError(
-                    f"{where}, [vary]: the {what.replace('_', ' ')} of {system.name} cannot depend "
-                    f"on {', '.join(parameters)}, but they change with {told}"
-                )
+            raise InputError(f"{where}: {error}") from None
+        # the corners, and a point that nothing distinguishes
+        inside = [(k + 1) * _GOLDEN % 1 for k in range(len(names))]
+        for parts in ([0.0] * len(names), [1.0] * len(names), inside) if names else ():
+            values = {n: float(self.ranges[n].at(at)) for n, at in zip(names, parts, strict=True)}
+            told = ", ".join(f"{name} = {value:.6g}" for name, value in values.items())
+            try:
+                member = System(system.text, system.name, {**system.definitions, **values})
+            except InputError as error:
+                raise InputError(f"{where}: {error} (with {told})") from None
+            for what in ("periods", "reversing_symmetries", "divergence_free"):
+                if not np.array_equal(getattr(member, what), getattr(system, what)):
+                    raise InputError(
+                        f"{where}: the {what.replace('_', ' ')} of {system.name} cannot depend on "
+                        f"{', '.join(names)}, but they change with {told}"
+                    )

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.generation.plan import ShardPlan, integrate
-from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.sizes import ROUNDING, size_of, spread_of
 from vpintegrator.dynamics.solve import bounded_sizes
@@ -29,50 +28,45 @@ class Accuracy:
         Of each invariant: the largest change along a trajectory, and the largest value.
     difference
         Largest difference in any component from the second integration, relative to the size of
-        the component: its largest absolute value, and the period of an angle at most. None for maps
-        by formula.
+        the component: its largest absolute value, and the period of an angle at most.
     sample
-        Number of trajectories that were integrated a second time.
+        Number of trajectories that were integrated a second time; 0 for states that are exact.
     steps
         Steps after which every one of these trajectories is still known: the two solutions differ
         by less than a hundredth of the spread of the states.
     """
 
     changes: dict[str, tuple[float, float]]
-    difference: float | None
+    difference: float
     sample: int
     steps: int
 
     def summary(self) -> dict[str, Any]:
         """Return the ``accuracy`` of a dataset, see :func:`vpintegrator.generate`."""
         drift = {name: change / (size or 1.0) for name, (change, size) in self.changes.items()}
-        if self.difference is None:
-            return {"invariant_drift": drift}
-        return {
-            "invariant_drift": drift,
-            "estimated_error": self.difference,
-            "sample": self.sample,
-        }
+        known = {"estimated_error": self.difference, "sample": self.sample}
+        return {"invariant_drift": drift} | (known if self.sample else {})
 
 
-def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray) -> Accuracy:
+def measure_accuracy(plan: ShardPlan, states: np.ndarray) -> Accuracy:
     """Errors of states (trajectory, time, dim), from the invariants and a second integration.
 
     The sample is a stack of its own, solved at a tolerance ten times tighter. Its steps end at
     other times, so that the solutions differ even where the output times set the steps.
     """
-    system, parameters = recipe.system, None
-    if recipe.varied is not None and recipe.vary is not None:
-        system, parameters = recipe.varied, recipe.vary.split(conditions, recipe.step)[1]
-    changes = invariant_changes(system.invariants, states, parameters)
+    recipe, system = plan.recipe, plan.recipe.system
+    parameters = recipe.parameters(plan.conditions)
+    changes = invariant_changes(recipe.varied.invariants, states, parameters)
     if not recipe.is_solved:
-        return Accuracy(changes, None, 0, recipe.steps)
+        return Accuracy(changes, 0.0, 0, recipe.steps)
     chosen = _sample(len(states))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
-    again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
+    conditions = plan.conditions[chosen]
+    again = recipe.solve(states[chosen, 0], conditions, at, method="DOP853", tighter=10)
     difference = again - states[np.ix_(chosen, at)]
-    wrong = relative_error(recipe.system, difference, states)
-    known = _known_steps(recipe, difference, at, states)
+    ratio = np.abs(difference).max((0, 1)) / bounded_sizes(system, np.abs(states).max((0, 1)))
+    wrong = float(ratio[system.moving].max(initial=0.0))
+    known = _known_steps(system, difference, at, states)
     return Accuracy(changes, wrong, len(chosen), known)
 
 
@@ -120,21 +114,13 @@ def largest_changes(
     return {name: (max(changes), max(sizes)) for name, (changes, sizes) in both.items()}
 
 
-def relative_error(system: System, difference: np.ndarray, states: np.ndarray) -> float:
-    """Return the largest difference (..., dim) in a component that moves, relative to its size."""
-    sizes = np.abs(states).max(axis=(0, 1))
-    ratio = np.abs(difference).max(axis=(0, 1)) / bounded_sizes(system, sizes)
-    return float(ratio[system.moving].max(initial=0.0))
-
-
 def _known_steps(
-    recipe: Recipe, difference: np.ndarray, steps: np.ndarray, states: np.ndarray
+    system: System, difference: np.ndarray, steps: np.ndarray, states: np.ndarray
 ) -> int:
     """Return the steps up to which the differences (trajectory, step, dim) are small.
 
     A comparison counts a tenth of the spread as failure, and its reference ends at a tenth of that.
     """
-    system = recipe.system
     spread = spread_of(system, states[..., system.moving].std(axis=(0, 1)))
     size = np.linalg.norm(np.abs(states).max(axis=(0, 1))[system.moving])
     distance = np.linalg.norm(difference[..., system.moving], axis=-1).max(axis=0)
@@ -142,22 +128,19 @@ def _known_steps(
     return int(steps[max(lost[0] - 1, 0)] if len(lost) else steps[-1])
 
 
-def known_steps(recipe: Recipe, plan: ShardPlan) -> int:
+def known_steps(plan: ShardPlan) -> int:
     """Return the steps up to which solutions of a sample of the trajectories are known."""
-    if not recipe.is_solved:
-        return recipe.steps
-    chosen = _sample(len(plan.initial))
-    conditions = plan.conditions[chosen]
-    states = integrate(recipe, plan.initial[chosen], conditions, plan.sizes)
-    return measure_accuracy(recipe, states, conditions).steps
+    if not plan.recipe.is_solved:
+        return plan.recipe.steps
+    sample = plan.part(_sample(len(plan.initial)))
+    return measure_accuracy(sample, sample.integrate()).steps
 
 
 def combine(parts: Sequence[Accuracy]) -> Accuracy:
     """Return the accuracy of all parts together."""
-    known = [part.difference for part in parts if part.difference is not None]
     return Accuracy(
         largest_changes([part.changes for part in parts]),
-        max(known) if known else None,
+        max(part.difference for part in parts),
         sum(part.sample for part in parts),
         min(part.steps for part in parts),
     )

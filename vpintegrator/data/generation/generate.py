@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import folder_of
 from vpintegrator.data.generation.accuracy import known_steps, measure_accuracy
-from vpintegrator.data.generation.plan import ShardPlan, integrate
+from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.data.generation.shards import Shards, make_shard, remove_shards, save
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.recipe_files import load_recipe
@@ -137,17 +137,16 @@ def generate(
         atol=atol,
         seed=seed,
     )
-    path = check_output(path, overwrite or resume)
-    found = _layout(path, recipe) if resume and path.exists() else None
-    if resume and path.exists() and not found:
-        check_output(path, overwrite)
+    found = _layout(path, recipe) if resume else None
+    path = check_output(path, overwrite or found is not None)
     if found == "file":
         with locked(path):
             remove_shards(path)  # if it was stopped just before that
         return _opened(path, recipe)
-    size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
-    plan = ShardPlan.of(recipe)
-    done, asked = 0, dict[str, int]()
+    plan, wanted, done = ShardPlan.of(recipe), recipe.steps, 0
+    if single_file is None:
+        size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
+        single_file = found != "view" and size <= _LARGEST_SINGLE
 
     def count_states(states: int) -> None:
         nonlocal done
@@ -157,22 +156,21 @@ def generate(
 
     count_states(0)
     if plan.shards == 1 and not folder_of(path).exists():
-        states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, count_states)
-        measured = measure_accuracy(recipe, states, plan.conditions)
-        if measured.steps < recipe.steps:
-            asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, measured.steps)
+        states = plan.integrate(count_states)
+        measured = measure_accuracy(plan, states)
+        if measured.steps < wanted:
+            recipe = _shortened(recipe, measured.steps)
+            plan = dataclasses.replace(plan, recipe=recipe)
             states = states[:, : recipe.steps + 1]
-            measured = measure_accuracy(recipe, states, plan.conditions)
+            measured = measure_accuracy(plan, states)
         groups = {group: states[part] for group, part in recipe.parts().items()}
-        accuracy = measured.summary() | asked
-        save(path, recipe, groups, accuracy, plan.conditions, overwrite=overwrite)
+        accuracy = measured.summary() | _asked(recipe, wanted)
+        save(path, plan, groups, accuracy, overwrite=overwrite)
         return _opened(path, recipe)
-    if (known := known_steps(recipe, plan)) < recipe.steps:
-        asked, recipe = {"steps_asked": recipe.steps}, _shortened(recipe, known)
+    if (known := known_steps(plan)) < wanted:
+        recipe = _shortened(recipe, known)
         plan = ShardPlan.of(recipe)
-    if single_file is None:
-        single_file = found != "view" and size <= _LARGEST_SINGLE
-    shards, made = Shards(path, recipe, plan), []
+    shards, made = Shards(path, plan), []
     alone = scheduler is None and (workers == 1 or plan.shards == 1)
     make = partial(make_shard, progress=count_states) if alone else make_shard
     workers = min(workers, plan.shards)
@@ -183,8 +181,12 @@ def generate(
             if not alone or shard.reused:
                 count_states(shard.trajectories * (recipe.steps + 1))
         overwrite = overwrite or found == "view"
-        shards.bind(made, asked, single=single_file, overwrite=overwrite)
+        shards.bind(made, _asked(recipe, wanted), single=single_file, overwrite=overwrite)
     return _opened(path, recipe)
+
+
+def _asked(recipe: Recipe, steps: int) -> dict[str, int]:
+    return {} if recipe.steps == steps else {"steps_asked": steps}
 
 
 def _shortened(recipe: Recipe, steps: int) -> Recipe:
@@ -228,12 +230,12 @@ def _opened(path: Path, recipe: Recipe) -> Dataset:
     return dataset if recipe.system.has_formulas else dataset.attached(recipe.system)
 
 
-def _layout(path: Path, recipe: Recipe) -> str | None:
-    """Return ``file`` or ``view`` if the file is a dataset of this recipe, else None."""
+def _layout(path: str | os.PathLike[str], recipe: Recipe) -> str | None:
+    """Return ``file`` or ``view`` if there is a dataset of this recipe, else None."""
     with contextlib.suppress(InputError), open_any(path) as file:
         f = StoredGroup(file, path)
         if f.json("accuracy", dict).get("steps_asked") == recipe.steps:  # lost earlier
-            steps = read_toml(f.text("recipe"), path.name)["steps"]
+            steps = read_toml(f.text("recipe"), str(path))["steps"]
             recipe = dataclasses.replace(recipe, steps=steps)
         if (f.text("recipe"), f.text("system")) == (recipe.text, recipe.system.text):
             return "view" if f.has("shards") else "file"

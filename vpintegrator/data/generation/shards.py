@@ -22,10 +22,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.data.dataset_file import Conditions, digests, folder_of, shard_name, write_dataset
+from vpintegrator.data.dataset_file import digests, folder_of, shard_name, write_dataset
 from vpintegrator.data.generation.accuracy import Accuracy, combine, measure_accuracy
-from vpintegrator.data.generation.plan import ShardPlan, integrate
-from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.generation.plan import ShardPlan
 from vpintegrator.dynamics.state_file import versions, write_states
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.files import disk_errors, locked
@@ -40,26 +39,22 @@ class Task:
 
     Attributes
     ----------
-    recipe
-        The recipe of the dataset.
+    plan
+        Plan of the trajectories of this shard alone.
     path
         The file to write.
+    number
+        Number of the shard.
     identity
         Hash of everything that determines the states; a shard of another identity is not used.
-    number, first
-        Number of the shard, and of its first trajectory.
-    plan
-        ShardPlan of the trajectories of this shard alone.
     reuse
         Whether to keep a complete shard that already exists.
     """
 
-    recipe: Recipe
-    path: Path
-    identity: str
-    number: int
-    first: int
     plan: ShardPlan
+    path: Path
+    number: int
+    identity: str
     reuse: bool
 
 
@@ -86,20 +81,6 @@ class Shard:
     reused: bool
 
 
-def group_parts(recipe: Recipe, first: int, count: int) -> dict[str, tuple[slice, slice, slice]]:
-    """Return, for each group, the slices of a shard's rows, of its times and of the group's rows.
-
-    The shard holds trajectories ``first``, ..., ``first + count - 1``.
-    """
-    parts = {}
-    for name, (which, times) in recipe.parts().items():
-        start, stop = max(which.start, first), min(which.stop, first + count)
-        if start < stop:
-            rows = slice(start - first, stop - first)
-            parts[name] = (rows, times, slice(start - which.start, stop - which.start))
-    return parts
-
-
 def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Shard:
     """Integrate, measure and write the trajectories of one shard, if it is not there already.
 
@@ -110,69 +91,60 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     OSError
         If the file cannot be written.
     """
-    if task.reuse and (found := find_shard(task)):
-        return found
-    recipe, plan = task.recipe, task.plan
-    states = integrate(recipe, plan.initial, plan.conditions, plan.sizes, progress)
-    accuracy = measure_accuracy(recipe, states, plan.conditions)
-    known = {}
+    plan, recipe, count = task.plan, task.plan.recipe, len(task.plan.initial)
+    # a file that is there may be damaged: its checksums tell
+    damage = OSError, KeyError, ValueError, TypeError, RuntimeError
+    with suppress(*damage), h5py.File(task.path) as f:
+        same = (f.attrs["identity"], int(f.attrs["number"])) == (task.identity, task.number)
+        if same and task.reuse:
+            known = {name: digests(f[name]["state"][...]) for name in plan.groups()}
+            accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
+            return Shard(task.number, count, known, accuracy, reused=True)
+    states, known = plan.integrate(progress), {}
+    accuracy = measure_accuracy(plan, states)
     with create_hdf5(task.path, overwrite=True) as f:
-        for name, (rows, part, _) in group_parts(recipe, task.first, len(states)).items():
+        for name, (rows, part, _) in plan.groups().items():
             group = f.create_group(name, track_order=True)
-            first = task.first + rows.start
+            first = plan.first + rows.start
             write_states(group, states[rows, part], recipe.times[part], recipe.system, first)
             known[name] = digests(states[rows, part])
         f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
         f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
         f.attrs["number"] = task.number
-    return Shard(task.number, len(states), known, accuracy, reused=False)
-
-
-def find_shard(task: Task) -> Shard | None:
-    """The shard that is there, if it is the right one; its checksums tell whether it is whole."""
-    count = len(task.plan.initial)
-    damage = OSError, KeyError, ValueError, TypeError, RuntimeError
-    with suppress(*damage), h5py.File(task.path) as f:
-        if (f.attrs["identity"], int(f.attrs["number"])) == (task.identity, task.number):
-            names = group_parts(task.recipe, task.first, count)
-            known = {name: digests(f[name]["state"][...]) for name in names}
-            accuracy = Accuracy(**json.loads(f.attrs["accuracy"]))
-            return Shard(task.number, count, known, accuracy, reused=True)
-    return None
+    return Shard(task.number, count, known, accuracy, reused=False)
 
 
 def save(
     path: Path,
-    recipe: Recipe,
+    plan: ShardPlan,
     states: Mapping[str, np.ndarray | h5py.Dataset | h5py.VirtualLayout],
     accuracy: Mapping[str, Any],
-    conditions: np.ndarray,
     *,
     overwrite: bool,
     known: Mapping[str, bytes] | None = None,
     shards: tuple[str, Sequence[int]] | None = None,
 ) -> None:
-    """Write the states (trajectory, time, dim) of each group, see :func:`write_dataset`.
-
-    ``conditions`` are those of all trajectories, (trajectory, name).
-    """
-    times, parts = recipe.times, recipe.parts()
-    solver = {{"method": "solver"}.get(name, name): entry for name, entry in recipe.solver.items()}
-    ranges = {} if recipe.vary is None else recipe.vary.bounds
+    """Write the states (trajectory, time, dim) of each group, see :func:`write_dataset`."""
+    recipe = plan.recipe
+    attributes = {
+        "title": printable(recipe.title or recipe.system.title),
+        "recipe": recipe.text,
+        "seed": recipe.seed,
+        **{{"method": "solver"}.get(key, key): entry for key, entry in recipe.solver.items()},
+        "accuracy": json.dumps(accuracy),
+    }
+    groups = {
+        name: (states[name], recipe.times[part], which.start, plan.conditions[which])
+        for name, (which, part) in recipe.parts().items()
+    }
     write_dataset(
         path,
         overwrite,
         recipe.system,
         recipe.step,
-        {
-            "title": printable(recipe.title or recipe.system.title),
-            "recipe": recipe.text,
-            "seed": recipe.seed,
-            **solver,
-            "accuracy": json.dumps(accuracy),
-        },
-        {name: (states[name], times[part], which.start) for name, (which, part) in parts.items()},
-        Conditions(ranges, {name: conditions[which] for name, (which, _) in parts.items()}),
+        attributes,
+        groups,
+        recipe.vary.bounds,
         known=known,
         shards=shards,
     )
@@ -185,15 +157,14 @@ class Shards:
     ----------
     path
         The dataset's file.
-    recipe, plan
-        Recipe and plan of the dataset.
+    plan
+        Plan of the dataset.
     """
 
-    def __init__(self, path: Path, recipe: Recipe, plan: ShardPlan) -> None:
-        self.path, self.folder = path, folder_of(path)
-        self.recipe, self.plan = recipe, plan
+    def __init__(self, path: Path, plan: ShardPlan) -> None:
+        self.path, self.folder, self.plan = path, folder_of(path), plan
         identity = hashlib.sha256(plan.initial.tobytes() + plan.conditions.tobytes())
-        parts = (recipe.text, recipe.system.text, str(plan.rows), versions())
+        parts = (plan.recipe.text, plan.recipe.system.text, str(plan.rows), versions())
         identity.update(json.dumps(parts).encode())
         self._identity = identity.hexdigest()
 
@@ -224,9 +195,8 @@ class Shards:
     def tasks(self, reuse: bool) -> Iterator[Task]:
         """Yield the task of each shard."""
         folder = self.folder.resolve()
-        for number, rows in self.plan:
-            path, part = folder / shard_name(number), self.plan.part(rows)
-            yield Task(self.recipe, path, self._identity, number, rows.start, part, reuse)
+        for number, part in enumerate(self.plan):
+            yield Task(part, folder / shard_name(number), number, self._identity, reuse)
 
     def bind(
         self, shards: Sequence[Shard], asked: dict[str, int], *, single: bool, overwrite: bool
@@ -243,28 +213,19 @@ class Shards:
         """
         shards = sorted(shards, key=lambda shard: shard.number)
         accuracy = combine([shard.accuracy for shard in shards]).summary() | asked
-        names = self.recipe.parts()
+        names = self.plan.recipe.parts()
         known = {name: b"".join(shard.digests.get(name, b"") for shard in shards) for name in names}
-        place, folder = None, str(self.folder.absolute())
+        options: dict[str, Any] = {"overwrite": overwrite, "known": known}
         if not single:
             sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
-            place, folder = (self.folder.name, sizes), self.folder.name
-        states: dict[str, Any] = self._view(folder)
-        with h5py.File("view", "w", driver="core", backing_store=False) as file:
-            if single:  # to copy them
-                states = {n: file.create_virtual_dataset(n, view) for n, view in states.items()}
-            save(
-                self.path,
-                self.recipe,
-                states,
-                accuracy,
-                self.plan.conditions,
-                overwrite=overwrite,
-                known=known,
-                shards=place,
-            )
-        if single:
-            remove_shards(self.path)
+            view, name = self._view(self.folder.name), self.folder.name
+            save(self.path, self.plan, view, accuracy, shards=(name, sizes), **options)
+            return
+        with h5py.File("view", "w", driver="core", backing_store=False) as file:  # to copy them
+            view = self._view(str(self.folder.absolute()))
+            states = {name: file.create_virtual_dataset(name, of) for name, of in view.items()}
+            save(self.path, self.plan, states, accuracy, **options)
+        remove_shards(self.path)
 
     def _prepare(self, resume: bool, overwrite: bool) -> bool:
         """Make the folder, or keep what is in it; return whether it has shards to go on with."""
@@ -294,19 +255,14 @@ class Shards:
     def _view(self, folder: str) -> dict[str, h5py.VirtualLayout]:
         """Return the states of the groups as virtual datasets of HDF5, of shards in a folder."""
         virtual = {}
-        for name, (which, times) in self.recipe.parts().items():
-            shape = (which.stop - which.start, times.stop - times.start, self.recipe.system.dim)
+        for name, (which, times) in self.plan.recipe.parts().items():
+            shape = which.stop - which.start, times.stop - times.start, self.plan.initial.shape[1]
             virtual[name] = h5py.VirtualLayout(shape, np.float64)
-            for number, rows in self.plan:
-                parts = group_parts(self.recipe, rows.start, rows.stop - rows.start)
-                if name in parts:
-                    place = parts[name][2]
-                    virtual[name][place] = h5py.VirtualSource(
-                        f"{folder}/{shard_name(number)}",
-                        f"{name}/state",
-                        (place.stop - place.start, *shape[1:]),
-                        np.float64,
-                    )
+        for number, part in enumerate(self.plan):
+            for name, (_, _, place) in part.groups().items():
+                shape = (place.stop - place.start, *virtual[name].shape[1:])
+                source = f"{folder}/{shard_name(number)}"
+                virtual[name][place] = h5py.VirtualSource(source, f"{name}/state", shape, "f8")
         return virtual
 
 

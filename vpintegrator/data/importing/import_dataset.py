@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ import numpy as np
 from vpintegrator.arguments import one_of, positive
 from vpintegrator.data.chains import chains
 from vpintegrator.data.dataset import Dataset
-from vpintegrator.data.dataset_file import Conditions, write_dataset
+from vpintegrator.data.dataset_file import write_dataset
 from vpintegrator.data.importing.readers import Runs, plain_name, read_pairs, read_runs
 from vpintegrator.data.split import Split, consecutive
 from vpintegrator.data.variation import STEP
@@ -28,9 +28,10 @@ from vpintegrator.storage.files import check_output
 from vpintegrator.storage.toml import toml_text
 
 _CLAIMS = {
-    "symplectic": "symplectic = true\n",
-    "volume": "divergence_free = true\n",
-    "none": "divergence_free = false\n",
+    "symplectic": {"symplectic": True},
+    "volume": {"divergence_free": True},
+    "none": {"divergence_free": False},
+    None: {},
 }
 _FEW = 5  # runs from which on whole ones are dealt out; pairs of a dataset at least
 _UNEQUAL = 1e-3  # relative difference of steps that are not equal
@@ -139,27 +140,35 @@ def import_dataset(
     else:
         runs = _complete(read_pairs(source, pairs, variable, columns), notes)
     if components is not None:
-        if len(components) != runs.states.shape[2]:
-            expected = runs.states.shape[2]
-            raise InputError(f"{len(components)} components are named, but there are {expected}")
         runs = replace(runs, names=tuple(components))
+        if len(components) != (dim := runs.states.shape[2]):
+            raise InputError(f"{len(components)} components are named, but there are {dim}")
     _check_values(runs)
     in_order = False
     if split is None:
         runs, in_order = _joined(runs, notes)
     steps, first = _steps(runs, None if step is None else positive("step", step))
-    found, order = _system(runs, system, parameters, structure, title, notes)
-    states = _with_time(runs.states[..., order], found, runs, steps)
-    states, jumped = _continued(states, found.periods)
-    if jumped:
-        angles = ", ".join(found.components[k] for k in jumped)
-        notes.append(f"angles that jumped by their period are continued over it: {angles}")
-    way, groups = _deal(states, split, fractions, None if in_order else seed)
+    way, groups = _deal(runs.states.shape, split, fractions, None if in_order else seed)
     values = {STEP: steps} | _parameters(runs)
     varied = {name: value for name, value in values.items() if np.ptp(value)}
     nominal = np.concatenate([groups[name][0] for name in ("test", "train")])[0]
-    known = {name: float(each[nominal]) for name, each in values.items() if name != STEP}
-    found = _with_parameters(found, known, varied, system is None)
+    known = {name: float(value[nominal]) for name, value in values.items() if name != STEP}
+    if system is None:
+        if parameters:
+            raise InputError("parameters are those of a system; give one with --system")
+        found, order = _measured(runs, known, structure, title, notes)
+    else:
+        if structure is not None:
+            raise InputError("structure is claimed of states without a system; leave one out")
+        if not isinstance(system, System):
+            system = load_system(system, **(parameters or {}))
+        order = _order(runs, system)
+        found = _with_parameters(system, known, [*varied])
+    states = runs.states[..., order]
+    if found.explicit_time is not None and states.shape[2] < found.dim:
+        of_runs = steps[:, None] * np.arange(states.shape[1]) if runs.times is None else runs.times
+        states = np.concatenate([states, of_runs[..., None]], axis=-1)
+    states = _continued(states, found, notes)
     check_output(path, overwrite)
     misses, unsolved = _misses(found, states, steps, varied)
     if axes is None and not varied and not runs.is_table and not misses < _MISSED:
@@ -171,8 +180,12 @@ def import_dataset(
     step, title = float(np.median(steps)), title or found.title
     counted = np.arange(float(states.shape[1]))
     counted = counted if STEP in varied else first + step * counted
+    conditions = np.array([*varied.values()]).reshape(len(varied), len(states)).T
+    parts = {
+        name: (states[which][:, span], counted[span], which, conditions[which])
+        for name, (which, span) in groups.items()
+    }
     axis = 0 if way.by == "trajectory" else 1
-    parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
     recipe: dict[str, Mapping[str, Any]] = {
         "imported": {
             "source": Path(runs.where).name if Path(runs.where).is_file() else "arrays",
@@ -180,28 +193,17 @@ def import_dataset(
             "parameter_columns": [*runs.parameters],
             "notes": notes,
         },
-        "split": {"by": way.by, **{name: part.shape[axis] for name, part in parts.items()}},
+        "split": {"by": way.by, **{name: each[0].shape[axis] for name, each in parts.items()}},
     }
-    table = np.stack([*varied.values()], axis=-1) if varied else np.empty((len(states), 0))
-    conditions = Conditions(
-        {name: (float(each.min()), float(each.max())) for name, each in varied.items()},
-        {name: table[which] for name, (which, _) in groups.items()},
-    )
-    write_dataset(
-        path,
-        overwrite,
-        found,
-        step,
-        {
-            "title": title,
-            "recipe": toml_text({"title": title}, recipe),
-            "seed": seed,
-            "accuracy": json.dumps({}),
-            "complete": int(np.isfinite(states).all()),
-        },
-        {name: (parts[name], counted[span], which) for name, (which, span) in groups.items()},
-        conditions,
-    )
+    attributes = {
+        "title": title,
+        "recipe": toml_text({"title": title}, recipe),
+        "seed": seed,
+        "accuracy": json.dumps({}),
+        "complete": int(np.isfinite(states).all()),
+    }
+    ranges = {name: (float(each.min()), float(each.max())) for name, each in varied.items()}
+    write_dataset(path, overwrite, found, step, attributes, parts, ranges)
     return Dataset(path)
 
 
@@ -243,13 +245,13 @@ def _joined(runs: Runs, notes: list[str]) -> tuple[Runs, bool]:
 
 
 def _deal(
-    states: np.ndarray,
+    shape: tuple[int, ...],
     split: Split | str | None,
     fractions: Sequence[float] | None,
     seed: int | None,
 ) -> tuple[Split, dict[str, tuple[Any, slice]]]:
     """Return the split, and numbers and times of the runs of each group; in order without seed."""
-    count, length, _ = states.shape
+    count, length, _ = shape
     if not isinstance(split, Split):
         way = split or ("trajectory" if count >= _FEW else "time")
         split = Split(way, None if fractions is None else tuple(fractions))
@@ -261,32 +263,27 @@ def _deal(
     return split, {group: (np.sort(order[part]), slice(0, length)) for group, part in cut.items()}
 
 
-def _continued(states: np.ndarray, periods: Mapping[int, float]) -> tuple[np.ndarray, list[int]]:
-    """Return states with angles continued over their jumps, and the numbers of those that jumped.
+def _continued(states: np.ndarray, system: System, notes: list[str]) -> np.ndarray:
+    """Return states with angles continued over their jumps, and note the angles that jumped.
 
     An angle is taken to be reduced to one period if it stays within one, and if every change in a
     step is either a jump by more than 3/4 of the period or less than 1/4.
     """
-    jumped = list[int]()
-    for component, period in periods.items():
+    jumped = list[str]()
+    for component, period in system.periods.items():
         angle = states[..., component]
         changes = np.diff(angle, axis=-1) / period
         doubtful = ((np.abs(changes) > 1 / 4) & (np.abs(changes) < 3 / 4)).any()
         turns = np.cumsum(-np.nan_to_num(np.round(changes)), axis=-1)
         reduced = np.nanmax(angle) - np.nanmin(angle) <= period * (1 + 1e-6)
         if reduced and not doubtful and turns.any():
-            jumped.append(component)
+            jumped.append(system.components[component])
             states = states.copy()
             states[..., 1:, component] += period * turns
-    return states, jumped
-
-
-def _with_time(states: np.ndarray, system: System, runs: Runs, steps: np.ndarray) -> np.ndarray:
-    """Return states with the time behind them, where the equations depend on it."""
-    if system.explicit_time is None or states.shape[2] == system.dim:
-        return states
-    times = steps[:, None] * np.arange(states.shape[1]) if runs.times is None else runs.times
-    return np.concatenate([states, times[..., None]], axis=-1)
+    if jumped:
+        names = ", ".join(jumped)
+        notes.append(f"angles that jumped by their period are continued over it: {names}")
+    return states
 
 
 def _check_values(runs: Runs) -> None:
@@ -328,15 +325,12 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
             )
         return np.full(count, positive("step", step)), 0.0
     tolerance = _UNEQUAL if given is None else _ROUNDED
-    differences = np.diff(runs.times, axis=1)
     inside = np.arange(1, runs.times.shape[1]) < lengths[:, None]
-    usual = np.full(count, given)
-    if given is None:
-        usual = np.array(
-            [np.median(row[own]) for row, own in zip(differences, inside, strict=True)]
-        )
-    off = np.abs(differences - usual[:, None]) <= tolerance * usual[:, None]
-    if len(wrong := np.argwhere(inside & ~(off & (differences > 0)))):
+    differences = np.where(inside, np.diff(runs.times, axis=1), np.nan)
+    usual = np.nanmedian(differences, axis=1) if given is None else np.full(count, given)
+    even = np.abs(differences - usual[:, None]) <= tolerance * usual[:, None]
+    sound = even & (differences > 0)
+    if len(wrong := np.argwhere(inside & ~sound)):
         run, k = wrong[0]
         raise InputError(
             f"{runs.where}: time {k + 1} of trajectory {run} is {runs.times[run, k + 1]:g}, "
@@ -344,17 +338,16 @@ def _steps(runs: Runs, given: float | None) -> tuple[np.ndarray, float]:
             "states need equal steps: interpolate them (scipy.interpolate.CubicSpline), or give "
             "each pair of neighbouring states as a run of its own"
         )
-    starts = runs.times[:, 0]
-    steps = usual
+    starts, steps = runs.times[:, 0], usual
     if given is None:
-        ends = runs.times[np.arange(count), lengths - 1]
-        steps = (ends - starts) / (lengths - 1)
-    middle = float(np.median(steps))
-    if given is None and np.abs(steps - middle).max() <= _UNEQUAL * middle:
-        # over all times, so that rounding of single ones does not add up: 0.05, not 0.0499999999
         weights = lengths - 1
-        steps[:] = float(f"{(steps * weights).sum() / weights.sum():.12g}")
-    return steps, float(starts[0]) if np.ptp(starts) <= tolerance * middle else 0.0
+        steps = (runs.times[np.arange(count), weights] - starts) / weights
+        middle = np.median(steps)
+        if np.abs(steps - middle).max() <= _UNEQUAL * middle:
+            # over all times, so that rounding of single ones does not add up: 0.05, not 0.04999999
+            steps[:] = float(f"{(steps * weights).sum() / weights.sum():.12g}")
+    together = np.ptp(starts) <= tolerance * np.median(steps)
+    return steps, float(starts[0]) if together else 0.0
 
 
 def _parameters(runs: Runs) -> dict[str, np.ndarray]:
@@ -369,21 +362,16 @@ def _parameters(runs: Runs) -> dict[str, np.ndarray]:
     return dict(runs.parameters)
 
 
-def _with_parameters(
-    system: System, nominal: Mapping[str, float], varied: Collection[str], is_measured: bool
-) -> System:
+def _with_parameters(system: System, nominal: Mapping[str, float], varied: Sequence[str]) -> System:
     """Return the system with values of the parameters that were read.
 
-    A parameter that varies has the value of the first test trajectory. The text of a system without
-    equations is given the parameters; another system has to declare those that vary.
+    A parameter that varies has the value of the first test trajectory.
 
     Raises
     ------
     InputError
-        If a system that was given has no parameter of this name.
+        If the system has no parameter of the name of one that varies.
     """
-    if is_measured:
-        return System(system.text + toml_text({}, {"parameters": nominal}), system.name)
     if missing := [n for n in nominal if n in varied and n not in system.parameters]:
         raise InputError(
             f"{', '.join(missing)} varies, but {system.name} has no such parameter; declare it in "
@@ -393,73 +381,57 @@ def _with_parameters(
     return System(system.text, system.name, {**system.definitions, **own}) if own else system
 
 
-def _system(
-    runs: Runs,
-    system: System | str | os.PathLike[str] | None,
-    parameters: Mapping[str, Any] | None,
-    structure: str | None,
-    title: str | None,
-    notes: list[str],
-) -> tuple[System, list[int]]:
-    """Return the system, or one without equations, and the columns in the order of its state."""
-    dim = runs.states.shape[2]
-    names = [plain_name(name) for name in runs.names or ()]
-    if system is None:
-        if parameters:
-            raise InputError("parameters are those of a system; give one with --system")
-        title = title or (Path(runs.where).stem if Path(runs.where).is_file() else "Measured")
-        claim, order = _claimed(structure, names or [f"z{k + 1}" for k in range(dim)], notes)
-        state = json.dumps(_valid([names[k] for k in order] if names else [], dim))
-        text = f"title = {json.dumps(title)}\nmeasured = true\n{claim}state = {state}\n"
-        return System(text, "-".join(title.lower().split()) or "measured"), order
-    if structure is not None:
-        raise InputError("structure is claimed of states without a system; leave out one of both")
-    if not isinstance(system, System):
-        system = load_system(system, **(parameters or {}))
+def _order(runs: Runs, system: System) -> list[int]:
+    """Return the columns in the order of the system's state."""
+    dim, names = runs.states.shape[2], [plain_name(name) for name in runs.names or ()]
     if dim not in (system.dim, system.phase_dim):
         raise InputError(
             f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
             f"{runs.where} holds states of {dim} ({', '.join(names)})"
         )
     own = [plain_name(name) for name in system.components[:dim]]
-    if sorted(names) == sorted(own):
-        return system, [names.index(name) for name in own]
-    return system, list(range(dim))
+    return [names.index(name) for name in own] if sorted(names) == sorted(own) else [*range(dim)]
 
 
-def _claimed(claim: str | None, names: Sequence[str], notes: list[str]) -> tuple[str, list[int]]:
-    """Return lines on the structure for a system file, and the order of components.
+def _measured(
+    runs: Runs,
+    parameters: Mapping[str, float],
+    claim: str | None,
+    title: str | None,
+    notes: list[str],
+) -> tuple[System, list[int]]:
+    """Return a system without equations, and the columns in the order of its state.
 
     Names such as q1, p1 or x, px propose symplectic. Symplectic states are positions and then
     momenta, by the names of the components, or else by their order.
     """
-    order = list(range(len(names)))
-    if claim is not None:
-        one_of("structure", claim, FORMS)
+    dim = runs.states.shape[2]
+    numbered = [f"z{k + 1}" for k in range(dim)]
+    names, order = [plain_name(name) for name in runs.names or numbered], [*range(dim)]
+    claim = claim and one_of("structure", claim, FORMS)
     pairs = conjugate_pairs(names, velocities=claim == "symplectic")
-    if claim not in (None, "symplectic") or (claim is None and pairs is None):
-        return _CLAIMS.get(claim or "", ""), order
-    if len(names) % 2:
-        raise InputError(
-            f"symplectic states are positions and as many momenta, not {len(names)} components"
+    if claim == "symplectic" or (claim is None and pairs is not None):
+        claim = "symplectic"
+        if dim % 2:
+            raise InputError(
+                f"symplectic states are positions and as many momenta, not {dim} components"
+            )
+        if pairs is not None:
+            order = [k for side in zip(*pairs, strict=True) for k in side]
+        listed = [names[k] for k in order]
+        notes.append(
+            f"the map is taken for symplectic (--structure says another): the states are stored as "
+            f"{', '.join(listed)}, where {', '.join(listed[: dim // 2])} are positions"
         )
-    if pairs is not None:
-        order = [k for side in zip(*pairs, strict=True) for k in side]
-    listed, half = [names[k] for k in order], len(order) // 2
-    notes.append(
-        f"the map is taken for symplectic (--structure says another): the states are stored as "
-        f"{', '.join(listed)}, where {', '.join(listed[:half])} are positions"
-    )
-    return _CLAIMS["symplectic"], order
-
-
-def _valid(names: Sequence[str], dim: int) -> list[str]:
-    """Return names of components that a system file may use."""
     try:
-        found = {check_name(name, "") for name in names}
+        state = [check_name(names[k], "") for k in order]
     except InputError:
-        found = set()
-    return list(names) if len(found) == dim else [f"z{k + 1}" for k in range(dim)]
+        state = []
+    title = title or (Path(runs.where).stem if Path(runs.where).is_file() else "Measured")
+    entries = {"title": title, "measured": True, **_CLAIMS[claim]}
+    entries["state"] = state if len({*state}) == dim else numbered
+    text = toml_text(entries, {"parameters": parameters})
+    return System(text, "-".join(title.lower().split()) or "measured"), order
 
 
 def _misses(

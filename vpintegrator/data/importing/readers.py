@@ -134,37 +134,32 @@ def read_pairs(
 
     The arguments are those of :func:`vpintegrator.import_dataset`.
     """
-    if pairs is True:
-        if not isinstance(source, tuple | list) or len(source) != 2:
-            raise InputError("pairs = True: source must be two arrays or files, before and after")
+    if pairs is True and isinstance(source, tuple | list) and len(source) == 2:
         first, second = (read_runs(each, variable, columns) for each in source)
-    elif variable is not None or isinstance(pairs, str) or len(pairs) != 2:
+    elif pairs is True or variable is not None or isinstance(pairs, str) or len(pairs) != 2:
         raise InputError(
-            "pairs are two names or endings, --pairs BEFORE,AFTER (pairs=[before, after])"
+            "pairs are two names or endings, --pairs BEFORE,AFTER (pairs=[before, after]), or True "
+            "for a source of two arrays or files, before and after"
         )
     else:
         with _opened(source, columns) as found:
             chosen = _paired_columns(found, *pairs) if found.is_table else pairs
             first, second = (_find_runs(found, names) for names in chosen)
-    where, one, other = first.where, first.states[0], second.states[0]
-    if len(first.states) > 1 or len(second.states) > 1 or one.shape != other.shape:
+    before, after, names = first.states, second.states, first.names
+    count, length, dim = before.shape
+    if count > 1 or before.shape != after.shape or dim > length:
         raise InputError(
-            f"{where}: expected states (pair, component), which go together row by row, found "
-            f"{first.states.shape} before and {second.states.shape} after; lost particles are rows "
-            "of NaN, and --variable (variable=...) chooses components of two files"
+            f"{first.where}: expected states (pair, component), more pairs than components, which "
+            f"go together row by row, found {before.shape} before and {after.shape} after; lost "
+            "particles are rows of NaN, and --variable (variable=...) chooses components of two "
+            "files"
         )
-    if one.shape[1] > one.shape[0]:
-        raise InputError(
-            f"{where}: expected (pair, component), found {one.shape}, fewer pairs than components; "
-            "transpose the arrays"
-        )
-    names = first.names
     if names is not None and sorted(names) == sorted(second.names or ()):
-        other = other[:, [(second.names or ()).index(name) for name in names]]
+        after = after[..., [(second.names or ()).index(name) for name in names]]
     if names is not None and pairs is not True:
         names = tuple(name.removesuffix(f"_{pairs[0].strip('_')}") for name in names)
-    states, variable = np.stack([one, other], axis=1), ",".join(names or ())
-    return Runs(where, states, None, 1.0, names, {}, variable, first.is_table)
+    states, variable = np.stack([before[0], after[0]], axis=1), ",".join(names or ())
+    return Runs(first.where, states, None, 1.0, names, {}, variable, first.is_table)
 
 
 def _paired_columns(table: _Source, before: str, after: str) -> tuple[str, str]:
@@ -186,44 +181,36 @@ def _opened(source: Any, columns: Sequence[str] | None) -> Iterator[_Source]:
     where = "the arrays given"
     if isinstance(source, str | os.PathLike):
         where, path = str(source), check_input(source, "a file of arrays")
-        ending = path.suffix.lower()
-        packed = ending in (".gz", ".zip", ".bz2", ".xz")
-        text = Path(path.stem).suffix.lower() if packed else ending
-        if text in _SEPARATORS:
-            source, columns = _read_table(path, _SEPARATORS[text], columns), None
-        elif ending in (".h5", ".hdf5", ".nc") or (ending == ".mat" and h5py.is_hdf5(path)):
+        packed = path.suffix.lower() in (".gz", ".zip", ".bz2", ".xz")
+        ending = Path(path.stem if packed else path).suffix.lower()
+        if ending in (".h5", ".hdf5", ".nc") or (ending == ".mat" and h5py.is_hdf5(path)):
             with open_any(path) as file:
                 yield _Source(where, _hdf5_arrays(file, where))
             return
-        elif ending in (".npz", ".npy", ".mat"):
-            with reading(where, said="cannot be read, it may be damaged"):
-                source = _matlab_arrays(path) if ending == ".mat" else _numpy_arrays(path)
-        else:
+        if ending not in (".npz", ".npy", ".mat", *_SEPARATORS):
             raise InputError(
                 f"{path}: cannot tell what a file '{ending}' is; give .npz, .npy, .h5, .mat or .csv"
             )
+        with reading(where, said="cannot be read, it may be damaged"):
+            if ending in _SEPARATORS:
+                source, columns = _read_table(path, _SEPARATORS[ending], columns), None
+            elif ending == ".mat":
+                from scipy.io import loadmat
+
+                source = {n: a for n, a in loadmat(path).items() if isinstance(a, np.ndarray)}
+                source = {n: a for n, a in source.items() if a.dtype.kind in "fiu"}
+            else:  # with pickles a file could execute anything
+                found = np.load(path, allow_pickle=False)
+                source = found if isinstance(found, np.ndarray) else dict(found)
     if columns is not None:
         raise InputError("columns names those of a text table; components names those of arrays")
     if hasattr(source, "iloc"):
-        where = "the table given" if where == "the arrays given" else where
         yield _Source(where, _columns_of_table(source, where), is_table=True)
         return
     listed = isinstance(source, list | tuple) and all(isinstance(run, np.ndarray) for run in source)
     if listed and [len(shape) for shape in {run.shape[1:] for run in source}] == [1]:
         source = _padded([_numbers(run, where) for run in source])
     yield _Source(where, source if isinstance(source, Mapping) else {"array": source})
-
-
-def _numpy_arrays(path: Path) -> dict[str, Any]:
-    found = np.load(path, allow_pickle=False)  # with pickles a file could execute anything
-    return {"array": found} if isinstance(found, np.ndarray) else dict(found)
-
-
-def _matlab_arrays(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
-
-    arrays = {name: v for name, v in loadmat(path).items() if isinstance(v, np.ndarray)}
-    return {name: values for name, values in arrays.items() if values.dtype.kind in "fiu"}
 
 
 def _hdf5_arrays(file: h5py.File, where: str) -> dict[str, Any]:
@@ -247,18 +234,15 @@ def _read_table(path: Path, separator: str, columns: Sequence[str] | None) -> pa
     import pandas  # slow to load
 
     options: dict[str, Any] = {"sep": separator, "comment": "#", "skipinitialspace": True}
-    with reading(str(path), said="cannot be read as a table, it may be damaged"):
-        head = pandas.read_csv(path, header=None, nrows=1, **options)
-        named = bool(pandas.to_numeric(head.iloc[0], errors="coerce").isna().all())
-        if not named and columns is None:
-            raise InputError(
-                f"{path}: the first row holds numbers, not names of columns; name them with "
-                "--columns, as in time,q,p (columns=[...] in Python)"
-            )
-        if columns is not None and len(columns) != head.shape[1]:
-            raise InputError(f"{path} has {head.shape[1]} columns, but {len(columns)} are named")
-        names = None if columns is None else list(columns)
-        return pandas.read_csv(path, header=0 if named else None, names=names, **options)
+    first = pandas.read_csv(path, header=None, nrows=1, **options).iloc[0]
+    header = 0 if pandas.to_numeric(first, errors="coerce").isna().all() else None
+    if len(columns or first) != len(first) or (header is None and columns is None):
+        raise InputError(
+            f"{path}: name all {len(first)} columns with --columns, as in time,q,p (columns=[...] "
+            "in Python), as a table has them in its first row"
+        )
+    names = None if columns is None else list(columns)
+    return pandas.read_csv(path, header=header, names=names, **options)
 
 
 def _columns_of_table(table: pandas.DataFrame, where: str) -> dict[str, np.ndarray]:
@@ -267,12 +251,11 @@ def _columns_of_table(table: pandas.DataFrame, where: str) -> dict[str, np.ndarr
 
     if not len(table):
         raise InputError(f"{where} has no rows")
-    names = [str(name) for name in table.columns]
-    groups, run = [np.arange(len(table))], None
-    for k, name in enumerate(names):
-        if run is None and plain_name(name).lower() in _RUNS:
-            runs = table.groupby(table.columns[k], sort=False, dropna=False)
-            run, groups = k, list(runs.indices.values())
+    names, groups = [str(name) for name in table.columns], [np.arange(len(table))]
+    run = next((k for k, n in enumerate(names) if plain_name(n).lower() in _RUNS), None)
+    if run is not None:
+        runs = table.groupby(table.columns[run], sort=False, dropna=False)
+        groups = list(runs.indices.values())
     arrays = {}
     for k, name in enumerate(names):
         column = table.iloc[:, k]
@@ -310,37 +293,36 @@ def _find_runs(
     """
     where = source.where
     held = {plain_name(name): source.numbers(name) for name in parameters}
-    others = [n for n in source.arrays if n not in parameters and plain_name(n) not in held]
+    arrays = {n: a for n, a in source.arrays.items() if n not in parameters}
+    arrays = {n: a for n, a in arrays.items() if plain_name(n) not in held}
     if variable is not None:
         chosen = [name.strip() for name in variable.split(",")]
     elif source.is_table:
         # pandas writes the numbers of the rows into a first column without a name
         time = source.usual(_TIMES)
-        chosen = [name for name in others if name != time and "Unnamed" not in name]
+        chosen = [name for name in arrays if name != time and "Unnamed" not in name]
     else:
-        chosen = [_only_states({name: source.arrays[name] for name in others}, where)]
-    found = [source.numbers(name) for name in chosen]
-    rest = _Source(where, {n: source.arrays[n] for n in others if n not in chosen})
+        chosen = [_only_states(arrays, where)]
+    found = {name: source.numbers(name) for name in chosen}
+    rest = _Source(where, {n: a for n, a in arrays.items() if n not in chosen})
     folder = chosen[0].rpartition("/")[0] if chosen else ""
     time, step = rest.usual(_TIMES, folder), rest.usual(_STEPS, folder)
     if times is not None:
         times = _numbers(times, "times")
-    elif time is not None:
+    elif time is not None and rest.numbers(time).size > 1:
         times = rest.numbers(time).squeeze()
-        times = None if times.size == 1 else times
-    states, names = _joined(found, chosen, times, where)
+    states, names = _joined(found, times, where)
     if source.is_table:
         names = tuple(plain_name(name) or name for name in chosen)
     elif axes == "time":
         states = states.swapaxes(0, 1)
     count, length = states.shape[:2]
     if times is not None:
-        times = times.reshape(1, -1) if times.size == length else times
-        if times.shape not in ((1, length), (count, length)):
+        if times.size != length and times.shape != (count, length):
             raise InputError(
                 f"{where}: times of shape {times.shape} do not fit states of shape {states.shape}"
             )
-        times = np.broadcast_to(times, (count, length))
+        times = np.broadcast_to(times.reshape(-1, length), (count, length))
     for name, values in held.items():
         if source.is_table:
             if ((values != values[:, :1]) & ~np.isnan(values)).any():
@@ -352,8 +334,8 @@ def _find_runs(
                 f"trajectories, not an array of shape {values.shape}"
             )
         held[name] = np.broadcast_to(values.ravel(), (count,))
-    steps = None if step is None else rest.numbers(step).ravel()
-    step_size = float(steps[0]) if steps is not None and steps.size == 1 else None
+    steps = np.empty(0) if step is None else rest.numbers(step)
+    step_size = float(steps.item()) if steps.size == 1 else None
     return Runs(where, states, times, step_size, names, held, ",".join(chosen), source.is_table)
 
 
@@ -365,13 +347,10 @@ def _only_states(arrays: Mapping[str, Any], where: str) -> str:
         if len(names) == 1:
             return names[0]
     shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in arrays.items()) or "nothing"
-    if not possible:
-        raise InputError(
-            f"{where} holds no array of shape (trajectory, time, dim) or (time, dim), but {shapes}"
-        )
     raise InputError(
-        f"{where} holds several arrays that may be the states, {', '.join(possible)}; name one "
-        "with --variable (variable=... in Python), or name states before and after with --pairs"
+        f"{where}: expected one array of states, of shape (trajectory, time, dim) or (time, dim), "
+        f"found {shapes}; name it with --variable (variable=... in Python), or states before and "
+        "after with --pairs"
     )
 
 
@@ -392,31 +371,30 @@ def _numbers(values: Any, where: str) -> np.ndarray:
 
 
 def _joined(
-    arrays: Sequence[np.ndarray], chosen: Sequence[str], times: np.ndarray | None, where: str
+    chosen: Mapping[str, np.ndarray], times: np.ndarray | None, where: str
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return states (run, time, dim) of one or several arrays, and names of the components."""
-    if not arrays:
+    if not chosen:
         raise InputError(f"{where} has no column for the states")
-    if len(arrays) > 1:  # MATLAB's vectors are matrices
+    arrays, several = list(chosen.values()), len(chosen) > 1
+    if several:  # MATLAB's vectors are matrices
         arrays = [a.ravel() if a.ndim == 2 and 1 in a.shape else a for a in arrays]
     first = arrays[0]
-    alone = len(arrays) == 1 or (  # (time, d) of a single trajectory
+    alone = not several or (  # (time, d) of a single trajectory
         first.ndim == 2 and times is not None and times.size == len(first) != first.shape[1]
     )
     parts = [a[None] if (alone and a.ndim == 2) or a.ndim == 1 else a for a in arrays]
-    if not alone:
-        parts = [a if first.ndim == 3 else a[..., None] for a in parts]
+    if not alone and first.ndim < 3:
+        parts = [a[..., None] for a in parts]
     if any(a.ndim != 3 or 0 in a.shape for a in parts) or len({a.shape[:2] for a in parts}) > 1:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(chosen, arrays, strict=True))
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in chosen.items())
         raise InputError(
             f"{where}: expected states of shape (trajectory, time, dim) or (time, dim), or several "
             f"arrays of the same trajectories and times, found {shapes}"
         )
-    if len(arrays) == 1:
-        return parts[0], None
     names = [
         name.rpartition("/")[2] + (str(k + 1) if a.shape[2] > 1 else "")
         for name, a in zip(chosen, parts, strict=True)
         for k in range(a.shape[2])
     ]
-    return np.concatenate(parts, axis=-1), tuple(names)
+    return np.concatenate(parts, axis=-1), tuple(names) if several else None
