@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.linalg when it is used
 
-from vpintegrator.dynamics.equations import DoubleFormulas, Equations
+from vpintegrator.dynamics.equations import DoubleFormulas, Equations, FormulaMap
 from vpintegrator.dynamics.expressions import (
     Arithmetic,
+    ComponentFunction,
     Expression,
     Number,
     Symbol,
@@ -266,8 +267,8 @@ class TrialStates(ClaimTrial):
         self.equations, self.is_map = equations, bool(equations.stages)
         self.halves, self.domain, self.is_exact = equations.halves, domain, exact
         self.tolerance = self.slope_tolerance = OF_ROUNDED if equations.rounded else TOLERANCE
-        parts = equations.stages or (dict(enumerate(equations.vector_field)),)
-        self._stages = [(list(part), self._function(part.values())) for part in parts]
+        stages = equations.stages or (dict(enumerate(equations.vector_field)),)
+        self._map = FormulaMap(replace(equations, stages=stages, iterations=1), self._columns)
         if candidates is None:
             candidates = random_states(len(equations.symbols))
         if exact:
@@ -280,6 +281,10 @@ class TrialStates(ClaimTrial):
     def _function(self, values: Iterable[Value]) -> ExactFormulas | DoubleFormulas:
         kind = ExactFormulas if self.is_exact else DoubleFormulas
         return kind(list(values), self.equations.symbols)
+
+    def _columns(self, values: Sequence[Value], *_: Any) -> ComponentFunction:
+        formulas = self._function(values)
+        return lambda *columns: [*formulas(np.stack(columns, axis=1)).T]
 
     def _affordable(self, candidates: np.ndarray, most: int) -> np.ndarray:
         """Return the first states with values there, (2, state, dim); fewer of costly formulas."""
@@ -294,10 +299,7 @@ class TrialStates(ClaimTrial):
         return np.array([*known], dtype=object).reshape(-1, 2, len(e.symbols)).swapaxes(0, 1)
 
     def at(self, states: np.ndarray) -> np.ndarray:
-        states = states.copy()
-        for changed, formulas in self._stages:
-            states[:, changed] = formulas(states)
-        return states
+        return np.stack(self._map.columns([*states.T], "numpy"), axis=1)
 
     @cached_property
     def scalars(self) -> dict[str, Callable[..., np.ndarray]]:  # type: ignore[override]
@@ -322,19 +324,7 @@ class TrialStates(ClaimTrial):
         return self._function(slopes)(self.states)
 
     def derivative(self) -> np.ndarray:
-        points, dim = self.states.copy(), self.states.shape[1]
-        result = np.tile(np.eye(dim, dtype=points.dtype), (len(points), 1, 1))
-        for (changed, values), slopes in zip(
-            self._stages, self.equations.stage_slopes, strict=True
-        ):
-            factors = self._function(slopes.values())(points)
-            new = {i: np.zeros((len(points), dim), dtype=points.dtype) for i in changed}
-            for (i, j), factor in zip(slopes, factors.T, strict=True):
-                new[i] = new[i] + factor[:, None] * result[:, j]
-            points[:, changed] = values(points)
-            for i, rows in new.items():
-                result[:, i] = rows
-        return result
+        return np.ascontiguousarray(np.moveaxis(self._map.jacobian(self.states.T), -1, 0))
 
 
 def claims_of(trial: ClaimTrial, source: str) -> Iterator[Claim]:

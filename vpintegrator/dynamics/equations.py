@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from vpintegrator.dynamics.expressions import (
 )
 from vpintegrator.errors import InputError
 
+FunctionMaker = Callable[[Sequence[Value], Sequence[Symbol], str], ComponentFunction]
 Stage = Mapping[int, Value]  # new values by the number of the component
 
 
@@ -323,39 +324,30 @@ def as_given(values: np.ndarray, state: Any) -> Any:
     return state.new_tensor(values) if is_tensor(state) else values
 
 
-def stack_numpy(values: Sequence[Any], like: np.ndarray) -> np.ndarray:
-    """Put components of shape (...) together into (..., component)."""
-    result = np.empty((*like.shape, len(values)), dtype=like.dtype)
-    for i, value in enumerate(values):
-        result[..., i] = value
-    return result
-
-
-def stack_torch(values: Sequence[Any], like: Any, dim: int = -1) -> Any:
-    """Stack values as a tensor; plain numbers become tensors like ``like``."""
+def stack_rows(values: Sequence[Any], like: Any, axis: int = 0) -> Any:
+    """Stack values along a new axis, the first, each of the shape and kind of ``like``."""
+    if not is_tensor(like):
+        result = np.empty(
+            (*like.shape, len(values)) if axis else (len(values), *like.shape), like.dtype
+        )
+        entries = np.moveaxis(result, axis, 0)
+        for i, value in enumerate(values):
+            entries[i] = value
+        return result
     import torch
 
     if not values:
-        return like.new_empty((*like.shape, 0)).movedim(-1, dim)
+        return like.new_empty((*like.shape, 0)).movedim(-1, axis)
     rows = [v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in values]
     if any(row.shape != like.shape for row in rows):
         rows = [row.expand(like.shape) for row in rows]
-    return torch.stack(rows, dim)
+    return torch.stack(rows, axis)
 
 
-def stack_rows(values: Sequence[Any], like: Any) -> Any:
-    """Stack values as rows (value, ...), each of the shape and kind of ``like``."""
-    if is_tensor(like):
-        return stack_torch(values, like, 0)
-    result = np.empty((len(values), *like.shape), dtype=like.dtype)
-    for row, value in zip(result, values, strict=True):
-        row[...] = value
-    return result
-
-
-def zeros_like(state: Any) -> Any:
-    """Return zeros of the shape and kind of an array or a tensor."""
-    return state.new_zeros(state.shape) if is_tensor(state) else np.zeros_like(state)
+def zeros_like(state: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """Return zeros of the kind of an array or a tensor, and of its shape unless one is given."""
+    shape = state.shape if shape is None else shape
+    return state.new_zeros(shape) if is_tensor(state) else np.zeros_like(state, shape=shape)
 
 
 class StateFunction:
@@ -379,11 +371,11 @@ class StateFunction:
                 f"{tuple(state.shape)} and {given.shape}"
             )
         if is_tensor(state) and not self._open:
-            return stack_torch(self.made("torch")(*state.unbind(-1)), state[..., 0])
+            return stack_rows(self.made("torch")(*state.unbind(-1)), state[..., 0], -1)
         state = np.asarray(state)
         shape = np.broadcast_shapes(state.shape[:-1], given.shape[:-1])
         columns = [*np.moveaxis(state, -1, 0), *np.moveaxis(given, -1, 0)]
-        return stack_numpy(self.made("numpy")(*columns), np.empty(shape, state.dtype))
+        return stack_rows(self.made("numpy")(*columns), np.empty(shape, state.dtype), -1)
 
     def by_component(self, components: Any, parameters: Sequence[Any] = ()) -> list[Any]:
         """Return the values of the expressions one by one, of components (dim, ...).
@@ -433,29 +425,24 @@ class MatrixFunction(StateFunction):
 
     def __init__(self, equations: Equations, entries: dict[tuple[int, int], Value]) -> None:
         super().__init__(equations, list(entries.values()))
-        self._positions = list(entries)
+        self._places = tuple(np.array(list(entries), int).reshape(-1, 2).T)
 
     def __call__(self, state: Any, parameters: Any = None) -> Any:
         """Return matrices (..., dim, dim)."""
         entries = super().__call__(state, parameters)
-        shape = (*entries.shape[:-1], self._dim, self._dim)
-        new = entries.new_zeros(shape) if is_tensor(entries) else np.zeros(shape, entries.dtype)
-        rows, columns = np.array(self._positions, int).reshape(-1, 2).T
-        new[..., rows, columns] = entries
-        return new
+        result = zeros_like(entries, (*entries.shape[:-1], self._dim, self._dim))
+        result[(..., *self._places)] = entries
+        return result
 
     def matrices_by_component(self, components: Any, parameters: Sequence[Any] = ()) -> Any:
         """Return matrices (dim, dim, ...) of components (dim, ...)."""
         values = self.by_component(components, parameters)
-        shape = (self._dim, *components.shape)
+        result = zeros_like(components, (self._dim, *components.shape))
         if is_tensor(components):
-            result = components.new_zeros(shape)
-            rows, columns = np.array(self._positions, int).reshape(-1, 2).T
-            result[rows, columns] = stack_rows(values, components[0])
-            return result
-        result = np.zeros(shape, dtype=components.dtype)
-        for place, value in zip(self._positions, values, strict=True):
-            result[place] = value
+            result[self._places] = stack_rows(values, components[0])
+        else:  # without a copy
+            for row, column, value in zip(*self._places, values, strict=True):
+                result[row, column] = value
         return result
 
 
@@ -526,6 +513,8 @@ class FormulaMap:
     ----------
     equations
         Equations with ``stages``. With open parameters the formulas take arrays of their values.
+    make
+        Returns the function of formulas, symbols and a library; of rounded or exact numbers.
 
     Examples
     --------
@@ -541,9 +530,17 @@ class FormulaMap:
     [np.float64(1.0), np.float64(1.0)]
     """
 
-    def __init__(self, equations: Equations) -> None:
+    def __init__(self, equations: Equations, make: FunctionMaker = vectorised) -> None:
         self._equations = equations
-        self._made: dict[str, list[tuple[list[int], ComponentFunction]]] = {}
+        arguments = equations.arguments
+
+        def functions(
+            parts: Sequence[Mapping[Any, Value]], library: str
+        ) -> list[ComponentFunction]:
+            return [make(list(part.values()), arguments, library) for part in parts]
+
+        self._made = cache(partial(functions, equations.stages))
+        self._slopes = cache(lambda: functions(equations.stage_slopes, "numpy"))
 
     def iteration(self, parameters: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Return the map of states (n, dim), each with values of open parameters, (n, name)."""
@@ -553,7 +550,8 @@ class FormulaMap:
         """Return images of states (..., dim), with the values of open parameters one by one."""
         with np.errstate(all="ignore"):  # escaping orbits are not finite
             columns = self.columns([*np.moveaxis(states, -1, 0)], "numpy", parameters)
-        return stack_numpy(columns, states[..., 0])
+        images: np.ndarray = stack_rows(columns, states[..., 0], -1)
+        return images
 
     def columns(
         self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
@@ -568,17 +566,10 @@ class FormulaMap:
         """Yield the components after each stage of a step, as for ``columns``; one list for all."""
         if len(parameters) != len(self._equations.open):
             raise InputError("parameters of this map are left open; their values are needed")
-        if library not in self._made:
-            e = self._equations
-            self._made[library] = [
-                (list(stage), vectorised(list(stage.values()), e.arguments, library))
-                for stage in e.stages
-            ]
         values = list(components)
         for _ in range(self._equations.iterations):
-            for changed, function in self._made[library]:
-                found = function(*values, *parameters)
-                for i, value in zip(changed, found, strict=True):
+            for stage, function in zip(self._equations.stages, self._made(library), strict=True):
+                for i, value in zip(stage, function(*values, *parameters), strict=True):
                     values[i] = value
                 yield values
 
@@ -591,7 +582,7 @@ class FormulaMap:
         wanted = {(k * count) // parts for k in range(1, parts + 1)}
         with np.errstate(all="ignore"):
             found = [
-                stack_numpy(values, states[:, 0])
+                stack_rows(values, states[:, 0], -1)
                 for number, values in enumerate(self.stagewise([*states.T], "numpy"), start=1)
                 if number in wanted
             ]
@@ -599,31 +590,17 @@ class FormulaMap:
 
     def jacobian(self, components: np.ndarray, parameters: Sequence[Any] = ()) -> np.ndarray:
         """Return derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
-        dim = len(self._equations.symbols)
-        shape = components.shape[1:]
-        point = np.array(components, dtype=np.float64)
-        result = np.zeros((dim, dim, *shape))
+        e, dim, shape = self._equations, len(components), components.shape[1:]
+        point = np.array(components, dtype=np.result_type(components, np.float64))
+        result = np.zeros((dim, dim, *shape), point.dtype)
         result[range(dim), range(dim)] = 1.0
-        for _ in range(self._equations.iterations):
-            for changed, places, function, slopes in self._derivatives:
-                rows = {i: np.zeros((dim, *shape)) for i in changed}
+        made = self._made("numpy"), e.stage_slopes, self._slopes()
+        for _ in range(e.iterations):
+            for stage, function, places, slopes in zip(e.stages, *made, strict=True):
+                rows = {i: np.zeros((dim, *shape), point.dtype) for i in stage}
                 for (i, j), slope in zip(places, slopes(*point, *parameters), strict=True):
                     rows[i] += slope * result[j]
                 values = function(*point, *parameters)
-                for i, value in zip(changed, values, strict=True):
+                for i, value in zip(stage, values, strict=True):
                     result[i], point[i] = rows[i], value
         return result
-
-    @cached_property
-    def _derivatives(
-        self,
-    ) -> list[tuple[list[int], list[tuple[int, int]], ComponentFunction, ComponentFunction]]:
-        e = self._equations
-
-        def function(values: Iterable[Value]) -> ComponentFunction:
-            return vectorised(list(values), e.arguments, "numpy")
-
-        return [
-            (list(stage), list(slopes), function(stage.values()), function(slopes.values()))
-            for stage, slopes in zip(e.stages, e.stage_slopes, strict=True)
-        ]

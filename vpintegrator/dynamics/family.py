@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.equations import Equations, hamiltonian_rates, stack_numpy
+from vpintegrator.dynamics.equations import Equations, hamiltonian_rates, stack_rows
 from vpintegrator.dynamics.expressions import (
     Algebra,
     Expression,
@@ -252,7 +252,7 @@ class Family:
                 f"shape {values.shape}"
             )
         function = vectorised(self._made[1], self._symbols, "numpy")
-        return stack_numpy(function(*np.moveaxis(values, -1, 0)), values[..., 0])
+        return stack_rows(function(*np.moveaxis(values, -1, 0)), values[..., 0], -1)
 
     @cached_property
     def _step(self) -> Symbol | Number:

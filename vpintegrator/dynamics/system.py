@@ -21,7 +21,6 @@ from vpintegrator.dynamics.equations import (
     StateFunction,
     is_tensor,
     stack_rows,
-    stack_torch,
 )
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.properties import Definition, SystemProperties
@@ -453,7 +452,7 @@ class System(SystemProperties):
             return state.new_tensor(found) if tensor else found
         if tensor:
             columns = self._formula_map.columns(state.unbind(-1), "torch", parameters)
-            return stack_torch(columns, state[..., 0])
+            return stack_rows(columns, state[..., 0], -1)
         return self._formula_map.images(state, parameters)
 
     def map_jacobian(self, state: Any, parameters: Sequence[Any] = ()) -> np.ndarray:

@@ -31,7 +31,6 @@ from vpintegrator.errors import InputError, nearest, printable
 
 SYNTAX = ("where", "sum", "range", "len")  # written as calls, but no functions of numbers
 RESERVED = {*FUNCTIONS, *SYNTAX, "pi", "t"}
-_LONGEST_NAME = 100
 # control characters, marks that turn the direction of writing, line separators
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
 _JOINERS = "\u00ad\u200b\u200c\u200d"  # characters that some scripts need, and soft hyphens
@@ -43,12 +42,10 @@ def check_name(name: str, where: str) -> str:
         raise InputError(f"{where}: '{name}' is no valid name; use letters, digits and _")
     if keyword.iskeyword(name) or name in RESERVED:
         raise InputError(f"{where}: '{name}' is reserved; choose another name")
-    if len(name) > _LONGEST_NAME:
-        raise InputError(f"{where}: a name has at most {_LONGEST_NAME} characters")
-    return name
+    return readable(name, where)
 
 
-def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = False) -> str:
+def readable(text: str, where: str, longest: int = 100, lines: bool = False) -> str:
     """Return a name or title that a terminal can show as it is, else raise InputError.
 
     Parameters
@@ -60,27 +57,17 @@ def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = 
     lines
         Whether it may have several lines.
     """
-    shown = text.replace("\n", " ").replace("\t", " ") if lines else text
-    hidden = [c for c in shown if unicodedata.category(c) in _HIDDEN and c not in _JOINERS]
-    if hidden:
-        raise InputError(
-            f"{where}: a text holds the character {hidden[0]!r}, which terminals obey instead of "
-            "showing it; leave it out"
-        )
     if len(text) > longest:
-        raise InputError(f"{where}: a text has {len(text)} characters, more than {longest}")
+        raise InputError(f"{where}: a text has at most {longest} characters, not {len(text)}")
+    shown = text.replace("\n", " ").replace("\t", " ") if lines else text
+    if any(unicodedata.category(c) in _HIDDEN and c not in _JOINERS for c in shown):
+        raise InputError(f"{where}: a text holds a character which terminals obey; leave it out")
     return text
 
 
 MAXIMUM_LENGTH = 20_000  # characters of one expression
 _QUOTED = 80  # characters of an expression in a message
-_CALLED = (*FUNCTIONS, "where")  # what a message lists
-
 _PARSING = threading.Lock()
-_WHOLE = (
-    "an index, a range, % and // take whole numbers: loop indices, len(array), parameters that are "
-    "whole numbers, and + - * // % of them"
-)
 _USES = {
     "sum": "a sum is written sum(expression for i in range(n)), or range(first, end)",
     "where": "write where(x < y, a, b), with a comparison < <= > or >= in it",
@@ -102,6 +89,9 @@ _OF_INTEGERS: dict[type, Any] = {
     ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv,
 }
+# factor of the next term of a sum, exponent of the next factor of a product
+_SUM: dict[type, int] = {ast.Add: 1, ast.Sub: -1}
+_PRODUCT: dict[type, int] = {ast.Mult: 1, ast.Div: -1}
 
 
 @dataclass
@@ -140,19 +130,17 @@ def parse(text: str | int | float, scope: Scope, where: str) -> Value:
     InputError
         With the column of the first thing that is not understood.
     """
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
+    if isinstance(text, str):
+        return _Parser(text, scope, where).parse()
+    try:
+        if isinstance(text, bool) or not isinstance(text, int | float):
+            raise ValueError
+        return nodes.tidy(Fraction(repr(text) if isinstance(text, float) else text))
+    except (ValueError, NotFinite):
         raise InputError(
-            f"{where}: expected an expression in quotes or a number, found "
+            f"{where}: expected an expression in quotes or a finite number, found "
             f"{printable(repr(text), _QUOTED)}"
-        )
-    if not isinstance(text, str):
-        try:
-            return nodes.tidy(Fraction(repr(text) if isinstance(text, float) else text))
-        except (ValueError, OverflowError):
-            raise InputError(f"{where}: {text} is not a finite number") from None
-        except NotFinite:
-            raise InputError(f"{where}: the number is too large") from None
-    return _Parser(text, scope, where).parse()
+        ) from None
 
 
 def syntax_tree(text: str) -> ast.expr:
@@ -172,12 +160,9 @@ class _Parser:
         self.where = where
 
     def parse(self) -> Value:
-        if len(self.text) > MAXIMUM_LENGTH:
-            raise InputError(
-                f"{self.where}: the expression has {len(self.text)} characters, "
-                f"more than the {MAXIMUM_LENGTH} allowed"
-            )
         try:
+            if len(self.text) > MAXIMUM_LENGTH:
+                raise ValueError
             return self.value(syntax_tree(self.text))
         except SyntaxError as error:
             column = (error.offset or len(self.text) + 1) + self.offset
@@ -185,12 +170,12 @@ class _Parser:
                 f"{self.where}, column {column}: '{printable(self.text, _QUOTED)}' is not a valid "
                 f"expression ({error.msg})"
             ) from None
-        except (RecursionError, MemoryError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
+        except InputError:
+            raise
+        except (RecursionError, MemoryError, ValueError):
             raise InputError(
-                f"{self.where}: the expression cannot be read (nested too deeply, or with "
-                "numbers too long); write it more simply"
+                f"{self.where}: the expression cannot be read (nested too deeply, or longer than "
+                f"{MAXIMUM_LENGTH} characters); write it more simply"
             ) from None
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
@@ -201,8 +186,8 @@ class _Parser:
         try:
             self.algebra.spend(1)
             return self._value(node)
-        except NotFinite as error:
-            self.fail(node, str(error) or "this constant is too large, or no real number")
+        except NotFinite:
+            self.fail(node, "this constant is too large, or no real number")
         except ZeroDivisionError:
             self.fail(node, "division by zero")
         except TooLong as error:
@@ -211,20 +196,14 @@ class _Parser:
     def _value(self, node: ast.expr) -> Value:
         algebra = self.algebra
         match node:
-            case ast.Name():
-                return self.name(node)
+            case ast.Name(id=name):
+                return self.name(node, name)
             case ast.Subscript(value=ast.Name(id=name), slice=place):
                 return self.entry(node, name, place)
             case ast.BinOp(op=ast.Add() | ast.Sub()):
-                return algebra.combine(
-                    (self.value(part), 1 if isinstance(sign, ast.Add) else -1)
-                    for sign, part in _chain(node, (ast.Add, ast.Sub), ast.Add())
-                )
+                return algebra.combine((self.value(part), c) for part, c in _chain(node, _SUM))
             case ast.BinOp(op=ast.Mult() | ast.Div()):
-                return algebra.product(
-                    (self.value(part), 1 if isinstance(sign, ast.Mult) else -1)
-                    for sign, part in _chain(node, (ast.Mult, ast.Div), ast.Mult())
-                )
+                return algebra.product((self.value(part), e) for part, e in _chain(node, _PRODUCT))
             case ast.Constant(value=int(number)) if not isinstance(number, bool):
                 return nodes.tidy(number)
             case ast.Constant(value=float(number)) if math.isfinite(number):
@@ -238,62 +217,47 @@ class _Parser:
                 return self.value(operand)
             case ast.BinOp(op=ast.Mod() | ast.FloorDiv()):
                 return self.integer(node)
-            case ast.BinOp(op=ast.BitXor()):
-                self.fail(node, "for a power write ** instead of ^")
             case ast.Call(func=ast.Name(id=name)):
                 return self.call(node, name)
         self.fail(
             node,
             f"'{printable(ast.unparse(node), _QUOTED)}' is not allowed in an expression; allowed "
-            "are + - * / **, numbers, names, indices, sum(... for i in range(n)), pi, "
-            f"{', '.join(_CALLED)}",
+            "are + - * / **, numbers, names, indices, sum(... for i in range(n)), pi, where, "
+            f"{', '.join(FUNCTIONS)}",
         )
 
-    def name(self, node: ast.Name) -> Value:
-        name = node.id
-        value = self.values.get(name, self.integers.get(name))
+    def name(self, node: ast.Name, name: str) -> Value:
+        value = self.values.get(name, self.integers.get(name, nodes.PI if name == "pi" else None))
+        if value is None:
+            hint = '; for the time write time = "t" in the file' if name == "t" else None
+            known = [*self.values, *self.integers, "pi"]
+            self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
         if isinstance(value, tuple):
-            last = f"write {name}[0] ... {name}[{len(value) - 1}]" if value else "it has no entries"
-            self.fail(node, f"'{name}' is an array; {last}")
-        if value is not None:
-            return value
-        if name == "pi":
-            return nodes.PI
-        if name in FUNCTIONS or name in SYNTAX:
-            self.fail(node, f"the function '{name}' needs its argument in parentheses")
-        known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
-        hint = '; for the time write time = "t" in the file' if name == "t" else None
-        self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
+            self.fail(node, f"'{name}' is an array of {len(value)} entries; write {name}[i]")
+        return value
 
     def entry(self, node: ast.expr, name: str, place: ast.expr) -> Value:
         """Return an entry of an array."""
         array = self.values.get(name)
-        if array is None:
-            self.fail(node, f"unknown name '{name}'{nearest(name, self.values)}")
         if not isinstance(array, tuple):
-            self.fail(node, f"'{name}' is a single number and takes no index")
+            self.fail(node, f"there is no array '{name}'{nearest(name, self.values)}")
         index = self.integer(place)
         if not 0 <= index < len(array):
-            self.fail(
-                place,
-                f"index {index} of '{name}' is outside 0 ... {len(array) - 1} "
-                "(for a periodic index write [(i + 1) % n])",
-            )
+            words = f"is outside 0 ... {len(array) - 1} (for a periodic index write [(i + 1) % n])"
+            self.fail(place, f"index {index} of '{name}' {words}")
         return array[index]
 
     def call(self, node: ast.Call, name: str) -> Value:
         if name in SYNTAX:
             return self.syntax(node, name)
-        if name in self.values:
-            self.fail(node, f"'{name}' is not a function; write * to multiply")
-        if name not in FUNCTIONS:
-            self.fail(node, f"unknown function '{name}'{nearest(name, _CALLED)}")
+        if name not in FUNCTIONS or name in self.values:
+            hint = nearest(name, [*FUNCTIONS, *SYNTAX])
+            self.fail(node, f"unknown function '{name}'{hint} (write * to multiply)")
         function = FUNCTIONS[name]
         wanted, found = len(function.arguments), len(node.args)
         if node.keywords or found < wanted or (found > wanted and not function.further):
-            number = ("one argument", "two arguments")[wanted - 1] + " or more" * function.further
-            example = f"{name}({', '.join(function.arguments)})"
-            self.fail(node, f"'{name}' takes {number}, as in {example}")
+            example = f"{name}({', '.join(function.arguments)}{', ...' * function.further})"
+            self.fail(node, f"a call of '{name}' is written {example}")
         return self.algebra.call(function, *map(self.value, node.args))
 
     def syntax(self, node: ast.Call, name: str) -> Value:
@@ -373,19 +337,20 @@ class _Parser:
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OF_INTEGERS:
                 result = _OF_INTEGERS[type(sign)](self.integer(left), self.integer(right))
             case _:
-                self.fail(node, _WHOLE)
+                self.fail(
+                    node,
+                    "an index, a range, % and // take whole numbers: loop indices, len(array), "
+                    "parameters that are whole numbers, and + - * // % of them",
+                )
         if abs(result) > 2**53:
             self.fail(node, "the whole number is too large for an index")
         return result
 
 
-def _chain(
-    node: ast.expr, operators: tuple[type[ast.operator], ...], first: ast.operator
-) -> list[tuple[ast.operator, ast.expr]]:
-    """The operands of ``a + b - c + ...`` from left to right, each with the sign before it."""
+def _chain(node: ast.expr, signs: Mapping[type, int]) -> list[tuple[ast.expr, int]]:
+    """Return the operands of ``a + b - c + ...`` from left to right, with 1 or -1 for the sign."""
     parts = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, operators):
-        parts.append((node.op, node.right))
+    while isinstance(node, ast.BinOp) and type(node.op) in signs:
+        parts.append((node.right, signs[type(node.op)]))
         node = node.left
-    parts.append((first, node))
-    return parts[::-1]
+    return [*parts, (node, 1)][::-1]
