@@ -102,11 +102,10 @@ def test_another_map_is_never_written(name, change, path):
         try:
             vp.save(model, path)
         except InputError as error:
-            assert "the layer 'core" in str(error) and "vp.wrap" in str(error)
+            assert "vp.wrap" in str(error)
             assert not path.exists()
         else:
             assert_close(vp.load(path)(X), model(X), 0)
-            assert change in (parametrise, activate)  # nothing there to change
 
 
 def test_existing_file(path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,24 +28,10 @@ _MATRICES = {"SkewSymMatrix": "skew", "LowerTriangular": "lower", "UpperTriangul
 
 
 class StoredLayer(NamedTuple):
-    """A layer of the file: its kind, and its arrays in Julia's orientation."""
+    """A layer of the file: its kind, and the parameters of the equal layer of this package."""
 
     kind: str  # skew, arbitrary, multihead, stiefel, lower, upper, residual, dense
-    arrays: dict[str, np.ndarray]
-
-    @property
-    def values(self) -> Iterator[np.ndarray]:
-        """The parameters of the equal layer of this package, in their order."""
-        if "PQ" in self.arrays:  # P^T z there is P z here; and the softmax is over the index of PQ
-            for name in ("PK", "PQ", "PV"):
-                yield self.arrays[name].transpose(0, 2, 1)
-            return
-        weight = self.arrays["weight"]
-        yield weight.reshape(-1) if self.kind == "arbitrary" else weight
-        if self.kind in ("residual", "dense"):
-            yield self.arrays.get("bias", np.zeros(len(weight)))
-        elif "bias" in self.arrays:
-            yield self.arrays["bias"]
+    values: list[np.ndarray]
 
 
 def load_gml(
@@ -103,18 +88,23 @@ def load_gml(
         root = StoredGroup(file, path)
         numbers = sorted(int(n[1:]) for n in root.groups if re.fullmatch(r"L[0-9]{1,6}", n))
         layers = [_read(root.group(f"L{number}")) for number in numbers]
-    arrays = [array for layer in layers for array in layer.arrays.values()]
-    single = all(array.dtype == np.float32 for array in arrays)
+    values = [value for layer in layers for value in layer.values]
     options = {
         "activation": activation,
         "prediction_window": prediction_window,
-        "dtype": "float32" if single else "float64",
+        "dtype": "float32" if all(value.dtype == np.float32 for value in values) else "float64",
     }
     try:
         with torch.random.fork_rng(devices=[]):
             model = _model(layers, window, residual, options)
-        values = [value for layer in layers for value in layer.values]
-        for (module, name), value in zip(_targets(model), values, strict=True):
+        weights = [
+            (module, name)
+            for module in model.core.modules()
+            if not isinstance(module, parametrize.ParametrizationList)
+            for name in dict(module.named_parameters(recurse=False))
+            or ["weight"] * parametrize.is_parametrized(module)
+        ]
+        for (module, name), value in zip(weights, values, strict=True):
             weight = getattr(module, name)
             if value.shape != weight.shape:
                 raise InputError(f"an array has shape {value.shape}, not {tuple(weight.shape)}")
@@ -133,34 +123,34 @@ def load_gml(
 
 
 def _read(group: StoredGroup) -> StoredLayer:
-    if "PQ" in group:
-        arrays = {name: _heads(group.group(name)) for name in ("PQ", "PK", "PV")}
-        return StoredLayer("stiefel" if group.group("PQ").groups else "multihead", arrays)
+    if "PQ" in group:  # P^T z there is P z here; and the softmax is over the index of PQ
+        heads = [_heads(group.group(name)) for name in ("PK", "PQ", "PV")]
+        return StoredLayer("stiefel" if group.group("PQ").groups else "multihead", heads)
     # attention holds A, dense layers W and b, others weight and bias
     name = next((name for name in ("A", "W", "weight") if name in group), None)
     if name is None:
         raise InputError(f"{group} holds {', '.join(group.names) or 'nothing'}")
     bias = "b" if name == "W" else "bias"
-    arrays = {"bias": _array(group, bias).reshape(-1)} if bias in group else {}
+    biases = [_array(group, bias).reshape(-1)] if bias in group else []
     if name in group.groups:
         matrix = group.group(name)
         kind = re.sub(r"\{.*", "", matrix.text("gml_type", "")).rpartition(".")[2]
         if kind not in _MATRICES:
             raise InputError(f"{matrix} is of type {kind!r}")
-        return StoredLayer(_MATRICES[kind], arrays | {"weight": _array(matrix, "S")})
+        return StoredLayer(_MATRICES[kind], [_array(matrix, "S"), *biases])
     weight = _array(group, name)
-    square = weight.shape[0] == weight.shape[-1]
-    kind = {"A": "arbitrary", "W": "dense"}.get(name, "residual" if square else "dense")
-    return StoredLayer(kind, arrays | {"weight": weight})
+    if name == "A":
+        return StoredLayer("arbitrary", [weight.reshape(-1)])
+    square = name == "weight" and weight.shape[0] == weight.shape[-1]
+    zeros = np.zeros(len(weight), weight.dtype)
+    return StoredLayer("residual" if square else "dense", [weight, *(biases or [zeros])])
 
 
 def _heads(group: StoredGroup) -> np.ndarray:
-    """Return the projections (head, dim, dim / heads) of multihead attention."""
+    """Return the projections (head, dim / heads, dim) of multihead attention."""
     names = [f"head_{k + 1}" for k in range(len(group.names))]
-    on_manifold = {*group.groups}
-    return np.stack(
-        [_array(group.group(n), "A") if n in on_manifold else _array(group, n) for n in names]
-    )
+    arrays = [_array(group.group(n), "A") if n in group.groups else _array(group, n) for n in names]
+    return np.stack(arrays).transpose(0, 2, 1)
 
 
 def _array(group: StoredGroup, name: str) -> np.ndarray:
@@ -170,17 +160,6 @@ def _array(group: StoredGroup, name: str) -> np.ndarray:
     if not np.isfinite(array).all():
         raise InputError(f"{group}: {name} holds numbers that are not finite")
     return array.astype(group.dataset(name, axes).dtype)
-
-
-def _targets(model: Model) -> Iterator[tuple[torch.nn.Module, str]]:
-    """Yield the modules of a model and the names of their parameters, in their order."""
-    for module in model.core.modules():
-        if parametrize.is_parametrized(module):
-            yield module, "weight"
-        elif not isinstance(module, parametrize.ParametrizationList):
-            yield from (
-                (module, n) for n, weight in module._parameters.items() if weight is not None
-            )
 
 
 def _model(
@@ -193,11 +172,11 @@ def _model(
     if attention:
         options["window"] = 3 if window is None else window
     if attention and attention <= {"multihead", "stiefel"} and others <= {"residual", "dense"}:
-        outer = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
+        outer = layers[0].kind == "dense"
         count, unit = _units(layers[1:-1] if outer else layers)
-        heads, width, _ = unit[0].arrays["PQ"].shape
+        heads, _, width = unit[0].values[0].shape
         return StandardTransformer(
-            outer[0].arrays["weight"].shape[1] if outer else width,
+            layers[0].values[0].shape[1] if outer else width,
             width=width,
             positions=False,
             depth=count,
@@ -208,50 +187,42 @@ def _model(
             residual=residual,
             **options,
         )
-    if attention and others <= {"lower", "upper"}:
-        count, unit = _units(layers)
-        dim, is_skew = _dim(unit[1]), unit[0].kind == "skew"
-        return VolumePreservingTransformer(
-            dim,
-            depth=count,
-            weighting="skew" if is_skew else "arbitrary",
-            attention_scale=None if is_skew else dim**-0.5,
-            **_stack_arguments(unit[1:]),
-            **options,
-        )
-    if kinds and kinds <= {"lower", "upper"}:
-        if window not in (None, 1) or options.pop("prediction_window") not in (None, 1):
-            raise InputError("it steps single states: window must be 1")
-        arguments = _stack_arguments(layers)
-        return VolumePreservingFeedForward(_dim(layers[0]), depth=1, **arguments, **options)
+    if others and others <= {"lower", "upper"}:
+        count, unit = _units(layers) if attention else (1, layers)
+        stack = unit[1:] if attention else unit
+        # a triangular matrix has n (n - 1) / 2 entries
+        dim = (1 + math.isqrt(1 + 8 * len(stack[0].values[0]))) // 2
+        options |= {"depth": count} | _triangular_arguments(stack)
+        if not attention:
+            if window not in (None, 1) or options.pop("prediction_window") not in (None, 1):
+                raise InputError("it steps single states: window must be 1")
+            return VolumePreservingFeedForward(dim, **options)
+        if unit[0].kind == "arbitrary":
+            options |= {"weighting": "arbitrary", "attention_scale": dim**-0.5}
+        return VolumePreservingTransformer(dim, **{"weighting": "skew"} | options)
     if kinds == {"residual"}:
         options |= {"window": 1 if window is None else window, "depth": len(layers) - 1}
-        return ResidualNetwork(len(layers[0].arrays["weight"]), width=None, **options)
+        return ResidualNetwork(len(layers[0].values[0]), width=None, **options)
     raise InputError(f"its layers are {', '.join(sorted(kinds)) or 'not in groups L1, L2, ...'}")
-
-
-def _dim(layer: StoredLayer) -> int:
-    """Return the size n of a triangular matrix with n (n - 1) / 2 entries."""
-    return (1 + math.isqrt(1 + 8 * len(layer.arrays["weight"]))) // 2
 
 
 def _units(layers: list[StoredLayer]) -> tuple[int, list[StoredLayer]]:
     """Return the number of equal units, each of which begins with attention, and the first."""
-    count = sum(layer.kind == layers[0].kind for layer in layers)
-    unit = layers[: len(layers) // count]
-    kinds = [(layer.kind, *layer.arrays) for layer in layers]
-    if kinds != kinds[: len(unit)] * count:
+    kinds = [(layer.kind, len(layer.values)) for layer in layers]
+    count = kinds.count(kinds[0])
+    size = len(layers) // count
+    if kinds != kinds[:size] * count:
         raise InputError("its units of attention and other layers are not all alike")
-    return count, unit
+    return count, layers[:size]
 
 
-def _stack_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
+def _triangular_arguments(layers: list[StoredLayer]) -> dict[str, Any]:
     """Return arguments of triangular layers from their kinds and biases.
 
     They are ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
     nonlinear pair both layers have biases, in a linear one the first has none.
     """
-    nonlinear, kinds = ["bias" in layer.arrays for layer in layers[::2]], [x.kind for x in layers]
+    nonlinear, kinds = [len(x.values) == 2 for x in layers[::2]], [x.kind for x in layers]
     blocks, linear = sum(nonlinear), [*nonlinear, True].index(True)
     order = ([False] * linear + [True]) * blocks + [False]
     upper_first = kinds[0] == "upper"

@@ -16,21 +16,19 @@ import os
 import tempfile
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, NoneType
-from typing import Any
 
 import safetensors.torch
 import torch
-from torch.nn.utils.parametrize import type_before_parametrizations
 
-from vpintegrator.arguments import as_path
+from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import MEMBER, UNITS, FamilyParameters, OutsideTraining
 from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
+from vpintegrator.models.wrapped import WrappedModel
 from vpintegrator.nn.layer import as_dtype
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.files import check_version, replacing
@@ -39,7 +37,6 @@ from vpintegrator.storage.reading import check_kind
 FORMAT = "vpintegrator-model"
 VERSION = 1
 _COMPARED = 16  # windows on which a model that was written is compared with the one in memory
-_PLAIN = (bool, int, float, str, NoneType, FunctionType, BuiltinFunctionType)
 
 
 def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -69,12 +66,8 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
     >>> model = vp.models.VolumePreservingFeedForward(dim=2)
     >>> vp.save(model, "feed-forward.safetensors", overwrite=True)
     """
-    check_model(model, "model")
-    if is_own(model):
-        raise InputError(
-            f"{type(model).__name__} does not say of how many components and for which step it is: "
-            "save vp.wrap(module, dim=..., step=...)"
-        )
+    words = "a model of this package; of a torch module save vp.wrap(module, dim=..., step=...)"
+    of_kind("model", model, Model, words)
     if not all(isinstance(part, str) for pair in model.metadata.items() for part in pair):
         raise InputError("the metadata of a model must be texts; write others as JSON")
     try:
@@ -93,7 +86,7 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
         "metadata": json.dumps(model.metadata),
     }
     if model.family is not None:
-        header["family"] = model.family.text
+        header["family"] = json.dumps(asdict(model.family))
     # clones: modules of the user may share memory
     tensors = {n: t.detach().cpu().contiguous().clone() for n, t in model.state_dict().items()}
     header["checksum"] = _checksum(header, tensors)
@@ -108,55 +101,27 @@ def save(model: Model, path: str | os.PathLike[str], overwrite: bool = False) ->
 def _check_same(
     model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]
 ) -> None:
-    """Raise InputError if a file of a model would give another one; says which layer differs."""
-    own = model.core if isinstance(model, WrappedModel) else None
-    try:
-        again = _build(type(model) if own is None else copy.deepcopy(own), header, tensors)
-    except InputError as error:
-        raise InputError(
-            f"the model cannot be built again, {error}; make it in the __init__ of a class of your "
-            "own, whose arguments are plain values"
-        ) from None
-    layers, others = dict(model.named_modules()), dict(again.named_modules())
-    names = [*{**layers, **others}]
-    changed = [name for name in names if _kind(layers.get(name)) != _kind(others.get(name))]
-    if not changed:
-        again = _filled(again, header, tensors).to(model.scale.device)
-        if _outputs_are_equal(model, again):
-            return
-        changed = [name for name in names if _values(layers[name]) != _values(others[name])][-1:]
-    name = "".join(changed[:1]).partition(".parametrizations")[0]
-    raise InputError(
-        f"the layer {name or 'of the model'!r} is not the one that {type(model).__name__} builds "
-        "from its arguments, so a file would give another map; make the change in the __init__ of "
-        "a class of your own and load it by vp.load(path, model=Class), or save vp.wrap of a module"
-    )
-
-
-def _outputs_are_equal(model: Model, other: Model) -> bool:
-    """Whether two models of a class give the same, bit for bit, on a few windows."""
+    """Raise InputError unless a file gives the same, bit for bit, on a few windows."""
+    wrapped, reason = isinstance(model, WrappedModel), "a layer is another one"
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(_COMPARED, model.window, model.dim, generator=generator)
-    with evaluating(model), torch.no_grad():
-        windows = model.coordinates.inverse(noise.to(model.scale))  # (window, time, dim)
-        middle = [(low + high) / 2 for low, high in model.ranges.values()]
-        k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
-        own = k if model.parameter_count else ()
-        return torch.equal(*(each(windows, *own).nan_to_num() for each in (model, other)))
-
-
-def _kind(layer: torch.nn.Module | None) -> tuple[Any, ...]:
-    """Return the class of a layer, and what was attached to the object."""
-    if layer is None:
-        return ()
-    hooks = layer._forward_hooks, layer._forward_pre_hooks
-    return (type_before_parametrizations(layer), *map(len, hooks), "forward" in vars(layer))
-
-
-def _values(layer: torch.nn.Module) -> dict[str, Any]:
-    """Return the attributes of a layer that are plain values or functions."""
-    values = {name: value for name, value in vars(layer).items() if isinstance(value, _PLAIN)}
-    return {**values, "training": False}
+    try:
+        again = _model(copy.deepcopy(model.core) if wrapped else type(model), header, tensors)
+        again.to(model.scale.device)
+        with evaluating(model), torch.no_grad():
+            windows = model.coordinates.inverse(noise.to(model.scale))  # (window, time, dim)
+            middle = [(low + high) / 2 for low, high in model.ranges.values()]
+            k = (windows.new_tensor(middle or [0.5] * model.parameter_count),)
+            own = k if model.parameter_count else ()
+            if torch.equal(*(each(windows, *own).nan_to_num() for each in (model, again))):
+                return
+    except Exception as error:  # whatever a layer of the user raises
+        reason = str(error)
+    raise InputError(
+        f"the model cannot be built again, {reason}; make it in the __init__ of a class of your "
+        "own, whose arguments are plain values, and load it by vp.load(path, model=Class), or save "
+        "vp.wrap of a module"
+    )
 
 
 def _checksum(header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> str:
@@ -237,7 +202,7 @@ def load(
             "vp.load(path, model=MyModel)"
         )
     try:
-        return _filled(_build(source, header, tensors), header, tensors).to(device)
+        return _model(source, header, tensors).to(device)
     except InputError as error:
         raise InputError(f"{path} holds a model of the class {name}: {error}") from None
 
@@ -276,12 +241,12 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     return header, tensors
 
 
-def _build(
+def _model(
     source: type[Model] | torch.nn.Module,
     header: Mapping[str, str],
     tensors: Mapping[str, torch.Tensor],
 ) -> Model:
-    """Return a model as a file says, with new weights; torch's random state is left as it is.
+    """Return the model of a file in evaluation mode; torch's random state is left as it is.
 
     A member of a family has layers of its parameters, in units of the file.
 
@@ -293,7 +258,7 @@ def _build(
     Raises
     ------
     InputError
-        If the class is another one or does not take the arguments of the file.
+        If the class is another one or does not take the arguments or the weights of the file.
     """
     dtype = as_dtype(header["dtype"])
     arguments, coordinates, metadata = (
@@ -313,26 +278,20 @@ def _build(
     if header["class"] != _class_of(model):
         raise InputError(f"it is not a {_class_of(model)}")
     if "family" in header:
-        model.family = FamilyParameters.from_text(header["family"])
-    if MEMBER not in metadata:
-        return model
-    member = json.loads(metadata[MEMBER])
-    model.family = FamilyParameters(**member["family"])
-    for name in UNITS:
-        model.get_buffer(name).copy_(tensors[name])
-    model.set_normalisation(tensors["coordinates.shift"], tensors["coordinates.scale"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideTraining)  # the user was told when it was made
-        return model.at(**member["values"])
-
-
-def _filled(model: Model, header: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> Model:
-    """Return a model with the weights and the metadata of a file, in evaluation mode."""
+        model.family = FamilyParameters(**json.loads(header["family"]))
+    if MEMBER in metadata:
+        member = json.loads(metadata[MEMBER])
+        model.family = FamilyParameters(**member["family"])
+        for name in UNITS:
+            model.get_buffer(name).copy_(tensors[name])
+        model.set_normalisation(tensors["coordinates.shift"], tensors["coordinates.scale"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OutsideTraining)  # the user was told when it was made
+            model = model.at(**member["values"])
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         _, detail, *_ = str(error).splitlines()
         raise InputError(f"its weights do not fit this class: {detail.strip()}") from None
-    model.prediction_window = int(header["prediction_window"])
-    model.metadata = json.loads(header["metadata"])
+    model.prediction_window, model.metadata = int(header["prediction_window"]), metadata
     return model.eval()

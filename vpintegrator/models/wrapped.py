@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
-from vpintegrator.arguments import positive, shown
+from vpintegrator.arguments import of_kind, positive, shown
 from vpintegrator.errors import InputError
+from vpintegrator.models.iteration import evaluating
 from vpintegrator.models.model import Model
 from vpintegrator.nn.layer import beside, last_size
 
-_OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # attributes of a model
 _TRIED = 3  # states of a trial beyond the components, so that no shape is ambiguous
 
 
@@ -64,7 +62,12 @@ def wrap(
     >>> vp.rollout(model, np.zeros((3, 2)), 10).shape
     (3, 11, 2)
     """
-    check_model(module, "module")
+    of_kind(
+        "model",
+        module,
+        nn.Module,
+        "a model or a torch module; vp.System.from_map makes a map of a function of states",
+    )
     if isinstance(module, Model):
         return module
     model = WrappedModel(module, dim, window=window, prediction_window=prediction_window)
@@ -105,24 +108,22 @@ class WrappedModel(Model):
 
     def _try(self) -> None:
         """Raise InputError if states have another shape than they should have."""
-        count, n, window, new = self.dim + _TRIED, self.dim, self.window, self.prediction_window
-        given = (count, n) if window == 1 else (count, window, n)
-        wanted = [given, *([] if window == 1 else [(count, new, n)])]
-        training = self.core.training
+        count, n, new = self.dim + _TRIED, self.dim, self.prediction_window
+        given, wanted = (count, n), [(count, n)]
+        if self.window > 1:
+            given, wanted = (count, self.window, n), [(count, self.window, n), (count, new, n)]
         try:
-            with torch.no_grad():
-                images = self.core.eval()(torch.zeros(given).to(self.shift))
+            with evaluating(self), torch.no_grad():
+                images = self.core(torch.zeros(given).to(self.shift))
             shape = tuple(getattr(images, "shape", ()))
             if shape in wanted or (new == 1 and shape == (count, n)):
                 return
             answer = f"gives {f'shape {shape}' if torch.is_tensor(images) else shown(images)}"
         except Exception as error:  # whatever a module of the user raises
             answer = f"raises {type(error).__name__}: {error}"
-        finally:
-            self.core.train(training)
         raise InputError(
-            f"{self.name} must map {'states' if window == 1 else 'windows'} of shape {given} to "
-            f"{' or '.join(map(str, wanted))}, but it {answer}"
+            f"{self.name} must map {'states' if self.window == 1 else 'windows'} of shape {given} "
+            f"to {' or '.join(map(str, wanted))}, but it {answer}"
         )
 
 
@@ -157,18 +158,3 @@ class WithParameters(Model):
         """Map windows (..., window, dim + p) to the windows ``prediction_window`` steps later."""
         states, k = window[..., : self.state_dim], window[..., self.state_dim :]
         return beside([self.core(states, k[..., -1, :]), k])  # (..., window, dim + p)
-
-
-def is_own(model: Any) -> bool:
-    """Whether this is a torch module that is no model of this package yet."""
-    steps = all(hasattr(model, name) for name in _OF_A_MODEL)
-    return isinstance(model, nn.Module) and not steps
-
-
-def check_model(model: Any, what: str) -> None:
-    """Raise InputError for what is neither a model nor a torch module."""
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"{what} must be a model or a torch module, not {shown(model)}; vp.System.from_map "
-            "makes a map of a function of states"
-        )

@@ -116,9 +116,8 @@ def _as_map(map: Any, initial: Any) -> Any:
     """Return the map, or one made of a module for the components of the states."""
     if isinstance(map, Map):
         return map
-    from vpintegrator.models.wrapped import check_model, wrap
+    from vpintegrator.models.wrapped import wrap
 
-    check_model(map, "model")
     shape = np.shape(initial)
     if len(shape) not in (2, 3):
         raise InputError(

@@ -60,7 +60,7 @@ def chosen_maps(
         system, step = data.system, data.step if step is None else step
     system = find_system(known, system)
     step = find_step(known, system, step)
-    maps = {n: known[n] if n in known else _wrapped(n, m, system, step) for n, m in named.items()}
+    maps = {n: known[n] if n in known else _wrapped(m, system, step) for n, m in named.items()}
     maps = {name: _beside(map, system, step) for name, map in maps.items()}
     if against is None:
         against = () if system.is_measured or system.is_discrete else _USUAL_METHODS
@@ -107,10 +107,9 @@ def single_models(model: Models) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return single, seeds
 
 
-def _wrapped(name: str, module: Any, system: System, step: float) -> Map:
-    from vpintegrator.models.wrapped import check_model, wrap
+def _wrapped(module: Any, system: System, step: float) -> Map:
+    from vpintegrator.models.wrapped import wrap
 
-    check_model(module, f"the model {name}")
     return wrap(module, system.dim, step)
 
 

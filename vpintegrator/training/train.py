@@ -19,7 +19,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Model, wrap
 from vpintegrator.models.saving import save_somewhere
-from vpintegrator.models.wrapped import WithParameters, check_model, is_own
+from vpintegrator.models.wrapped import WithParameters
 from vpintegrator.nn.feed_forward import AffineMap, uses_batch_statistics
 from vpintegrator.nn.layer import LARGEST_SEED
 from vpintegrator.runtime.deadline import BEYOND, time_left, unhurried, until
@@ -396,9 +396,7 @@ def _weights(model: Model) -> dict[str, torch.Tensor]:
 
 def _as_model(model: Any, data: TrainingData) -> Model:
     """Return the model, or one that shares the parameters of a torch module."""
-    check_model(model, "model")
-    if is_own(model):
-        model = wrap(model, data.dataset.dim, data.dataset.step)
+    model = wrap(model, data.dataset.dim, data.dataset.step)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"{model.name} has no parameters to train")
     return model
