@@ -70,7 +70,6 @@ def test_structure_is_what_holds(name, method, structure):
 
 def test_equations_that_do_not_fit_are_refused():
     damped = vp.load_system("double-pendulum")
-    assert vp.models.build(damped, "classical").description == "rk4"
     with pytest.raises(InputError, match="no position together with its own momentum"):
         vp.models.build(damped, "classical", {"method": "strang-splitting"})
     with pytest.raises(InputError, match=r"method = 'rk5'|'rk5'"):

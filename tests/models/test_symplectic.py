@@ -147,7 +147,6 @@ def test_models_grow_from_the_map_they_are(kind):
 def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
     oscillators = vp.load_system("coupled-oscillators")
     model = vp.models.build(oscillators, "spff", {"functions": "system", "degree": 2, "depth": 1})
-    assert "degree 2 in the components and sigmoid(z[0])" in model.description
     layer = vp.models.growth.layers(model)[0]
     assert layer.kinetic.formulas is None
     assert layer.potential.formulas.formulas.texts == ["sigmoid(z[0])"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.models.registry import ARCHITECTURES, MODELS
+from vpintegrator.models.registry import ARCHITECTURES, CLASSES
 
 if TYPE_CHECKING:
     from vpintegrator.models.building import *
@@ -36,7 +36,7 @@ _MODULES = {
     "suited": "building",
     "wrap": "wrapped",
 }
-_MODULES |= {name: module for module, name in (path.split(".") for path, _ in MODELS.values())}
+_MODULES |= {name: module for module, name in (path.split(".") for path in CLASSES.values())}
 __all__ = ["ARCHITECTURES", *sorted(_MODULES)]
 
 

@@ -59,7 +59,6 @@ def suited(
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name of the suited architecture, and the reason."""
-    measured = system.is_measured
     if _is_incomplete(system) and system.family is not None:
         raise InputError(
             f"{_INCOMPLETE}, and families read single states; import runs of one step and one set "
@@ -68,33 +67,23 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     if system.dim < 2:
         return "resnet", "states of one component have no structure to keep"
     if not system.may_preserve_volume:
-        unknown = "the file claims no structure of the states"
-        return "resnet", unknown if measured else "the flow changes volumes"
+        return "resnet", "the flow changes volumes, or is not known to keep them"
     if given.get("functions") == "hamiltonian":
         return "sgf", "it has exact terms of a known Hamiltonian"
+    windows = given.get("window") not in (None, 1)
+    symplectic, volume = (["spt"], ["vpt"]) if windows else (["spff", "spt"], ["vpff", "vpt"])
+    if system.explicit_time is not None and "spt" in symplectic:
+        symplectic.remove("spt")
+    if not _is_canonical(system):
+        symplectic = []
     known = {name: {*arguments_of(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")}
     asked = set().union(*known.values()).intersection(given) - {"window", "prediction_window"}
-    windows = given.get("window") not in (None, 1)
-    missing: set[str] = set()
-    if _is_canonical(system):
-        why = "the system is Hamiltonian in states (q, p), and the map symplectic"
-        if system.is_discrete:
-            why = "the map is symplectic in states (q, p)"
-        elif measured:
-            why = "measured states (q, p) are taken for those of a symplectic map"
-        one_step, of_windows = ("spff",), ("spt",) if system.explicit_time is None else ()
-        for name in of_windows if windows else one_step + of_windows:
-            if asked <= known[name]:
-                return name, why
-            missing |= asked - known[name]
-    why = "the flow preserves volume, and so does the map"
-    if measured:
-        why = "measured states are taken for those of a flow that preserves volume"
-    if missing:
-        why += f"; symplectic models have no {', '.join(sorted(missing))}"
-    elif system.is_hamiltonian:
-        why += "; symplectic models of windows, and of families, are for equations without time"
-    return "vpt" if windows or asked - known["vpff"] else "vpff", why
+    name = next((name for name in symplectic + volume if asked <= known[name]), "vpt")
+    if name in symplectic:
+        return name, "states (q, p) are positions and momenta, and the map is symplectic"
+    missing = sorted(asked.difference(*[known[other] for other in symplectic]))
+    more = f"; symplectic models have no {', '.join(missing)}" if symplectic else ""
+    return name, f"the volume of states is kept{more}"
 
 
 def _is_incomplete(system: System) -> bool:
@@ -179,12 +168,6 @@ def build(
         name, why = _suited(system, arguments)
         architecture, choices = ARCHITECTURES[name], [f"{name} was chosen: {why}"]
     known = arguments_of(architecture)
-    if system.dim < 2 and "split" in known:
-        raise InputError(
-            f"{architecture.name} moves components by others, and states have one; take resnet"
-        )
-    if incomplete := _is_incomplete(system):
-        arguments = {"window": DELAYS, "prediction_window": 1} | arguments
     if "window" not in known:
         if (window := arguments.pop("window", 1)) not in (None, 1):
             raise InputError(
@@ -192,27 +175,15 @@ def build(
                 "as vpt or spt"
             )
         arguments.pop("prediction_window", None)
-    elif incomplete and arguments["window"] != 1:
-        choices.append(
-            f"{_INCOMPLETE}: windows of {arguments['window']} states stand for the rest (delay "
-            "coordinates); more frequencies need more, and --window 1 takes it for the whole state"
-        )
-    if "explicit_time" in known and system.explicit_time == system.dim - 1:
-        arguments = {"explicit_time": True} | arguments
-    if "split" in known and _is_canonical(system, arguments.get("explicit_time", False)):
-        arguments.setdefault("split", "halves")  # positions and momenta
-    arguments = _formulas(system, architecture, known, arguments)
-    functions = _functions(known, arguments)
-    if "periodic" in known and (architecture.linear_in_parameters or functions != "neurons"):
-        arguments["periodic"] = system.periods
-    # in a chart, or beside the time since the start of a return map
-    placed = (chosen is not None or system.is_discrete) and "explicit_time" in known
-    if placed and functions == "polynomial":
-        arguments.setdefault("cyclic", system.cyclic)
-        if not system.is_hamiltonian:  # gradient couplings conserve momenta of cyclic components
-            last = [*range(system.dim - len(system.conserved), system.dim)]
-            if system.family is None and system.conserved == last:
-                arguments.setdefault("conserved", last)
+    elif _is_incomplete(system):
+        arguments = {"window": DELAYS, "prediction_window": 1} | arguments
+        if arguments["window"] != 1:
+            choices.append(
+                f"{_INCOMPLETE}: windows of {arguments['window']} states stand for the rest (delay "
+                "coordinates); more frequencies need more, and --window 1 takes it for the whole "
+                "state"
+            )
+    arguments = _of_system(system, architecture, known, arguments, chosen is not None)
     for argument in arguments:
         if argument not in known:
             hint = nearest(argument, known) or f"; it has {', '.join(known)}"
@@ -277,48 +248,57 @@ def _chart(
     return chart if not reason and (keeps or wanted) else None
 
 
-def _formulas(
+def _of_system(
     system: System,
     architecture: type[Model],
     known: Mapping[str, Argument],
     arguments: dict[str, Any],
+    in_chart: bool,
 ) -> dict[str, Any]:
-    """Return arguments with the formulas of the system's equations that a model is made of."""
-    functions, name = arguments.get("functions"), architecture.__name__
-    if functions == "system":
-        if "expressions" not in known:
-            raise InputError(f"{name} takes no expressions; leave out functions=system")
+    """Return arguments with the time, angles, split and formulas of the system's equations."""
+    if "explicit_time" in known and system.explicit_time == system.dim - 1:
+        arguments = {"explicit_time": True} | arguments
+    if "split" in known and _is_canonical(system, arguments.get("explicit_time", False)):
+        arguments.setdefault("split", "halves")  # positions and momenta
+    asked = arguments.get("functions")
+    formulas: dict[str, Any] | None = None
+    hamiltonian = system.hamiltonian_formula if "hamiltonian" in known else ""
+    if asked == "system" and "expressions" in known:
         of_potentials = architecture.canonical and system.is_canonical
         texts = system.hamiltonian_functions if of_potentials else system.functions
-        if not texts:
-            what = "Hamiltonian" if of_potentials else "vector field"
-            raise InputError(
-                f"functions = system: the {what} of {system.name} is not known, or made of "
-                "polynomials and of sines and cosines of its angles alone; take functions = "
-                "polynomial"
-            )
-        return arguments | {"functions": "polynomial", "expressions": texts}
-    formula = system.hamiltonian_formula if "hamiltonian" in known else ""
-    if functions == "hamiltonian":
-        if not formula:
-            raise InputError(
-                f"functions = hamiltonian is for generating functions, sgf, of systems whose "
-                f"Hamiltonian is known and short; {name} has no such terms, or {system.name} no "
-                "such Hamiltonian: take functions = polynomial"
-            )
-        arguments |= {"functions": "polynomial", "hamiltonian": formula}
+        formulas = {"expressions": texts} if texts else None
+    elif asked == "hamiltonian" and hamiltonian:
+        formulas = {"hamiltonian": hamiltonian}
         # beyond the times of training exact terms alone are right, unless time is an angle
         if system.explicit_time is not None and system.explicit_time not in system.periods:
-            arguments["cyclic"] = [system.explicit_time]
-    if not {"hamiltonian", "field"} <= known.keys():
-        return arguments
-    if system.is_canonical and formula:
-        return {"hamiltonian": formula} | arguments
-    if not system.field_formulas:
+            formulas["cyclic"] = [system.explicit_time]
+    elif {"hamiltonian", "field"} <= known.keys():
+        if system.is_canonical and hamiltonian:
+            formulas = {"hamiltonian": hamiltonian} | arguments
+        elif system.field_formulas:
+            formulas = {"field": system.field_formulas} | arguments
+    elif asked not in ("system", "hamiltonian"):
+        formulas = arguments
+    if formulas is None:
         raise InputError(
-            f"no equations of {system.name} are known, or they are too long; take another model"
+            f"no equations of {system.name} are known that {architecture.name} has such functions "
+            "of; take functions = polynomial, or another model"
         )
-    return {"field": system.field_formulas} | arguments
+    arguments |= formulas
+    if asked in ("system", "hamiltonian"):
+        arguments["functions"] = "polynomial"
+    functions = _functions(known, arguments)
+    if "periodic" in known and (architecture.linear_in_parameters or functions != "neurons"):
+        arguments["periodic"] = system.periods
+    # in a chart, or beside the time since the start of a return map
+    placed = (in_chart or system.is_discrete) and "explicit_time" in known
+    if placed and functions == "polynomial":
+        arguments.setdefault("cyclic", system.cyclic)
+        if not system.is_hamiltonian:  # gradient couplings conserve momenta of cyclic components
+            last = [*range(system.dim - len(system.conserved), system.dim)]
+            if system.family is None and system.conserved == last:
+                arguments.setdefault("conserved", last)
+    return arguments
 
 
 def _family_arguments(

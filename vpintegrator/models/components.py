@@ -114,15 +114,6 @@ class Functions(NamedTuple):
         """Whether they are hidden layers, else polynomials."""
         return self.functions == "neurons"
 
-    @property
-    def words(self) -> str:
-        """Words on polynomials, with at most three expressions; empty for hidden layers."""
-        if self.are_neurons:
-            return ""
-        shown = [*self.expressions[:3], *(["..."] if len(self.expressions) > 3 else [])]
-        others = f" in the components and {', '.join(shown)}" if shown else ""
-        return f" of polynomials of degree {self.degree}{others}"
-
     def check(self, components: Components, *others: bool) -> None:
         """Raise InputError for hidden layers with arguments that are for polynomials."""
         if self.are_neurons and (components.periods or len(self.expressions) or any(others)):

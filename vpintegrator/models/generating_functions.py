@@ -123,7 +123,6 @@ class SymplecticGeneratingFunctionMap(Model):
         if order not in ORDERS:
             raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
         check_even(components.moving, "; take vpgf, which preserves volume")
-        description = f"symplectic map of a generating function of degree {degree}"
         S = GeneratingFunction(
             components.moving,
             degree,
@@ -138,9 +137,8 @@ class SymplecticGeneratingFunctionMap(Model):
             exact = ElementaryHamiltonians(
                 hamiltonian, components.moving, order, components.read, explicit_time
             )
-            description += f" and of elementary Hamiltonians up to order {order}"
         core = SymplecticGeneratingFunction(S, exact, repeats)
-        super().__init__(core, components, dtype=dtype, description=description)
+        super().__init__(core, components, dtype=dtype)
 
 
 class VolumePreservingGeneratingFunctionMap(Model):
@@ -255,14 +253,8 @@ class VolumePreservingGeneratingFunctionMap(Model):
                     vanishing=components.vanishing,
                     **own,
                 )
-        super().__init__(
-            VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain]),
-            components,
-            dtype=dtype,
-            description=(
-                f"volume-preserving map of {len(chain)} generating functions of degree {degree}"
-            ),
-        )
+        core = VolumePreservingGeneratingFunction([*chain.values()], repeats, pairs=[*chain])
+        super().__init__(core, components, dtype=dtype)
 
 
 def _check_repeats(repeats: int, explicit_time: bool) -> None:

@@ -90,24 +90,12 @@ class SplittingMap(Model):
         rates = _check_equations(dim, hamiltonian, field)
         whole("stages", stages, 1, MOST_STAGES)
         if hamiltonian:
-            size = dim - explicit_time
-            check_even(size)
-            flows = hamiltonian_parts(hamiltonian, size, explicit_time, commutators)
+            check_even(components.moving)
+            flows = hamiltonian_parts(hamiltonian, components.moving, explicit_time, commutators)
         else:
             flows = field_parts(tuple(rates))
-        super().__init__(
-            LearnedSplitting(flows, components.moving, stages, explicit_time),
-            components,
-            dtype=dtype,
-            description=(
-                f"learned splitting of {len(flows.parts)} parts with exact flows, {stages} stages"
-            ),
-        )
-
-    def set_advance(self, time: float) -> None:
-        """Set the step, in units of time."""
-        super().set_advance(time)
-        self.core.set_step(time)
+        core = LearnedSplitting(flows, components.moving, stages, explicit_time)
+        super().__init__(core, components, dtype=dtype)
 
     def with_step(self, step: float) -> SplittingMap:
         """Return the splitting with another step.
@@ -194,26 +182,15 @@ class ClassicalIntegrator(Model):
             layer: Layer = RungeKuttaStep(_rates(hamiltonian, rates, dim), dim, *TABLEAUS[method])
         else:
             layer = _splitting(method, hamiltonian, rates, dim)
-        super().__init__(
-            Substeps(layer, substeps),
-            dim,
-            dtype=dtype,
-            description=f"{method}, {substeps} substeps" if substeps > 1 else method,
-        )
-
-    def set_advance(self, time: float) -> None:
-        """Set the step, in units of time."""
-        super().set_advance(time)
-        self.core.set_step(time)
+        super().__init__(Substeps(layer, substeps), dim, dtype=dtype)
 
 
 def _rates(hamiltonian: str, field: list[str], dim: int) -> ComponentFunction:
     """Return the vector field; a last component of an odd number is the time."""
-    texts = {"hamiltonian": hamiltonian} if hamiltonian else {}
-    texts = texts or {f"field[{i}]": text for i, text in enumerate(field)}
-    parsed, n = StateExpressions(texts, dim), dim // 2
     if not hamiltonian:
+        parsed = StateExpressions({f"field[{i}]": text for i, text in enumerate(field)}, dim)
         return parsed.function(parsed.values)
+    parsed, n = StateExpressions({"hamiltonian": hamiltonian}, dim), dim // 2
     with deriving("the Hamiltonian cannot be differentiated"):
         slopes = parsed.gradient(parsed.values[0])
     kicks = [parsed.algebra.scale(-1, slopes.get(i, 0)) for i in range(n)]
@@ -223,16 +200,16 @@ def _rates(hamiltonian: str, field: list[str], dim: int) -> ComponentFunction:
 
 def _splitting(method: str, hamiltonian: str, field: list[str], dim: int) -> Layer:
     """Return the composition of exact flows with the coefficients of the method."""
+    odd = dim % 2  # the last component is the time
     if hamiltonian:
-        even = dim % 2 == 0
-        flows = hamiltonian_parts(hamiltonian, dim - (not even), not even, False)
+        flows = hamiltonian_parts(hamiltonian, dim - odd, bool(odd), False)
     else:
-        even, flows = False, field_parts(tuple(field))
+        flows = field_parts(tuple(field))
     layer = LearnedSplitting(flows, dim, len(FACTORS[method]) // 2)
     layer.begin_as(FACTORS[method])
     for name in ("weights", "commutators"):  # given, and no parameters
         layer.register_buffer(name, layer._parameters.pop(name).detach())  # type: ignore[union-attr]
-    layer.symplectic = even
+    layer.symplectic = bool(hamiltonian) and not odd
     return layer
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, Self
@@ -139,13 +138,8 @@ class Model(Stored, Map):
         super().__init__()
         known = components if isinstance(components, Components) else Components(components)
         self.dim, self.window = known.dim, whole("window", window, 1, LARGEST_WINDOW)
-        self.prediction_window = whole(
-            "prediction_window", window if prediction_window is None else prediction_window
-        )
-        if self.prediction_window > window:
-            raise InputError(
-                f"prediction_window = {prediction_window} must not be larger than window = {window}"
-            )
+        new = window if prediction_window is None else prediction_window
+        self.prediction_window = whole("prediction_window", new, 1, window)
         self.reversing_symmetries = known.reversing_symmetries
         self.moving, self.explicit_time = known.moving, known.explicit_time
         self.parameter_count, self.vanishing = known.parameters, known.vanishing
@@ -158,14 +152,12 @@ class Model(Stored, Map):
         self.metadata: dict[str, str] = {}
         self.choices: list[str] = []
         self.family: FamilyParameters | None = None
-        if self.parameter_count:
+        if m := self.parameter_count:
             for name, value in zip(UNITS, (0.0, 1.0), strict=True):
-                size = (self.parameter_count,)
-                self.register_buffer(name, torch.full(size, value, dtype=torch.float64))
+                self.register_buffer(name, torch.full((m,), value, dtype=torch.float64))
         self.seen: np.ndarray | None = None
         self.coordinates = Coordinates(known.dim, known.periods)
-        if known.periods:
-            self.set_normalisation(0.0, 1.0)
+        self.set_normalisation(0.0, 1.0)
         self.to(as_dtype(dtype))
 
     def set_coordinates(
@@ -208,8 +200,7 @@ class Model(Stored, Map):
         if new.chart is not None:
             self.description += f"; in the coordinates ({', '.join(new.chart.texts)})"
         self.coordinates = new.to(self.scale)
-        if periods:
-            self.set_normalisation(0.0, 1.0)
+        self.set_normalisation(0.0, 1.0)
 
     @property
     def shift(self) -> torch.Tensor:
@@ -271,11 +262,7 @@ class Model(Stored, Map):
         """
         if "step" not in self.metadata:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
-        try:
-            step = float(self.metadata["step"])
-        except ValueError:
-            step = math.nan
-        return positive(f"the step of the model {self.name}", step)
+        return positive(f"the step of the model {self.name}", float(self.metadata["step"]))
 
     @property
     def domain(self) -> Domain | None:
@@ -370,7 +357,7 @@ class Model(Stored, Map):
     ) -> torch.Tensor:
         """Return images of windows by the core, or by its inverse for -1 steps."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        middle, n = self._at(window, window, 0.5 * steps), self.moving
+        middle, n = self.at_time(window, window, 0.5 * steps), self.moving
         x, k = self.coordinates(middle), self.coefficients(parameters)
         if n == self.dim:
             return self.coordinates.inverse(core(x, *parameters_for(self.core, k)))
@@ -379,7 +366,7 @@ class Model(Stored, Map):
         if self.chart is None and self.constant_components == {*range(n, self.dim)}:
             # free of rounding
             after = torch.cat([after[..., :n], middle[..., n:]], -1)
-        return self._at(after, window, steps)
+        return self.at_time(after, window, steps)
 
     def coefficients(self, parameters: torch.Tensor | None) -> torch.Tensor | None:
         """Return the normalised coefficients (..., m) of parameters (..., p) of a family."""
@@ -418,21 +405,21 @@ class Model(Stored, Map):
         order = self.coordinates.order or range(self.dim)
         return {*order[self.moving :]}
 
-    def _at(self, states: torch.Tensor, window: torch.Tensor, part: float) -> torch.Tensor:
+    def at_time(
+        self, states: torch.Tensor, window: torch.Tensor, part: float = 0.5
+    ) -> torch.Tensor:
         """Return states with the times of a window, advanced by a part of a step."""
         if not self.explicit_time:
             return states
         times = window[..., -1:] + part * self.get_buffer("time_step")
         return torch.cat([states[..., :-1], times], -1)
 
-    def in_the_middle(self, window: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """Return states with the time in the middle of the step, if time is explicit."""
-        return self._at(states, window, 0.5)
-
     def set_advance(self, time: float) -> None:
-        """Set by how much each call moves on the time, where that is the last component."""
+        """Set by how much each call moves on the time: that of a state, and of exact flows."""
         if self.explicit_time:
             self.get_buffer("time_step").fill_(time)
+        for layer in having(self.core, "set_step"):
+            layer.set_step(time)  # type: ignore[operator]
 
     def in_domain(self, states: Any) -> Any:
         """Return whether states lie in the domain of the training data.

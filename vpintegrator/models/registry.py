@@ -1,6 +1,7 @@
 """Architectures of this package by name, imported on first use.
 
-A new model is a row of ``MODELS``, and where it has a file of its own an import for type checkers.
+A new model is a line of ``CLASSES`` and of ``DESCRIPTIONS``, and where it has a file of its own an
+import for type checkers.
 """
 
 from __future__ import annotations
@@ -21,57 +22,37 @@ if TYPE_CHECKING:  # the names of these files, as vpintegrator.models has them
     from vpintegrator.models.volume_preserving import *
     from vpintegrator.models.volume_preserving_transformers import *
 
-# name: file and class, and a line about the model
-MODELS = {
-    "vpt": (
-        "volume_preserving_transformers.VolumePreservingTransformer",
-        "volume-preserving transformer: attention by rotations, then couplings",
-    ),
-    "vpff": (
-        "volume_preserving.VolumePreservingFeedForward",
-        "volume-preserving feed-forward network: couplings or triangular layers, one step",
-    ),
-    "vpmt": (
-        "volume_preserving_transformers.VolumePreservingMultiheadTransformer",
-        "volume-preserving multihead transformer: softmax attention inside couplings",
-    ),
-    "spff": (
-        "symplectic.SymplecticFeedForward",
-        "symplectic feed-forward network: gradient couplings, SympNets, HenonNets, one step",
-    ),
-    "sgf": (
-        "generating_functions.SymplecticGeneratingFunctionMap",
-        "symplectic map of a generating function: one step, trained by one linear solve",
-    ),
-    "vpgf": (
-        "generating_functions.VolumePreservingGeneratingFunctionMap",
-        "volume-preserving map of generating functions: one step, by one linear solve",
-    ),
-    "linear": ("unstructured.LinearMap", "linear map: one step, by least squares"),
-    "polynomial": (
-        "unstructured.PolynomialMap",
-        "polynomial map: one step by ridge regression, no structure",
-    ),
-    "split": (
-        "known_equations.SplittingMap",
-        "learned splitting: exact flows of the parts of known equations, few coefficients",
-    ),
-    "classical": (
-        "known_equations.ClassicalIntegrator",
-        "explicit classical method with substeps for known equations, nothing to train",
-    ),
-    "spt": (
-        "symplectic.SymplecticTransformer",
-        "symplectic transformer: symplectic attention over a window, then gradient couplings",
-    ),
-    "transformer": (
-        "transformers.StandardTransformer",
-        "standard transformer: multihead attention and residual layers, no structure",
-    ),
-    "resnet": (
-        "unstructured.ResidualNetwork",
-        "residual network: the plain baseline, no structure",
-    ),
+# file and class of each model
+CLASSES = {
+    "vpt": "volume_preserving_transformers.VolumePreservingTransformer",
+    "vpff": "volume_preserving.VolumePreservingFeedForward",
+    "vpmt": "volume_preserving_transformers.VolumePreservingMultiheadTransformer",
+    "spff": "symplectic.SymplecticFeedForward",
+    "sgf": "generating_functions.SymplecticGeneratingFunctionMap",
+    "vpgf": "generating_functions.VolumePreservingGeneratingFunctionMap",
+    "linear": "unstructured.LinearMap",
+    "polynomial": "unstructured.PolynomialMap",
+    "split": "known_equations.SplittingMap",
+    "classical": "known_equations.ClassicalIntegrator",
+    "spt": "symplectic.SymplecticTransformer",
+    "transformer": "transformers.StandardTransformer",
+    "resnet": "unstructured.ResidualNetwork",
+}
+# a line about each
+DESCRIPTIONS = {
+    "vpt": "volume-preserving transformer: attention by rotations, then couplings",
+    "vpff": "volume-preserving feed-forward network: couplings or triangular layers, one step",
+    "vpmt": "volume-preserving multihead transformer: softmax attention inside couplings",
+    "spff": "symplectic feed-forward network: gradient couplings, SympNets, HenonNets, one step",
+    "sgf": "symplectic map of a generating function: one step, trained by one linear solve",
+    "vpgf": "volume-preserving map of generating functions: one step, by one linear solve",
+    "linear": "linear map: one step, by least squares",
+    "polynomial": "polynomial map: one step by ridge regression, no structure",
+    "split": "learned splitting: exact flows of the parts of known equations, few coefficients",
+    "classical": "explicit classical method with substeps for known equations, nothing to train",
+    "spt": "symplectic transformer: symplectic attention over a window, then gradient couplings",
+    "transformer": "standard transformer: multihead attention and residual layers, no structure",
+    "resnet": "residual network: the plain baseline, no structure",
 }
 
 
@@ -79,25 +60,21 @@ class Architectures(Mapping[str, "type[Model]"]):
     """The classes of models by their names."""
 
     def __getitem__(self, name: str) -> type[Model]:
-        module, _, class_name = MODELS[name][0].partition(".")
+        module, _, class_name = CLASSES[name].partition(".")
         return getattr(importlib.import_module(f"vpintegrator.models.{module}"), class_name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MODELS)
+        return iter(CLASSES)
 
     def __len__(self) -> int:
-        return len(MODELS)
-
-    def __contains__(self, name: object) -> bool:
-        return name in MODELS
+        return len(CLASSES)
 
     def find(self, name: str) -> type[Model]:
         """Return the class of this name, or InputError with the nearest one."""
-        if name not in MODELS:
-            hint = nearest(name, MODELS) or f"; there are {', '.join(MODELS)}"
+        if name not in CLASSES:
+            hint = nearest(name, CLASSES) or f"; there are {', '.join(CLASSES)}"
             raise InputError(f"there is no model '{name}'{hint}")
         return self[name]
 
 
 ARCHITECTURES = Architectures()
-DESCRIPTIONS = {name: words for name, (_, words) in MODELS.items()}

@@ -25,12 +25,6 @@ from vpintegrator.nn.gradient_coupling import (
 from vpintegrator.nn.layer import default_dtype
 from vpintegrator.nn.symmetry import SignedGroup, canonical_blocks, check_even
 
-_WORDS = {
-    "gradient": "gradient couplings",
-    "linear-activation": "linear and activation modules",
-    "henon": "Henon maps",
-}
-
 
 class SymplecticFeedForward(Model):
     r"""A one-step map of states (q, p) made of gradient couplings, or of published layers.
@@ -143,13 +137,7 @@ class SymplecticFeedForward(Model):
         layers = [
             _symplectic_layer(components, own, layer, linear) for _ in range(whole("depth", depth))
         ]
-        words = _WORDS[layer] + (own.words if layer != "linear-activation" else "")
-        super().__init__(
-            Composition(*layers),
-            components,
-            dtype=dtype,
-            description=f"symplectic feed-forward network: one step by {words}",
-        )
+        super().__init__(Composition(*layers), components, dtype=dtype)
 
 
 class SymplecticTransformer(Model):

@@ -40,7 +40,7 @@ class LinearMap(Model):
 
     @default_dtype(torch.float64)
     def __init__(self, dim: int, *, dtype: str | torch.dtype = "float64") -> None:
-        super().__init__(AffineMap(dim), dim, dtype=dtype, description="linear map")
+        super().__init__(AffineMap(dim), dim, dtype=dtype)
 
 
 class PolynomialMap(Model):
@@ -85,12 +85,8 @@ class PolynomialMap(Model):
         dtype: str | torch.dtype = "float64",
     ) -> None:
         components = Components(dim, periodic=periodic)
-        super().__init__(
-            PolynomialLayer(dim, degree, periodic=[*components.periods]),
-            components,
-            dtype=dtype,
-            description=f"polynomial map of degree {degree}, no structure",
-        )
+        core = PolynomialLayer(dim, degree, periodic=[*components.periods])
+        super().__init__(core, components, dtype=dtype)
 
 
 class ResidualNetwork(Model):

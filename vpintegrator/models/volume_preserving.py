@@ -146,14 +146,7 @@ class VolumePreservingFeedForward(Model):
         layers: list[nn.Module] = []
         for _ in range(whole("depth", depth)):
             layers += pointwise_layers(components, own, split, bases, sweep, stack)
-        words = f"couplings{own.words}" + (f" in {bases} bases" if bases > 1 else "")
-        super().__init__(
-            Composition(*layers),
-            components,
-            dtype=dtype,
-            description="volume-preserving feed-forward network: one step by "
-            + (words if stack is None else "triangular layers"),
-        )
+        super().__init__(Composition(*layers), components, dtype=dtype)
 
     @classmethod
     def published(cls, dim: int, *, dtype: str | torch.dtype = "float32") -> Self:

@@ -109,9 +109,8 @@ class WrappedModel(Model):
     def _try(self) -> None:
         """Raise InputError if states have another shape than they should have."""
         count, n, new = self.dim + _TRIED, self.dim, self.prediction_window
-        given, wanted = (count, n), [(count, n)]
-        if self.window > 1:
-            given, wanted = (count, self.window, n), [(count, self.window, n), (count, new, n)]
+        given: tuple[int, ...] = (count, n) if self.window == 1 else (count, self.window, n)
+        wanted = [given, *([] if self.window == 1 else [(count, new, n)])]
         try:
             with evaluating(self), torch.no_grad():
                 images = self.core(torch.zeros(given).to(self.shift))

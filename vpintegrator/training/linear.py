@@ -252,8 +252,8 @@ def normalised_pairs(
     """
     z, image, k = pair.to(torch.empty(0, dtype=torch.float64))
     z, image = z[:, -1], image[:, -1]
-    before = model.variables(model.in_the_middle(z, z), k)
-    after = model.variables(model.in_the_middle(z, image), k, near=before)
+    before = model.variables(model.at_time(z, z), k)
+    after = model.variables(model.at_time(image, z), k, near=before)
     _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
     places = np.sort(first)
     before, after = before[places], after[places]
